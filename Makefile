@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` and `make test`. Both set everything up on a fresh machine.
+
+VENV   := .venv
+PYTHON := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+JAVA_STAMP := $(VENV)/.java
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test unit check format bench clean
+
+help:  ## Show what can be made
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) $(JAVA_STAMP)  ## Create .venv and install everything, once
+
+$(STAMP): pyproject.toml tools/setup-python
+	@tools/setup-python $(VENV)
+	@touch $@
+
+$(JAVA_STAMP): tools/setup-java $(STAMP)
+	@tools/setup-java
+	@touch $@
+
+demo: setup  ## Run the main job
+	@$(VENV)/bin/headrace up
+
+test: setup  ## Run every test
+	$(PYTHON) -m pytest
+
+unit: $(STAMP)  ## Run the unit and property tests only
+	$(PYTHON) -m pytest tests/unit tests/property
+
+check: $(STAMP)  ## Lint, type-check and check the layering
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: $(STAMP)  ## Put the code in shape
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: setup  ## Run the benchmarks and write bench/RESULTS.md
+	$(PYTHON) -m bench
+
+clean:  ## Remove what was built, .venv included
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,205 @@
+"""The only door from the log to the disk, so that a test can stand in it.
+
+Everything in `headrace.log` that touches a file goes through a `FileSystem` it was handed. `Disk`
+is the real one. The crash tests hand in one that drops unsynced bytes, tears writes and fails calls.
+
+What is durable, and when (the rules a stand-in must model):
+
+Rule 1: bytes and length of a file are durable after `File.sync`, not before.
+Rule 2: a name (created, renamed, removed) is durable after `sync_directory` of its directory.
+Rule 3: `write_atomically` leaves the old content or the new, durable on return, and never a mix.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+# Linux takes at most IOV_MAX buffers in one call.
+_MAX_BUFFERS = 1024
+
+
+class File(Protocol):
+    """A file open for reading and, unless opened read-only, writing at any position."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile and for the pages of an mmap."""
+
+    def size(self) -> int: ...
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> int:
+        """Write all of the buffers one after the other, and return how many bytes that was."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return when bytes and length are on disk (fdatasync)."""
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Paths in, `File`s and bytes out. Every method raises `OSError` as the operating system does."""
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
+
+    def read_bytes(self, path: Path) -> bytes: ...
+
+    def write_atomically(self, path: Path, content: bytes) -> None: ...
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename, over `target` if it exists. Durable after `sync_directory`."""
+
+    def remove(self, path: Path) -> None: ...
+
+    def remove_tree(self, path: Path) -> None: ...
+
+    def make_directory(self, path: Path) -> None:
+        """Create `path` and its parents; no error when it is there already."""
+
+    def list(self, path: Path) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def exists(self, path: Path) -> bool: ...
+
+    def size(self, path: Path) -> int: ...
+
+    def sync_directory(self, path: Path) -> None: ...
+
+    def free_bytes(self, path: Path) -> int: ...
+
+
+class DiskFile:
+    """`File` on a descriptor. `pread` and `pwritev` carry their position, so threads may share it."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self.path = path
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(self._fd, size - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def pwritev(self, buffers: Sequence[Bytes], position: int) -> int:
+        total = sum(map(len, buffers))
+        written = os.pwritev(self._fd, buffers[:_MAX_BUFFERS], position)
+        if written == total:
+            return total
+        return self._finish_write(buffers, position, written, total)
+
+    def _finish_write(
+        self, buffers: Sequence[Bytes], position: int, written: int, total: int
+    ) -> int:
+        """A signal or a nearly full disk can cut a write short: go on from there."""
+        rest: list[memoryview] = []
+        skip = written
+        for buffer in buffers:
+            view = memoryview(buffer).cast("B")
+            if skip >= len(view):
+                skip -= len(view)
+                continue
+            rest.append(view[skip:])
+            skip = 0
+        while rest:
+            count = os.pwritev(self._fd, rest[:_MAX_BUFFERS], position + written)
+            written += count
+            while rest and count >= len(rest[0]):
+                count -= len(rest.pop(0))
+            if rest and count:
+                rest[0] = rest[0][count:]
+        return total
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def __repr__(self) -> str:
+        return f"<DiskFile {self.path}>"
+
+
+class Disk:
+    """`FileSystem` of the machine we run on."""
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> DiskFile:
+        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        if create:
+            flags |= os.O_CREAT
+        return DiskFile(os.open(path, flags, 0o644), path)
+
+    def read_bytes(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def write_atomically(self, path: Path, content: bytes) -> None:
+        scratch = path.with_name(path.name + ".tmp")
+        fd = os.open(scratch, os.O_CLOEXEC | os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        file = DiskFile(fd, scratch)
+        try:
+            if content:
+                file.pwritev([content], 0)
+            file.sync()
+        finally:
+            file.close()
+        self.replace(scratch, path)
+        self.sync_directory(path.parent)
+
+    def replace(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink()
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path)
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def list(self, path: Path) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def sync_directory(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: Path) -> int:
+        return shutil.disk_usage(path).free

@@ -1,0 +1,1 @@
+"""Ids, offsets, errors and configuration: the words every other package speaks. Imports nothing."""

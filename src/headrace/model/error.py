@@ -1,0 +1,88 @@
+"""What can go wrong, as domain errors.
+
+Rule 1: the layers below the broker raise these and know nothing of wire codes; `broker/dispatch`
+alone turns them into Kafka's codes, each gateway alone into HTTP's.
+Rule 2: `PeerError` means that what we were sent is wrong, `StorageError` that our disk is;
+anything else that escapes is our own mistake.
+Rule 3: the message is one sentence a user can act on: what, where, and what would be right.
+"""
+
+
+class HeadraceError(Exception):
+    """The root of every error Headrace raises on purpose."""
+
+
+class InvalidArgument(HeadraceError, ValueError):
+    """A caller handed a public function something it cannot mean."""
+
+
+class ConfigError(HeadraceError, ValueError):
+    """A configuration key or value that cannot be used."""
+
+
+class PeerError(HeadraceError):
+    """The bytes or the request of a peer are wrong; our state is untouched."""
+
+
+class CorruptBatch(PeerError):
+    """A record batch whose length, magic, CRC, counts or varints do not hold."""
+
+
+class UnsupportedBatch(PeerError):
+    """A record batch of a format or codec we do not take (magic 0 and 1, an unknown codec)."""
+
+
+class BatchTooLarge(PeerError):
+    """A record batch above max.message.bytes, or one that inflates past its bound."""
+
+
+class InvalidTimestamp(PeerError):
+    """A record timestamp outside message.timestamp.before/after.max.ms."""
+
+
+class InvalidRecord(PeerError):
+    """A well-formed batch that this log cannot take (no key in a compacted topic, no records)."""
+
+
+class OffsetOutOfRange(PeerError):
+    """An offset below the log start or past the end of the log."""
+
+
+class OutOfOrderSequence(PeerError):
+    """An idempotent producer's batch does not follow its last one."""
+
+
+class DuplicateSequence(PeerError):
+    """An idempotent producer's batch came before the five we remember: its answer is lost."""
+
+
+class InvalidProducerEpoch(PeerError):
+    """A producer epoch older than one already seen: a zombie, fenced."""
+
+
+class UnknownProducerId(PeerError):
+    """State for this producer has expired, and its batch does not start at sequence 0."""
+
+
+class InvalidTransactionState(PeerError):
+    """A transactional write or marker that does not fit the producer's transaction."""
+
+
+class UnexpectedAppendOffset(PeerError):
+    """A follower was handed a batch whose offset is below its log end."""
+
+
+class StorageError(HeadraceError):
+    """An I/O call failed. Its log directory goes offline, once; others go on."""
+
+
+class LogDirectoryOffline(StorageError):
+    """The directory was taken offline by an earlier failure; nothing in it is served or changed."""
+
+
+class LogDirectoryLocked(StorageError):
+    """Another process holds the directory."""
+
+
+class CorruptLog(StorageError):
+    """Bytes that were synced no longer check: this is damage, not a torn tail."""

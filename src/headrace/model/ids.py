@@ -1,0 +1,61 @@
+"""Names of things. A `NewType` each, so that a broker id handed to a partition does not type-check."""
+
+from dataclasses import dataclass
+from typing import NewType
+from uuid import UUID
+
+BrokerId = NewType("BrokerId", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+ProducerId = NewType("ProducerId", int)
+TopicId = NewType("TopicId", UUID)
+
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
+NO_PRODUCER_ID = ProducerId(-1)
+NO_SEQUENCE = -1
+
+# Kafka's limits for a topic's name: it becomes a directory, with "-<partition>" behind it.
+TOPIC_NAME_MAX_LENGTH = 249
+_TOPIC_NAME_CHARACTERS = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic. Prints, and names its directory, as Kafka does: `clicks-0`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @classmethod
+    def parse(cls, name: str) -> "TopicPartition":
+        """The inverse of `str()`. A topic may hold dashes itself: the last one separates.
+
+        >>> TopicPartition.parse("page-views-11")
+        TopicPartition(topic='page-views', partition=11)
+        """
+        topic, dash, partition = name.rpartition("-")
+        if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+            raise ValueError(f"{name!r} is not a topic and a partition: write it as 'clicks-0'")
+        return cls(topic, int(partition))
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Why `name` cannot name a topic, or None when it can.
+
+    The rules also keep a client from choosing a path: no separator, no `.` and no `..`.
+    """
+    if not name:
+        return "a topic's name cannot be empty"
+    if name in (".", ".."):
+        return f"a topic cannot be called {name!r}"
+    if len(name) > TOPIC_NAME_MAX_LENGTH:
+        return f"a topic's name has at most {TOPIC_NAME_MAX_LENGTH} characters, this has {len(name)}"
+    if not _TOPIC_NAME_CHARACTERS.issuperset(name):
+        return f"topic {name!r} may hold only letters, digits, '.', '_' and '-'"
+    return None

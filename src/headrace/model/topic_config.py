@@ -1,0 +1,304 @@
+"""The configuration of a topic, and `LogConfig`, its typed form that the log reads on hot paths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
+from headrace.model.error import ConfigError
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_LONG_MAX = 2**63 - 1
+_INT_MAX = 2**31 - 1
+
+# The smallest index Kafka takes for a segment, and room for one entry of either kind.
+_INDEX_MINIMUM_BYTES = 4
+
+
+def _key(
+    name: str, type_: ConfigType, default: ConfigValue, doc: str, **rest: Any
+) -> ConfigKey:
+    rest.setdefault("broker_default", f"log.{name}")
+    return ConfigKey(name=name, type=type_, default=default, doc=doc, **rest)
+
+
+TOPIC_CONFIG = ConfigTable.of(
+    "a topic",
+    [
+        _key(
+            "cleanup.policy",
+            ConfigType.LIST,
+            ("delete",),
+            "What happens to old records: 'delete' drops whole segments by age and size, 'compact' "
+            "keeps the last value of each key; both may stand together.",
+            choices=("delete", "compact"),
+        ),
+        _key(
+            "compression.gzip.level",
+            ConfigType.INT,
+            -1,
+            "Level for gzip when the broker compresses itself; -1 is the codec's own default.",
+            minimum=-1,
+            maximum=9,
+            broker_default="compression.gzip.level",
+        ),
+        _key(
+            "compression.lz4.level",
+            ConfigType.INT,
+            9,
+            "Level for lz4 when the broker compresses itself.",
+            minimum=1,
+            maximum=17,
+            broker_default="compression.lz4.level",
+        ),
+        _key(
+            "compression.type",
+            ConfigType.STRING,
+            "producer",
+            "The codec batches are stored in; 'producer' keeps whatever the producer chose.",
+            choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            broker_default="compression.type",
+        ),
+        _key(
+            "compression.zstd.level",
+            ConfigType.INT,
+            3,
+            "Level for zstd when the broker compresses itself.",
+            minimum=-131072,
+            maximum=22,
+            broker_default="compression.zstd.level",
+        ),
+        _key(
+            "delete.retention.ms",
+            ConfigType.LONG,
+            _DAY_MS,
+            "How long compaction keeps a tombstone, so that a reader that began before sees it.",
+            minimum=0,
+            broker_default="log.cleaner.delete.retention.ms",
+        ),
+        _key(
+            "file.delete.delay.ms",
+            ConfigType.LONG,
+            60_000,
+            "How long a dropped segment's files stay on disk for readers that hold them.",
+            minimum=0,
+            broker_default="log.segment.delete.delay.ms",
+        ),
+        _key(
+            "flush.messages",
+            ConfigType.LONG,
+            _LONG_MAX,
+            "Sync to disk after this many records; 1 makes every append wait for the disk, with "
+            "waiters sharing one sync.",
+            minimum=1,
+            broker_default="log.flush.interval.messages",
+        ),
+        _key(
+            "flush.ms",
+            ConfigType.LONG,
+            _LONG_MAX,
+            "Sync to disk at the latest after this time.",
+            minimum=0,
+            broker_default="log.flush.interval.ms",
+        ),
+        _key(
+            "index.interval.bytes",
+            ConfigType.INT,
+            4096,
+            "How many bytes of log lie between two entries of the offset index.",
+            minimum=0,
+            broker_default="log.index.interval.bytes",
+        ),
+        _key(
+            "max.compaction.lag.ms",
+            ConfigType.LONG,
+            _LONG_MAX,
+            "A record is compacted at the latest after this time, however clean the log is.",
+            minimum=1,
+            broker_default="log.cleaner.max.compaction.lag.ms",
+        ),
+        _key(
+            "max.message.bytes",
+            ConfigType.INT,
+            1_048_588,
+            "The largest record batch taken, as it is stored (compressed).",
+            minimum=0,
+            broker_default="message.max.bytes",
+        ),
+        _key(
+            "message.timestamp.after.max.ms",
+            ConfigType.LONG,
+            3_600_000,
+            "How far in the future a record's timestamp may lie.",
+            minimum=0,
+        ),
+        _key(
+            "message.timestamp.before.max.ms",
+            ConfigType.LONG,
+            _LONG_MAX,
+            "How far in the past a record's timestamp may lie.",
+            minimum=0,
+        ),
+        _key(
+            "message.timestamp.type",
+            ConfigType.STRING,
+            "CreateTime",
+            "Whose clock stamps a record: the producer's or, when it is appended, the broker's.",
+            choices=("CreateTime", "LogAppendTime"),
+        ),
+        _key(
+            "min.cleanable.dirty.ratio",
+            ConfigType.DOUBLE,
+            0.5,
+            "The share of the log that must be uncompacted before compaction is worth it.",
+            minimum=0,
+            maximum=1,
+            broker_default="log.cleaner.min.cleanable.ratio",
+        ),
+        _key(
+            "min.compaction.lag.ms",
+            ConfigType.LONG,
+            0,
+            "A record stays uncompacted at least this long.",
+            minimum=0,
+            broker_default="log.cleaner.min.compaction.lag.ms",
+        ),
+        _key(
+            "min.insync.replicas",
+            ConfigType.INT,
+            1,
+            "How many replicas must hold a record before acks=all is answered.",
+            minimum=1,
+            broker_default="min.insync.replicas",
+        ),
+        _key(
+            "preallocate",
+            ConfigType.BOOLEAN,
+            False,
+            "Reserve the whole segment's space on disk when it is created.",
+        ),
+        _key(
+            "retention.bytes",
+            ConfigType.LONG,
+            -1,
+            "Drop the oldest segments while a partition is larger than this; -1 keeps all.",
+            minimum=-1,
+        ),
+        _key(
+            "retention.ms",
+            ConfigType.LONG,
+            7 * _DAY_MS,
+            "Drop segments whose newest record is older than this; -1 keeps all.",
+            minimum=-1,
+        ),
+        _key(
+            "segment.bytes",
+            ConfigType.INT,
+            1_073_741_824,
+            "Start a new segment when this one would grow past this size.",
+            minimum=1024,
+        ),
+        _key(
+            "segment.index.bytes",
+            ConfigType.INT,
+            10_485_760,
+            "Start a new segment when its index would grow past this size.",
+            minimum=_INDEX_MINIMUM_BYTES,
+            broker_default="log.index.size.max.bytes",
+        ),
+        _key(
+            "segment.jitter.ms",
+            ConfigType.LONG,
+            0,
+            "A random part taken off segment.ms, so that partitions do not all roll at once.",
+            minimum=0,
+            broker_default="log.roll.jitter.ms",
+        ),
+        _key(
+            "segment.ms",
+            ConfigType.LONG,
+            7 * _DAY_MS,
+            "Start a new segment when this one is older than this, so that it can be dropped.",
+            minimum=1,
+            broker_default="log.roll.ms",
+        ),
+        _key(
+            "unclean.leader.election.enable",
+            ConfigType.BOOLEAN,
+            False,
+            "Let a replica that is behind become leader when no other is left, losing records.",
+            broker_default="unclean.leader.election.enable",
+        ),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """`TOPIC_CONFIG` as attributes. A dot becomes an underscore: `retention.ms`, `retention_ms`."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = _DAY_MS
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = _LONG_MAX
+    flush_ms: int = _LONG_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = _LONG_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = _LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 7 * _DAY_MS
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * _DAY_MS
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deleted(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @classmethod
+    def of(cls, values: Mapping[str, ConfigValue]) -> "LogConfig":
+        """From typed values by key; keys left out have their defaults.
+
+        >>> LogConfig.of({"retention.ms": 1000}).retention_ms
+        1000
+        """
+        for name in values:
+            _ = TOPIC_CONFIG[name]
+        fields: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
+        config = cls(**fields)
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            raise ConfigError(
+                f"min.compaction.lag.ms ({config.min_compaction_lag_ms}) cannot be above "
+                f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+            )
+        return config
+
+    @classmethod
+    def parse(cls, texts: Mapping[str, str]) -> "LogConfig":
+        """From what a user wrote.
+
+        >>> LogConfig.parse({"cleanup.policy": "compact,delete"}).compacted
+        True
+        """
+        return cls.of(TOPIC_CONFIG.parse(texts))
