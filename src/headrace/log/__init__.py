@@ -1,1 +1,1 @@
-"""The storage engine: Kafka's files and formats, synchronous, with file system and clock passed in."""
+"""The storage engine: Kafka's files, synchronous, with file system and clock passed in."""

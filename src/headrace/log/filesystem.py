@@ -1,7 +1,7 @@
 """The only door from the log to the disk, so that a test can stand in it.
 
 Everything in `headrace.log` that touches a file goes through a `FileSystem` it was handed. `Disk`
-is the real one. The crash tests hand in one that drops unsynced bytes, tears writes and fails calls.
+is the real one; the crash tests hand in one that drops unsynced bytes, tears writes, fails calls.
 
 What is durable, and when (the rules a stand-in must model):
 
@@ -48,7 +48,7 @@ class File(Protocol):
 
 
 class FileSystem(Protocol):
-    """Paths in, `File`s and bytes out. Every method raises `OSError` as the operating system does."""
+    """Paths in, `File`s and bytes out. Methods raise `OSError` as the operating system does."""
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
@@ -79,7 +79,7 @@ class FileSystem(Protocol):
 
 
 class DiskFile:
-    """`File` on a descriptor. `pread` and `pwritev` carry their position, so threads may share it."""
+    """`File` on a descriptor. Reads and writes carry their position, so threads may share it."""
 
     __slots__ = ("_fd", "path")
 
@@ -186,7 +186,7 @@ class Disk:
         path.mkdir(parents=True, exist_ok=True)
 
     def list(self, path: Path) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(entry.name for entry in os.scandir(path))
 
     def exists(self, path: Path) -> bool:
         return path.exists()

@@ -1,4 +1,4 @@
-"""Names of things. A `NewType` each, so that a broker id handed to a partition does not type-check."""
+"""Names of things. A `NewType` each, so that the wrong id does not type-check."""
 
 from dataclasses import dataclass
 from typing import NewType
@@ -55,7 +55,9 @@ def topic_name_problem(name: str) -> str | None:
     if name in (".", ".."):
         return f"a topic cannot be called {name!r}"
     if len(name) > TOPIC_NAME_MAX_LENGTH:
-        return f"a topic's name has at most {TOPIC_NAME_MAX_LENGTH} characters, this has {len(name)}"
+        return (
+            f"a topic's name has at most {TOPIC_NAME_MAX_LENGTH} characters, this has {len(name)}"
+        )
     if not _TOPIC_NAME_CHARACTERS.issuperset(name):
         return f"topic {name!r} may hold only letters, digits, '.', '_' and '-'"
     return None

@@ -14,7 +14,7 @@ LogStartOffset = NewType("LogStartOffset", int)
 """The first offset a reader may ask for; retention and DeleteRecords move it up."""
 
 LastStableOffset = NewType("LastStableOffset", int)
-"""The first offset of the oldest open transaction, or the high watermark; read_committed ends here."""
+"""Where the oldest open transaction begins, or the high watermark; read_committed ends here."""
 
 HighWatermark = NewType("HighWatermark", int)
 """Every record below it is on all in-sync replicas; an ordinary reader ends here."""

@@ -15,9 +15,7 @@ _INT_MAX = 2**31 - 1
 _INDEX_MINIMUM_BYTES = 4
 
 
-def _key(
-    name: str, type_: ConfigType, default: ConfigValue, doc: str, **rest: Any
-) -> ConfigKey:
+def _key(name: str, type_: ConfigType, default: ConfigValue, doc: str, **rest: Any) -> ConfigKey:
     rest.setdefault("broker_default", f"log.{name}")
     return ConfigKey(name=name, type=type_, default=default, doc=doc, **rest)
 

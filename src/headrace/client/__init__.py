@@ -1,0 +1,1 @@
+"""A Kafka-protocol client for bulk work: Arrow in, Arrow out."""
