@@ -1,0 +1,1 @@
+"""Benchmarks. Never part of the tests: run them with `make bench`."""

@@ -1,0 +1,95 @@
+"""Run the benchmarks and write their table.
+
+python -m bench               every suite, into bench/RESULTS.md
+python -m bench records log   only these, printed and not written
+"""
+
+import argparse
+import datetime
+import importlib
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+
+from bench.row import Row
+
+SUITES = ("records", "log", "compaction", "wire")
+RESULTS = Path(__file__).with_name("RESULTS.md")
+LIBRARIES = ("aiokafka", "cramjam", "crc32c", "kio", "numba", "numpy", "pyarrow")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    chosen = parser.parse_args().suites
+    unknown = sorted(set(chosen) - set(SUITES))
+    if unknown:
+        parser.error(f"no suite called {', '.join(unknown)}; there are {', '.join(SUITES)}")
+    sections = []
+    for suite in chosen or SUITES:
+        print(f"{suite} ...", flush=True)
+        rows = importlib.import_module(f"bench.{suite}").run()
+        sections.append(table(suite, rows))
+        print(sections[-1], flush=True)
+    if not chosen:
+        RESULTS.write_text("\n".join([heading(), *sections]))
+        print(f"Written to {RESULTS}")
+    return 0
+
+
+def heading() -> str:
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
+    return f"""# Benchmark results
+
+Command: `make bench`. Date: {datetime.date.today().isoformat()}.
+Machine: {cpu_model()}, {os.cpu_count()} cores, {memory_gib()} GiB, Linux {platform.release()},
+Python {platform.python_version()}, {versions}.
+
+Both sides of a ratio run in one process run, alternating; figures are medians, and the spread is
+(largest - smallest) / median of our rounds.
+"""
+
+
+def table(suite: str, rows: list[Row]) -> str:
+    lines = [
+        f"## {suite}",
+        "",
+        "| what | ours | theirs | unit | ratio | spread | bar | reached |",
+        "|---|---:|---:|---|---:|---:|---|---|",
+    ]
+    for row in rows:
+        cells = [
+            row.name,
+            number(row.ours),
+            number(row.theirs),
+            row.unit,
+            "" if row.ratio is None else f"{row.ratio:.2f}×",
+            "" if row.spread is None else f"{row.spread:.0%}",
+            row.bar,
+            {True: "yes", False: "**no**", None: ""}[row.reached],
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def memory_gib() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
