@@ -9,7 +9,6 @@ from headrace.model.error import ConfigError
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _LONG_MAX = 2**63 - 1
-_INT_MAX = 2**31 - 1
 
 # The smallest index Kafka takes for a segment, and room for one entry of either kind.
 _INDEX_MINIMUM_BYTES = 4

@@ -1,0 +1,358 @@
+"""The configuration of a broker, with Kafka's names and defaults.
+
+The keys that only give topics their defaults (`log.retention.ms` for `retention.ms`) are not
+written down a second time: they are made from `TOPIC_CONFIG`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
+from headrace.model.topic_config import TOPIC_CONFIG
+
+_MINUTE_MS = 60 * 1000
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
+_INT_MAX = 2**31 - 1
+
+
+def _key(name: str, type_: ConfigType, default: ConfigValue, doc: str, **rest: Any) -> ConfigKey:
+    rest.setdefault("dynamic", False)
+    return ConfigKey(name=name, type=type_, default=default, doc=doc, **rest)
+
+
+_NODE = [
+    _key("node.id", ConfigType.INT, 1, "This broker's number in its cluster.", minimum=0),
+    _key("broker.rack", ConfigType.STRING, None, "Where this broker stands, for placement."),
+    _key("cluster.id", ConfigType.STRING, None, "The cluster's id; one is made when missing."),
+    _key(
+        "log.dirs",
+        ConfigType.LIST,
+        ("data",),
+        "Where the partitions lie: one directory a disk, separated by commas.",
+    ),
+    _key(
+        "num.recovery.threads.per.data.dir",
+        ConfigType.INT,
+        2,
+        "Threads that check a directory's logs after a crash.",
+        minimum=1,
+    ),
+]
+
+_NETWORK = [
+    _key(
+        "listeners",
+        ConfigType.LIST,
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where the broker listens: NAME://HOST:PORT, separated by commas; IPv6 in brackets.",
+    ),
+    _key(
+        "advertised.listeners",
+        ConfigType.LIST,
+        (),
+        "What clients are told to connect to; the same names as listeners, which is the default.",
+    ),
+    _key(
+        "headrace.admin.listener",
+        ConfigType.STRING,
+        "127.0.0.1:0",
+        "HOST:PORT of /healthz, /readyz and /metrics; port 0 takes a free one, none turns it off.",
+    ),
+    _key(
+        "socket.request.max.bytes",
+        ConfigType.INT,
+        100 * 1024 * 1024,
+        "The largest request taken; a larger or negative size closes the connection unread.",
+        minimum=1024,
+    ),
+    _key(
+        "socket.listen.backlog.size",
+        ConfigType.INT,
+        1024,
+        "Connections the kernel queues while the broker is busy.",
+        minimum=1,
+    ),
+    _key(
+        "connections.max.idle.ms",
+        ConfigType.LONG,
+        10 * _MINUTE_MS,
+        "A connection without a request for this long is closed.",
+        minimum=1,
+    ),
+    _key(
+        "max.connections",
+        ConfigType.INT,
+        _INT_MAX,
+        "Connections the broker keeps at once; more are closed when they come.",
+        minimum=0,
+        dynamic=True,
+    ),
+    _key(
+        "max.connections.per.ip",
+        ConfigType.INT,
+        _INT_MAX,
+        "Connections from one address at once.",
+        minimum=0,
+        dynamic=True,
+    ),
+    _key(
+        "queued.max.requests",
+        ConfigType.INT,
+        500,
+        "Requests of one connection that may wait for their answers before reading pauses.",
+        minimum=1,
+    ),
+]
+
+_TOPICS = [
+    _key(
+        "auto.create.topics.enable",
+        ConfigType.BOOLEAN,
+        True,
+        "Create a topic when a client asks for its metadata and allows it.",
+    ),
+    _key("delete.topic.enable", ConfigType.BOOLEAN, True, "Let clients delete topics."),
+    _key(
+        "num.partitions",
+        ConfigType.INT,
+        1,
+        "Partitions of a topic that was created without a number.",
+        minimum=1,
+        dynamic=True,
+    ),
+    _key(
+        "default.replication.factor",
+        ConfigType.INT,
+        1,
+        "Replicas of a topic that was created without a number.",
+        minimum=1,
+        dynamic=True,
+    ),
+]
+
+_FETCH = [
+    _key(
+        "fetch.max.bytes",
+        ConfigType.INT,
+        55 * 1024 * 1024,
+        "The most a single fetch answers, whatever the client asks for.",
+        minimum=1024,
+    ),
+    _key(
+        "max.incremental.fetch.session.cache.slots",
+        ConfigType.INT,
+        1000,
+        "Fetch sessions (KIP-227) kept at once.",
+        minimum=0,
+    ),
+]
+
+_LOG = [
+    _key(
+        "log.retention.check.interval.ms",
+        ConfigType.LONG,
+        5 * _MINUTE_MS,
+        "How often old segments are looked for.",
+        minimum=1,
+    ),
+    _key(
+        "log.flush.scheduler.interval.ms",
+        ConfigType.LONG,
+        1000,
+        "How often flush.ms is looked at.",
+        minimum=1,
+    ),
+    _key(
+        "log.flush.offset.checkpoint.interval.ms",
+        ConfigType.INT,
+        _MINUTE_MS,
+        "How often the recovery points are written down.",
+        minimum=0,
+    ),
+    _key("log.cleaner.enable", ConfigType.BOOLEAN, True, "Whether compacted topics are compacted."),
+    _key(
+        "log.cleaner.backoff.ms",
+        ConfigType.LONG,
+        15_000,
+        "How long compaction rests when there is nothing to do.",
+        minimum=0,
+        dynamic=True,
+    ),
+    _key(
+        "log.cleaner.dedupe.buffer.size",
+        ConfigType.LONG,
+        128 * 1024 * 1024,
+        "Memory for the keys of one compaction.",
+        minimum=1024 * 1024,
+        dynamic=True,
+    ),
+    _key(
+        "log.cleaner.io.max.bytes.per.second",
+        ConfigType.DOUBLE,
+        1.7976931348623157e308,
+        "How fast compaction may read and write, together.",
+        minimum=1,
+        dynamic=True,
+    ),
+    _key(
+        "producer.id.expiration.ms",
+        ConfigType.INT,
+        _DAY_MS,
+        "How long an idle idempotent producer's sequences are remembered.",
+        minimum=1,
+        dynamic=True,
+    ),
+]
+
+_GROUPS = [
+    _key(
+        "group.initial.rebalance.delay.ms",
+        ConfigType.INT,
+        3000,
+        "How long the first member of an empty group waits for more to join.",
+        minimum=0,
+    ),
+    _key("group.max.size", ConfigType.INT, _INT_MAX, "Members a group may have.", minimum=1),
+    _key(
+        "group.min.session.timeout.ms",
+        ConfigType.INT,
+        6000,
+        "The shortest session timeout a member may ask for.",
+        minimum=1,
+    ),
+    _key(
+        "group.max.session.timeout.ms",
+        ConfigType.INT,
+        30 * _MINUTE_MS,
+        "The longest session timeout a member may ask for.",
+        minimum=1,
+    ),
+    _key(
+        "group.consumer.heartbeat.interval.ms",
+        ConfigType.INT,
+        5000,
+        "How often members of the new protocol (KIP-848) report.",
+        minimum=1,
+    ),
+    _key(
+        "group.consumer.session.timeout.ms",
+        ConfigType.INT,
+        45_000,
+        "When a member of the new protocol that does not report is removed.",
+        minimum=1,
+    ),
+    _key(
+        "group.consumer.assignors",
+        ConfigType.LIST,
+        ("uniform", "range"),
+        "The server's assignors, the default first.",
+        choices=("uniform", "range"),
+    ),
+    _key(
+        "offset.metadata.max.bytes",
+        ConfigType.INT,
+        4096,
+        "How much text may stand beside a committed offset.",
+        minimum=0,
+    ),
+    _key(
+        "offsets.retention.minutes",
+        ConfigType.INT,
+        7 * 24 * 60,
+        "How long the offsets of a group without members are kept.",
+        minimum=1,
+    ),
+    _key(
+        "offsets.retention.check.interval.ms",
+        ConfigType.LONG,
+        10 * _MINUTE_MS,
+        "How often expired offsets are looked for.",
+        minimum=1,
+    ),
+    _key(
+        "offsets.topic.num.partitions",
+        ConfigType.INT,
+        50,
+        "Partitions of __consumer_offsets; fixed once the topic exists.",
+        minimum=1,
+    ),
+    _key(
+        "offsets.topic.replication.factor",
+        ConfigType.SHORT,
+        3,
+        "Replicas of __consumer_offsets; as many as there are brokers when there are fewer.",
+        minimum=1,
+    ),
+    _key(
+        "offsets.topic.segment.bytes",
+        ConfigType.INT,
+        100 * 1024 * 1024,
+        "Segment size of __consumer_offsets.",
+        minimum=1024,
+    ),
+]
+
+_TRANSACTIONS = [
+    _key(
+        "transaction.max.timeout.ms",
+        ConfigType.INT,
+        15 * _MINUTE_MS,
+        "The longest transaction timeout a producer may ask for.",
+        minimum=1,
+    ),
+    _key(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        ConfigType.INT,
+        10_000,
+        "How often transactions past their timeout are looked for.",
+        minimum=1,
+    ),
+    _key(
+        "transactional.id.expiration.ms",
+        ConfigType.INT,
+        7 * _DAY_MS,
+        "How long a transactional id without a transaction is remembered.",
+        minimum=1,
+    ),
+    _key(
+        "transaction.state.log.num.partitions",
+        ConfigType.INT,
+        50,
+        "Partitions of __transaction_state; fixed once the topic exists.",
+        minimum=1,
+    ),
+    _key(
+        "transaction.state.log.replication.factor",
+        ConfigType.SHORT,
+        3,
+        "Replicas of __transaction_state; as many as there are brokers when there are fewer.",
+        minimum=1,
+    ),
+    _key(
+        "transaction.state.log.segment.bytes",
+        ConfigType.INT,
+        100 * 1024 * 1024,
+        "Segment size of __transaction_state.",
+        minimum=1024,
+    ),
+]
+
+_OWN = [*_NODE, *_NETWORK, *_TOPICS, *_FETCH, *_LOG, *_GROUPS, *_TRANSACTIONS]
+
+
+def _topic_defaults() -> list[ConfigKey]:
+    return [
+        replace(key, name=key.broker_default, broker_default=None)
+        for key in TOPIC_CONFIG
+        if key.broker_default is not None
+    ]
+
+
+BROKER_CONFIG = ConfigTable.of("the broker", [*_OWN, *_topic_defaults()])
+
+
+def topic_defaults(broker: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """What a topic without any configuration of its own has on a broker configured so."""
+    return {key.name: broker.get(key.broker_default or "", key.default) for key in TOPIC_CONFIG}
