@@ -1,0 +1,1 @@
+"""Kafka's record batches: their headers, their compression, and their records as Arrow columns."""
