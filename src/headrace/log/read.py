@@ -1,0 +1,43 @@
+"""What a read answers: a piece of a file, not bytes."""
+
+from dataclasses import dataclass
+
+from headrace.log.filesystem import File
+from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """Batches of one segment, ready for `os.sendfile(socket, slice.file.fileno(), position, size)`.
+
+    Holding the slice holds the file: neither retention nor compaction nor the pool of open files
+    takes it away while it is being sent.
+
+    Attributes:
+        file: None only when `size` is 0.
+        first_offset: base offset of the first batch. It may lie below the offset asked for, because
+            a batch is never cut at its start; clients skip what they did not ask for.
+        end_offset: no record in the slice has this offset or a higher one. Not tight: the byte
+            budget may have ended the slice earlier, even in the middle of its last batch.
+    """
+
+    file: File | None
+    position: int
+    size: int
+    first_offset: Offset
+    end_offset: Offset
+
+    def read(self) -> bytes:
+        """The bytes themselves, for small answers and for tests."""
+        if self.file is None:
+            return b""
+        return self.file.pread(self.size, self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedOffset:
+    """One record found by time, as ListOffsets answers it. All -1 when there is none."""
+
+    timestamp_ms: int = NO_TIMESTAMP_MS
+    offset: Offset = NO_OFFSET
+    leader_epoch: int = -1
