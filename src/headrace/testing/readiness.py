@@ -1,0 +1,49 @@
+"""Waiting for a condition instead of for a time."""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+# ApiVersions v0 with correlation id 7 and no client id: the one request every broker answers, and
+# answers only when it is open for requests.
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+_ANSWER_HEAD = struct.Struct(">iih")
+
+_POLL_SECONDS = 0.02
+
+
+def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float = 30.0) -> None:
+    """Return as soon as `condition` holds.
+
+    Raises:
+        TimeoutError: naming `what` did not come about.
+
+    >>> wait_until(lambda: True, what="nothing")
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come about in {timeout_seconds:g} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def answers_kafka(host: str, port: int) -> bool:
+    """Whether a Kafka broker serves requests there."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(_API_VERSIONS)
+            head = connection.recv(_ANSWER_HEAD.size, socket.MSG_WAITALL)
+    except OSError:
+        return False
+    if len(head) < _ANSWER_HEAD.size:
+        return False
+    _size, correlation_id, error_code = _ANSWER_HEAD.unpack(head)
+    return bool(correlation_id == 7 and error_code == 0)
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port nobody listens on at this moment; someone may take it before you do."""
+    with socket.create_server((host, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
