@@ -5,7 +5,7 @@ This file therefore imports neither numba nor pyarrow and never looks at a recor
 stands in `docs/formats/record-batch.md`.
 
     0        8        12       16      17    21           23            27         57       61
-    | base   | length | leader | magic | CRC | attributes | last offset | times,   | record | records
+    | base   | length | leader | magic | CRC | attributes | last offset | times,   | record | rows
     | offset |        | epoch  |       |     |            | delta       | producer | count  | ...
 
 `length` counts the bytes behind itself, and the CRC covers the bytes from 21 to the end. So base
