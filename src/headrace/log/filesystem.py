@@ -144,6 +144,10 @@ class DiskFile:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
+    def __del__(self) -> None:
+        # The last holder let go: `FilePool` relies on it to keep a file that is being sent open.
+        self.close()
+
     def __repr__(self) -> str:
         return f"<DiskFile {self.path}>"
 

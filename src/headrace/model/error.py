@@ -68,6 +68,10 @@ class InvalidTransactionState(PeerError):
     """A transactional write or marker that does not fit the producer's transaction."""
 
 
+class CoordinatorFenced(PeerError):
+    """A transaction marker from a coordinator that has been replaced since: a zombie."""
+
+
 class UnexpectedAppendOffset(PeerError):
     """A follower was handed a batch whose offset is below its log end."""
 
@@ -86,3 +90,15 @@ class LogDirectoryLocked(StorageError):
 
 class CorruptLog(StorageError):
     """Bytes that were synced no longer check: this is damage, not a torn tail."""
+
+
+class CorruptIndex(HeadraceError):
+    """An index file that does not hold. Nothing is lost: it is rebuilt from its segment."""
+
+
+class CorruptSnapshot(HeadraceError):
+    """A producer snapshot that does not hold: take an older one and replay the log from there."""
+
+
+class VersionConflict(HeadraceError):
+    """A node of the cluster store is not at the expected version: read it and try again."""
