@@ -1,0 +1,236 @@
+"""Writes a message from plain mappings: the inverse of kio's reader, for every API but the hot two.
+
+A handler writes one mapping for all versions. What the asked-for version lacks is left out, what it
+has and the mapping does not takes Kafka's default (null, empty or zero where Kafka names none). A
+name that no version of the message has is our mistake and raises `InvalidArgument`.
+
+The writer is compiled from the schema. Neighbours of fixed size are packed by one `struct` call,
+which makes it several times as fast as kio's field by field writer.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from headrace.model.error import InvalidArgument
+from headrace.wire.primitive import INT32, pack_count, pack_string, pack_uvarint
+from headrace.wire.schema import FIXED_LETTERS, Field, Schema
+
+Known = Callable[[tuple[str, ...]], bool]
+"""Whether some version of the message has a field at this path of names."""
+
+Step = Callable[[bytearray, Mapping[str, Any], Known], None]
+Write = Callable[[bytearray, Any, Known], None]
+
+_NO_ID: Final = bytes(16)
+_NULLABLE_TIMES: Final = frozenset({"datetime_i64"})
+
+
+def pack(schema: Schema, body: Mapping[str, Any], known: Known, out: bytearray) -> None:
+    """Append the bytes of `body` to `out`.
+
+    Raises:
+        InvalidArgument: a field is unknown to every version, or of the wrong type.
+    """
+    _struct_writer(schema, ())(out, body, known)
+
+
+@cache
+def _struct_writer(schema: Schema, path: tuple[str, ...]) -> Write:
+    names = frozenset(field.name for field in (*schema.ordinary, *schema.tagged))
+    steps = _steps(schema, path)
+    where = ".".join((schema.name, *path))
+
+    def write(out: bytearray, body: Any, known: Known) -> None:
+        try:
+            if not names.issuperset(body):
+                for name in body.keys() - names:
+                    if not known((*path, name)):
+                        raise InvalidArgument(f"{where} has no field {name!r} in any version")
+            for step in steps:
+                step(out, body, known)
+        except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as cause:
+            if isinstance(cause, InvalidArgument):
+                raise
+            raise InvalidArgument(f"{where} holds a value that cannot be sent: {cause}") from cause
+
+    return write
+
+
+def _steps(schema: Schema, path: tuple[str, ...]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    run: list[Field] = []
+    for field in schema.ordinary:
+        if field.kind in FIXED_LETTERS and not field.array:
+            run.append(field)
+            continue
+        if run:
+            steps.append(_run_step(run))
+            run = []
+        steps.append(_variable_step(field, schema.flexible, path))
+    if run:
+        steps.append(_run_step(run))
+    if schema.flexible:
+        steps.append(_tags_step(schema, path))
+    return tuple(steps)
+
+
+def _run_step(run: list[Field]) -> Step:
+    """Fixed-size neighbours: one lookup each and one pack for all."""
+    pack_all = struct.Struct(">" + "".join(FIXED_LETTERS[field.kind] for field in run)).pack
+    wanted = tuple((field.name, field.default) for field in run)
+    if not any(field.kind in ("uuid", *_NULLABLE_TIMES) for field in run):
+
+        def step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+            get = body.get
+            out += pack_all(*[get(name, default) for name, default in wanted])
+
+        return step
+
+    converted = tuple((field.name, field.default, _fixed_converter(field.kind)) for field in run)
+
+    def converting_step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+        get = body.get
+        out += pack_all(*[convert(get(name, default)) for name, default, convert in converted])
+
+    return converting_step
+
+
+def _fixed_converter(kind: str) -> Callable[[Any], Any]:
+    if kind == "uuid":
+        return _id_bytes
+    if kind in _NULLABLE_TIMES:
+        return lambda value: -1 if value is None else value
+    return lambda value: value
+
+
+def _id_bytes(value: UUID | None) -> bytes:
+    return _NO_ID if value is None else value.bytes
+
+
+def _variable_step(field: Field, flexible: bool, path: tuple[str, ...]) -> Step:
+    name, default = field.name, field.default
+    write = _field_writer(field, flexible, (*path, name))
+
+    def step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+        write(out, body.get(name, default), known)
+
+    return step
+
+
+def _field_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
+    if field.array:
+        return _array_writer(field, flexible, path)
+    if field.struct is not None:
+        write = _struct_writer(field.struct, path)
+        return _nullable_struct(write) if field.nullable else write
+    return _kind_writer(field, flexible)
+
+
+def _kind_writer(field: Field, flexible: bool) -> Write:
+    kind = field.kind
+    if kind in FIXED_LETTERS:
+        pack_one = struct.Struct(">" + FIXED_LETTERS[kind]).pack
+        convert = _fixed_converter(kind)
+
+        def write_fixed(out: bytearray, value: Any, known: Known) -> None:
+            out += pack_one(convert(value))
+
+        return write_fixed
+
+    nullable = field.nullable and not field.array
+    convert_variable = _pack_text if kind == "string" else _pack_bytes
+
+    def write(out: bytearray, value: Any, known: Known) -> None:
+        if value is None and not nullable:
+            raise TypeError(f"{field.name} cannot be null")
+        out += convert_variable(value, flexible)
+
+    return write
+
+
+def _pack_text(value: str | None, flexible: bool) -> bytes:
+    return pack_string(value, flexible)
+
+
+def _pack_bytes(value: bytes | None, flexible: bool) -> bytes:
+    if value is None:
+        return b"\x00" if flexible else b"\xff\xff\xff\xff"
+    content = bytes(value)
+    return (pack_uvarint(len(content) + 1) if flexible else INT32.pack(len(content))) + content
+
+
+def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
+    if field.struct is not None:
+        item = _struct_writer(field.struct, path)
+    else:
+        item = _kind_writer(field, flexible)
+
+    def write(out: bytearray, value: Any, known: Known) -> None:
+        if value is None:
+            if not field.nullable:
+                raise TypeError(f"{field.name} cannot be null")
+            out += pack_count(-1, flexible)
+            return
+        out += pack_count(len(value), flexible)
+        for each in value:
+            item(out, each, known)
+
+    return write
+
+
+def _nullable_struct(write_struct: Write) -> Write:
+    """One byte says whether a structure follows (KIP-893)."""
+
+    def write(out: bytearray, value: Any, known: Known) -> None:
+        if value is None:
+            out.append(0xFF)
+            return
+        out.append(1)
+        write_struct(out, value, known)
+
+    return write
+
+
+def _tags_step(schema: Schema, path: tuple[str, ...]) -> Step:
+    """Tagged fields in the order of their tags; those at their default are left out (KIP-482)."""
+    writers = tuple(
+        (field.name, pack_uvarint(field.tag or 0), _tag_writer(field, path))
+        for field in schema.tagged
+    )
+
+    def step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+        count = 0
+        tags = bytearray()
+        for name, tag, write in writers:
+            value = body.get(name)
+            if value is None:
+                continue
+            content = write(value, known)
+            if content is None:
+                continue
+            count += 1
+            tags += tag
+            tags += pack_uvarint(len(content))
+            tags += content
+        out += pack_uvarint(count)
+        out += tags
+
+    return step
+
+
+def _tag_writer(field: Field, path: tuple[str, ...]) -> Callable[[Any, Known], bytes | None]:
+    """The content of one tagged field, or None when it is the default's."""
+    write = _field_writer(field, True, (*path, field.name))
+    default = bytearray()
+    if field.default is not None:
+        write(default, field.default, lambda _: True)
+
+    def content(value: Any, known: Known) -> bytes | None:
+        out = bytearray()
+        write(out, value, known)
+        return None if out == default else bytes(out)
+
+    return content
