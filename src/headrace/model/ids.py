@@ -1,8 +1,9 @@
 """Names of things. A `NewType` each, so that the wrong id does not type-check."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from typing import NewType
-from uuid import UUID
+from uuid import UUID, uuid4
 
 BrokerId = NewType("BrokerId", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
@@ -61,3 +62,34 @@ def topic_name_problem(name: str) -> str | None:
     if not _TOPIC_NAME_CHARACTERS.issuperset(name):
         return f"topic {name!r} may hold only letters, digits, '.', '_' and '-'"
     return None
+
+
+def uuid_text(uuid: UUID) -> str:
+    """A UUID as Kafka prints it: base64url without padding, 22 characters.
+
+    >>> uuid_text(UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479"))
+    '9HrBC1jMQ3KlZw4CssPUeQ'
+    """
+    return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode("ascii")
+
+
+def parse_uuid_text(text: str) -> UUID:
+    """The inverse of `uuid_text`.
+
+    Raises:
+        ValueError: in one sentence that shows the text.
+    """
+    try:
+        data = urlsafe_b64decode(text.encode("ascii") + b"==")
+    except ValueError:
+        data = b""
+    if len(data) != 16 or uuid_text(UUID(bytes=data)) != text:
+        raise ValueError(f"{text!r} is not a UUID in 22 base64url characters")
+    return UUID(bytes=data)
+
+
+def random_uuid() -> UUID:
+    """A new UUID whose text does not begin with a dash, so that a shell takes it for no option."""
+    while uuid_text(uuid := uuid4()).startswith("-"):
+        pass
+    return uuid

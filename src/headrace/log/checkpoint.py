@@ -1,0 +1,112 @@
+"""Kafka's checkpoint files: small texts that are replaced whole.
+
+The format is one for all of them, and only the fields of a line differ:
+
+    0                 version
+    2                 how many lines follow
+    clicks 0 1042     one entry a line
+    clicks 1 977
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from headrace.log.filesystem import FileSystem
+from headrace.model.error import CorruptLog
+from headrace.model.ids import TopicPartition, topic_name_problem
+from headrace.model.offset import Offset
+
+RECOVERY_POINT_NAME: Final = "recovery-point-offset-checkpoint"
+LOG_START_NAME: Final = "log-start-offset-checkpoint"
+REPLICATION_NAME: Final = "replication-offset-checkpoint"
+CLEANER_NAME: Final = "cleaner-offset-checkpoint"
+
+_VERSION = "0"
+
+
+def write_checkpoint(filesystem: FileSystem, path: Path, lines: Iterable[str]) -> None:
+    """Replace the file by these entries, durably: a crash leaves the old ones or the new."""
+    entries = list(lines)
+    content = "\n".join((_VERSION, str(len(entries)), *entries, ""))
+    filesystem.write_atomically(path, content.encode("ascii"))
+
+
+def read_checkpoint(
+    filesystem: FileSystem, path: Path, fields: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of each entry. A missing file has none.
+
+    Raises:
+        CorruptLog: a checkpoint is replaced atomically, so no crash explains a broken one.
+    """
+    try:
+        content = filesystem.read_bytes(path)
+    except FileNotFoundError:
+        return
+    try:
+        lines = content.decode("ascii").split("\n")
+    except UnicodeDecodeError as error:
+        raise CorruptLog(f"{path} holds byte {error.start}, which is not text") from None
+    if lines[-1] == "":
+        lines.pop()
+    if len(lines) < 2 or lines[0].strip() != _VERSION:
+        raise corrupt_line(path, 1, f"a version {_VERSION} and a count must come first")
+    count = to_number(path, 2, lines[1].strip())
+    if count != len(lines) - 2:
+        raise corrupt_line(path, 2, f"it promises {count} entries and {len(lines) - 2} follow")
+    for number, line in enumerate(lines[2:], start=3):
+        words = line.split()
+        if len(words) != fields:
+            raise corrupt_line(path, number, f"{line!r} does not have {fields} fields")
+        yield number, words
+
+
+def to_number(path: Path, line: int, text: str) -> int:
+    """The number on a line, which nothing but digits may spell."""
+    if not text.isdigit():
+        raise corrupt_line(path, line, f"{text!r} is not a number")
+    return int(text)
+
+
+def corrupt_line(path: Path, line: int, what: str) -> CorruptLog:
+    return CorruptLog(f"{path} is corrupt in line {line}: {what}")
+
+
+class OffsetCheckpoint:
+    """One offset for each partition of a log directory (`<topic> <partition> <offset>` a line).
+
+    The recovery points, the log start offsets, the high watermarks and the cleaner's progress are
+    four such files. An entry for a partition that is gone is harmless; one that is missing means
+    0. Each is written after what it promises has happened (a recovery point after the sync), so a
+    crash between the two leaves a value that is too low and costs time, not records.
+
+    Threads: `write` from one thread at a time.
+    """
+
+    def __init__(self, filesystem: FileSystem, path: Path) -> None:
+        self.path = path
+        self._filesystem = filesystem
+
+    def read(self) -> dict[TopicPartition, Offset]:
+        """What was written last; empty when there is no file.
+
+        Raises:
+            CorruptLog: naming the line.
+        """
+        offsets: dict[TopicPartition, Offset] = {}
+        for number, words in read_checkpoint(self._filesystem, self.path, fields=3):
+            topic, partition, offset = words
+            if problem := topic_name_problem(topic):
+                raise corrupt_line(self.path, number, problem)
+            key = TopicPartition(topic, to_number(self.path, number, partition))
+            offsets[key] = Offset(to_number(self.path, number, offset))
+        return offsets
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace the file; durable on return."""
+        write_checkpoint(
+            self._filesystem,
+            self.path,
+            (f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()),
+        )
