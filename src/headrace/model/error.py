@@ -80,6 +80,11 @@ class StorageError(HeadraceError):
     """An I/O call failed. Its log directory goes offline, once; others go on."""
 
 
+class DiskFull(StorageError):
+    """No room for an append. Nothing of it was kept, and the directory stays online: making room
+    is enough."""
+
+
 class LogDirectoryOffline(StorageError):
     """The directory was taken offline by an earlier failure; nothing in it is served or changed."""
 
@@ -102,3 +107,15 @@ class CorruptSnapshot(HeadraceError):
 
 class VersionConflict(HeadraceError):
     """A node of the cluster store is not at the expected version: read it and try again."""
+
+
+class UncleanableLog(HeadraceError):
+    """Compaction met stored bytes that it cannot open. That log stays as it is; others go on.
+
+    Not a `StorageError`: a producer can send a batch with a true CRC around records that are none,
+    and must not take a log directory offline with it.
+    """
+
+
+class CompactionStopped(HeadraceError):
+    """A round of compaction was ended early. What it compacted so far stays so and does no harm."""
