@@ -61,6 +61,9 @@ FOR_TESTS = KafkaProfile(
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # A killed broker may register again only when its old session has run out.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
         "num.network.threads": "1",
         "num.io.threads": "2",
     },

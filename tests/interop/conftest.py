@@ -1,0 +1,114 @@
+"""Peers of the interop tests. A missing one skips the test, or fails it in CI."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.apache_kafka import ApacheKafka
+from headrace.testing.kafka_tool import KafkaTools
+from headrace.testing.log_dump import LogDump, dump_log
+from headrace.testing.peer import PeerMissing, find_program, require_peer
+from headrace.testing.readiness import wait_until
+from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO, SeenTopic, read_sample, write_sample
+
+
+@pytest.fixture(scope="session")
+def kafka_tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
+    """Apache Kafka's command line tools."""
+    try:
+        return KafkaTools.find(tmp_path_factory.mktemp("kafka-tools"))
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+@pytest.fixture(scope="session")
+def kcat() -> Path:
+    """The kcat program."""
+    try:
+        return find_program("kcat", package="kcat")
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+@pytest.fixture(scope="module")
+def apache_kafka(
+    kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheKafka]:
+    """A running Apache Kafka broker with nothing in it, one for the module."""
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
+        yield kafka
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDirectory:
+    """A copy of the log directory that Apache Kafka left, and what it served out of it before."""
+
+    data: Path
+    topics: dict[str, SeenTopic]
+
+    def partition(self, topic: str) -> Path:
+        return self.data / f"{topic}-0"
+
+
+@pytest.fixture(scope="session")
+def kafka_directories(
+    kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, KafkaDirectory]:
+    """One Apache Kafka with the sample topics in it, as it left them three times.
+
+    - killed: with kill -9, nothing flushed, the active indexes full of zeros behind their entries;
+    - clean: started again, and stopped cleanly;
+    - idle: started again, and killed before it wrote anything: its recovery points are the log
+      ends, but the indexes have their zeros again.
+    """
+    folder = tmp_path_factory.mktemp("kafka-directories")
+    settings = {
+        "log.cleaner.backoff.ms": "50",
+        "log.initial.task.delay.ms": "100",
+        "log.flush.start.offset.checkpoint.interval.ms": "100",
+    }
+    with ApacheKafka(folder / "kafka", settings=settings) as kafka:
+        open_transaction = write_sample(kafka.address)
+        wait_until(lambda: settled(kafka.data), what="the compaction", timeout_seconds=60)
+        killed = end_and_keep(kafka, folder / "killed", kafka.kill)
+        kafka.start()
+        clean = end_and_keep(kafka, folder / "clean", kafka.stop)
+        kafka.start()
+        idle = end_and_keep(kafka, folder / "idle", kafka.kill)
+        del open_transaction
+    return {"killed": killed, "clean": clean, "idle": idle}
+
+
+@pytest.fixture(params=["killed", "clean", "idle"])
+def kafka_directory(
+    request: pytest.FixtureRequest, kafka_directories: dict[str, KafkaDirectory]
+) -> KafkaDirectory:
+    """Each of the three; not to be written to."""
+    return kafka_directories[request.param]
+
+
+@pytest.fixture(scope="session")
+def kafka_dump(
+    kafka_tools: KafkaTools, kafka_directories: dict[str, KafkaDirectory]
+) -> tuple[KafkaDirectory, LogDump]:
+    """The cleanly stopped directory and what Kafka's own tool says about it."""
+    directory = kafka_directories["clean"]
+    return directory, dump_log(kafka_tools, map(directory.partition, SAMPLE_TOPICS))
+
+
+def settled(data: Path) -> bool:
+    """Whether the cleaner has reached the active segment and the trimmed offset is on disk."""
+    active = max(int(path.stem) for path in (data / "compacted-0").glob("*.log"))
+    cleaned = (data / "cleaner-offset-checkpoint").read_text()
+    starts = (data / "log-start-offset-checkpoint").read_text()
+    return f"compacted 0 {active}\n" in cleaned and f"trimmed 0 {TRIMMED_TO}\n" in starts
+
+
+def end_and_keep(kafka: ApacheKafka, kept: Path, end: Callable[[], None]) -> KafkaDirectory:
+    topics = read_sample(kafka.address)
+    end()
+    shutil.copytree(kafka.data, kept)
+    return KafkaDirectory(kept, topics)

@@ -1,0 +1,166 @@
+"""Each small file that Apache Kafka writes means to us what it means to Kafka's own tool."""
+
+import re
+from typing import Any
+
+import pytest
+
+from headrace.log.checkpoint import OffsetCheckpoint
+from headrace.log.file_pool import FilePool
+from headrace.log.filesystem import Disk
+from headrace.log.index_cache import IndexCache
+from headrace.log.leader_epoch import LeaderEpochs
+from headrace.log.meta_properties import MetaProperties
+from headrace.log.offset_index import OffsetIndex
+from headrace.log.partition_metadata import PartitionMetadata
+from headrace.log.producer_snapshot import read_snapshot
+from headrace.log.time_index import TimeIndex
+from headrace.log.transaction_index import TransactionIndex
+from headrace.model.ids import TopicPartition
+from headrace.testing.log_dump import LogDump
+from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO
+
+pytestmark = pytest.mark.interop
+
+# Fixtures hand over the dataclass of the conftest, which cannot be imported by name.
+KafkaDirectory = Any
+DISK = Disk()
+
+
+def numbers(line: str) -> dict[str, int]:
+    """`version: 0 producerId: 7` as a dictionary."""
+    return {name: int(value) for name, value in re.findall(r"(\w+): (-?\d+)", line)}
+
+
+def test_the_tool_finds_no_fault_in_what_kafka_wrote(
+    kafka_dump: tuple[KafkaDirectory, LogDump],
+) -> None:
+    directory, dump = kafka_dump
+    for topic in SAMPLE_TOPICS:
+        folder = directory.partition(topic)
+        assert dump.complaints_of(folder, gaps_allowed=topic == "compacted") == []
+
+
+def test_producer_snapshots(kafka_dump: tuple[KafkaDirectory, LogDump]) -> None:
+    directory, dump = kafka_dump
+    folder = directory.partition("transactions")
+    newest = max(folder.glob("*.snapshot"))
+
+    ours = [
+        {
+            "producerId": producer.producer_id,
+            "producerEpoch": producer.epoch,
+            "coordinatorEpoch": producer.coordinator_epoch,
+            "lastTimestamp": producer.last_timestamp_ms,
+            "firstSequence": batch.first_sequence,
+            "lastSequence": batch.last_sequence,
+            "lastOffset": batch.last_offset,
+            "offsetDelta": batch.offset_delta,
+            "timestamp": batch.timestamp_ms,
+        }
+        for producer in read_snapshot(DISK, newest)
+        for batch in producer.batches
+    ]
+
+    assert ours == [numbers(line) for line in dump.lines[newest]]
+    assert len(ours) == 2
+
+
+def test_a_snapshot_with_an_open_transaction(
+    kafka_dump: tuple[KafkaDirectory, LogDump],
+) -> None:
+    directory, _ = kafka_dump
+    newest = max(directory.partition("transactions").glob("*.snapshot"))
+
+    unstable = [p.transaction_first_offset for p in read_snapshot(DISK, newest) if p.in_transaction]
+
+    assert unstable == [directory.topics["transactions"].last_stable]
+
+
+def test_transaction_indexes(kafka_dump: tuple[KafkaDirectory, LogDump]) -> None:
+    directory, dump = kafka_dump
+    folder = directory.partition("transactions")
+    ours = []
+    for path in sorted(folder.glob("*.txnindex")):
+        ours += [
+            {
+                "version": 0,
+                "producerId": aborted.producer_id,
+                "firstOffset": aborted.first_offset,
+                "lastOffset": aborted.last_offset,
+                "lastStableOffset": aborted.last_stable_offset,
+            }
+            for aborted in TransactionIndex(path, FilePool(DISK), IndexCache()).entries()
+        ]
+
+    assert ours == [numbers(line) for line in dump.lines_of(folder, ".txnindex")]
+    assert len(ours) == 3
+
+
+def test_offset_indexes(kafka_dump: tuple[KafkaDirectory, LogDump]) -> None:
+    directory, dump = kafka_dump
+    paths = sorted(directory.partition("rolled").glob("*.index"))
+    for path in paths:
+        index = OffsetIndex(path, int(path.stem), FilePool(DISK), IndexCache())
+        index.check()
+        for line in dump.lines[path]:
+            if theirs := numbers(line):
+                assert index.lookup(theirs["offset"]) == (theirs["offset"], theirs["position"])
+
+    assert len(paths) > 3
+
+
+def test_time_indexes(kafka_dump: tuple[KafkaDirectory, LogDump]) -> None:
+    directory, dump = kafka_dump
+    paths = sorted(directory.partition("rolled").glob("*.timeindex"))
+    for path in paths:
+        index = TimeIndex(path, int(path.stem), FilePool(DISK), IndexCache())
+        index.check()
+        for line in dump.lines[path]:
+            theirs = numbers(line)
+            found = index.lookup(theirs["timestamp"])
+            assert found == (theirs["timestamp"], theirs["offset"])
+
+    assert len(paths) > 3
+
+
+def test_the_log_start_checkpoint(kafka_directory: KafkaDirectory) -> None:
+    starts = OffsetCheckpoint(DISK, kafka_directory.data / "log-start-offset-checkpoint").read()
+    assert starts == {TopicPartition("trimmed", 0): TRIMMED_TO}
+
+
+def test_the_clean_stop_recovers_from_the_log_ends(
+    kafka_directories: dict[str, KafkaDirectory],
+) -> None:
+    directory = kafka_directories["clean"]
+    path = directory.data / "recovery-point-offset-checkpoint"
+
+    points = OffsetCheckpoint(DISK, path).read()
+
+    for topic, seen in directory.topics.items():
+        assert points[TopicPartition(topic, 0)] == seen.high_watermark
+
+
+def test_meta_properties(kafka_directory: KafkaDirectory) -> None:
+    properties = MetaProperties.read(DISK, kafka_directory.data)
+
+    assert properties is not None
+    assert properties.node_id == 1
+    assert properties.cluster_id is not None
+    assert properties.directory_id is not None
+
+
+def test_every_partition_has_its_own_topic_id(kafka_directory: KafkaDirectory) -> None:
+    found = [
+        PartitionMetadata.read(DISK, kafka_directory.partition(topic)) for topic in SAMPLE_TOPICS
+    ]
+
+    assert None not in found
+    assert len(set(found)) == len(SAMPLE_TOPICS)
+
+
+def test_leader_epochs(kafka_directories: dict[str, KafkaDirectory]) -> None:
+    directory = kafka_directories["clean"]
+    epochs = LeaderEpochs(DISK, directory.partition("rolled") / "leader-epoch-checkpoint")
+
+    assert [entry.start_offset for entry in epochs.entries][:1] == [0]
