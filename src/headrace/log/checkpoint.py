@@ -23,6 +23,8 @@ REPLICATION_NAME: Final = "replication-offset-checkpoint"
 CLEANER_NAME: Final = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
+# The digits of the greatest int64.
+_MAX_DIGITS = 19
 
 
 def write_checkpoint(filesystem: FileSystem, path: Path, lines: Iterable[str]) -> None:
@@ -64,7 +66,7 @@ def read_checkpoint(
 
 def to_number(path: Path, line: int, text: str) -> int:
     """The number on a line, which nothing but digits may spell."""
-    if not text.isdigit():
+    if not text.isdigit() or len(text) > _MAX_DIGITS:
         raise corrupt_line(path, line, f"{text!r} is not a number")
     return int(text)
 
