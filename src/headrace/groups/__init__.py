@@ -1,0 +1,1 @@
+"""Consumer groups without I/O: classic and KIP-848 membership, committed offsets, their records."""

@@ -1,0 +1,28 @@
+"""The settings of a group coordinator, under Kafka's names and with Kafka's defaults."""
+
+from dataclasses import dataclass
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """A dot of Kafka's key is an underscore here: `group.max.size` is `group_max_size`.
+
+    `offsets_retention_ms` is `offsets.retention.minutes` in milliseconds;
+    `append_retry_backoff_ms` and `new_member_join_timeout_ms` are fixed in Kafka's code, not keys.
+    """
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = _INT_MAX
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = _INT_MAX
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * _DAY_MS
+    new_member_join_timeout_ms: int = 300_000
+    append_retry_backoff_ms: int = 500

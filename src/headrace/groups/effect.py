@@ -1,0 +1,58 @@
+"""What an event asks of the broker: records to append, then replies to release.
+
+The order is the contract. A reply may leave only after the records beside it are in the log, as
+durable as the log is asked to be. The registry has not adopted the new state when it hands out an
+`Effects` with records: `GroupRegistry.settle` adopts it, `GroupRegistry.reject` forgets it. So an
+append that fails leaves nothing to undo.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.groups.record import GroupRecord
+from headrace.model.ids import ProducerEpoch, ProducerId
+
+Token = object
+"""Names a request that waits for its reply: the broker chooses it, the state hands it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the request that came with `token`."""
+
+    token: Token
+    answer: object
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Whose transaction a commit of offsets belongs to (KIP-98)."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Append `records`, in one batch and in this order, then release `replies`.
+
+    With `producer` set the batch is written as part of that producer's transaction.
+    """
+
+    records: Sequence[GroupRecord] = ()
+    replies: Sequence[Reply] = ()
+    producer: Producer | None = None
+
+
+class Outbox:
+    """Where a state machine puts records and replies while it works on one event."""
+
+    def __init__(self) -> None:
+        self.records: list[GroupRecord] = []
+        self.replies: list[Reply] = []
+
+    def append(self, record: GroupRecord) -> None:
+        self.records.append(record)
+
+    def reply(self, token: Token, answer: object) -> None:
+        self.replies.append(Reply(token, answer))

@@ -1,0 +1,18 @@
+"""Which partition of `__consumer_offsets` a group lives in."""
+
+from headrace.model.error import InvalidArgument
+
+
+def shard_of(group_id: str, shard_count: int) -> int:
+    """The partition that holds a group: Java's hash of its id, so that Kafka's tools agree.
+
+    >>> shard_of("my-group", 50)
+    12
+    """
+    if shard_count < 1:
+        raise InvalidArgument(f"__consumer_offsets has at least one partition, not {shard_count}")
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return (value & 0x7FFFFFFF) % shard_count

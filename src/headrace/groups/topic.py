@@ -1,0 +1,59 @@
+"""What a coordinator must know about topics: their ids, names and partition counts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+
+class TopicIdPartition(NamedTuple):
+    """One partition, named by the topic's id: a topic deleted and created again is another one."""
+
+    topic_id: UUID
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as it is now."""
+
+    name: str
+    topic_id: UUID
+    partition_count: int
+
+
+class TopicSource(Protocol):
+    """The broker's topics. `version` is another number after every change, and only then."""
+
+    @property
+    def version(self) -> int: ...
+
+    def by_name(self, name: str) -> Topic | None: ...
+
+    def by_id(self, topic_id: UUID) -> Topic | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Every name a regular expression may match; whoever implements it leaves out the rest."""
+
+
+@dataclass(frozen=True)
+class TopicImage:
+    """A `TopicSource` that does not change: hand the registry the next one after a change."""
+
+    version: int = 0
+    topics: tuple[Topic, ...] = ()
+    _by_name: dict[str, Topic] = field(init=False, repr=False, compare=False)
+    _by_id: dict[UUID, Topic] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {topic.name: topic for topic in self.topics})
+        object.__setattr__(self, "_by_id", {topic.topic_id: topic for topic in self.topics})
+
+    def by_name(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def names(self) -> Iterable[str]:
+        return self._by_name
