@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import pyarrow as pa
 from confluent_kafka import (
     OFFSET_BEGINNING,
     TIMESTAMP_LOG_APPEND_TIME,
@@ -219,3 +220,23 @@ def _seen(message: Message) -> Seen:
 
 def _octets(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
+
+
+def seen_rows(columns: pa.RecordBatch) -> list[Seen]:
+    """Rows of `headrace.records.decode`, to be compared with what a consumer saw."""
+    moments = columns["timestamp"].cast(pa.int64()).to_pylist()
+    headers = [
+        tuple((header["key"], header["value"]) for header in row)
+        for row in columns["headers"].to_pylist()
+    ]
+    return list(
+        map(
+            Seen,
+            columns["offset"].to_pylist(),
+            moments,
+            columns["timestamp_type"].to_pylist(),
+            columns["key"].to_pylist(),
+            columns["value"].to_pylist(),
+            headers,
+        )
+    )
