@@ -401,10 +401,7 @@ class ProducerState:
 
     def first_undecided_offset(self) -> Offset | None:
         """Where the oldest open transaction begins; compaction stops there."""
-        try:
-            return Offset(next(iter(self._ongoing)))
-        except StopIteration:
-            return None
+        return Offset(next(iter(self._ongoing))) if self._ongoing else None
 
     def first_unstable_offset(self) -> Offset | None:
         """Where the oldest transaction begins that is open, or decided by a marker that is not
@@ -421,9 +418,11 @@ class ProducerState:
 
         Called for a new log start as well: nothing below it is waited for.
         """
-        self._high_watermark = max(self._high_watermark, high_watermark)
+        if high_watermark <= self._high_watermark:
+            return
+        self._high_watermark = high_watermark
         unreplicated = self._unreplicated
-        while unreplicated and unreplicated[0][1] < self._high_watermark:
+        while unreplicated and unreplicated[0][1] < high_watermark:
             heapq.heappop(unreplicated)
 
     # -- lifetime ------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 
@@ -215,3 +217,30 @@ def test_a_renamed_index_is_found_under_its_new_name(
     disk.replace(path, target)
     index.move(target)
     assert index.lookup(1015) == (1010, 4096)
+
+
+def test_readers_in_other_threads_always_get_an_entry_that_was_there(
+    path: Path, pool: FilePool
+) -> None:
+    """One thread appends, cuts and loses its memory; the others only ever see true entries."""
+    index = OffsetIndex(path, 0, pool, IndexCache(max_bytes=64), new=True)
+    writing = Event()
+    writing.set()
+
+    def read() -> bool:
+        right = True
+        while writing.is_set():
+            offset, position = index.lookup(10**6)
+            right &= position == offset * 7
+        return right
+
+    with ThreadPoolExecutor(2) as threads:
+        readers = [threads.submit(read) for _ in range(2)]
+        for turn in range(40):
+            start = index.last_offset
+            for row in range(1, 100):
+                index.append(start + row, (start + row) * 7)
+            index._file.unload()
+            index.truncate_to(start + 50 + turn)
+        writing.clear()
+        assert all(reader.result() for reader in readers)
