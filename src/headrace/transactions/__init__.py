@@ -1,0 +1,1 @@
+"""Transactions: the coordinator's pure state machine, its records and its producer ids."""

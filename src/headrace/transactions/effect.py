@@ -1,0 +1,60 @@
+"""What an event asks of the broker: a record to append, replies to release, markers to write.
+
+The order is the contract, the same as in `headrace.groups.effect`. The registry has not adopted the
+new state when it hands out an `Effects` with records. The broker appends them and then calls
+`TransactionRegistry.settle`, which adopts the state and says what is due next, or, when the append
+failed, `TransactionRegistry.reject`, which forgets it. Replies leave only after `settle`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
+from headrace.transactions.event import Answer
+from headrace.transactions.record import Record
+
+Token = object
+"""Names a request that waits for its reply. The broker chooses it, the state only hands it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to the request that came with `token`."""
+
+    token: Token
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMarkers:
+    """Append a commit or abort marker of this producer to each partition.
+
+    Report back with `TransactionRegistry.markers_written` (also for partitions that no longer
+    exist) and `markers_failed`. Writing a marker twice is harmless: the second closes nothing.
+    `ending` tells this end from other ones of the same producer and epoch.
+    """
+
+    ending: int
+    transactional_id: str
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    commit: bool
+    client_version: int
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Append `records` in one batch, settle, then release `replies`; without records, just reply.
+
+    `markers` never stand beside records. `transactional_id` names the id whose change they are.
+    """
+
+    transactional_id: str = ""
+    records: Sequence[Record] = ()
+    replies: Sequence[Reply] = ()
+    markers: Sequence[WriteMarkers] = ()
+
+
+NOTHING = Effects()

@@ -1,0 +1,25 @@
+"""The numbers were computed by Java's `String.hashCode`."""
+
+import pytest
+
+from headrace.model.coordinator import coordinator_partition
+from headrace.model.error import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("coordinated_id", "partition"),
+    [
+        ("a-long-transactional-id-with-negative-hash", 8),
+        ("console-consumer", 40),
+        ("pay-ü", 7),
+        ("😀x", 39),
+        ("polygenelubricants", 0),  # its hash is Integer.MIN_VALUE
+    ],
+)
+def test_ids_live_where_kafka_looks_for_them(coordinated_id, partition):
+    assert coordinator_partition(coordinated_id, 50) == partition
+
+
+def test_there_must_be_a_partition():
+    with pytest.raises(InvalidArgument):
+        coordinator_partition("pay", 0)
