@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, LogStartOffset, Offset
 
+_ZERO = LogStartOffset(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Appended:
@@ -22,6 +24,6 @@ class Appended:
     base_offset: Offset = NO_OFFSET
     last_offset: Offset = NO_OFFSET
     log_append_time_ms: int = NO_TIMESTAMP_MS
-    log_start_offset: LogStartOffset = LogStartOffset(0)
+    log_start_offset: LogStartOffset = _ZERO
     duplicate: bool = False
     size_bytes: int = 0

@@ -1,0 +1,105 @@
+"""What all logs of one log directory share: the disk, the clock, the open files, and their fate."""
+
+from collections.abc import Callable
+from threading import Lock
+from types import TracebackType
+
+import structlog
+
+from headrace.log.file_pool import FilePool
+from headrace.log.filesystem import FileSystem
+from headrace.log.index_cache import IndexCache
+from headrace.model.clock import Clock
+from headrace.model.error import CorruptLog, LogDirectoryOffline, StorageError
+
+_log = structlog.get_logger(__name__)
+
+
+def _nothing() -> None:
+    """Stands in for the checkpoint of a log that lives outside a log directory."""
+
+
+class Storage:
+    """One disk and the state of our trust in it.
+
+    Invariant: after the first I/O error nothing is written any more. What memory says and what the
+    disk holds may differ from that moment on, and only a fresh recovery can tell; so every log of
+    the directory refuses from then on, and says why.
+
+    Attributes:
+        save_offsets: writes recovery points and log starts of all logs, durable on return. A log
+            calls it where a crash must not find the old ones (truncation, DeleteRecords).
+        on_offline: called once, with the first error.
+
+    Threads: any.
+    """
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        clock: Clock,
+        *,
+        files: FilePool | None = None,
+        indexes: IndexCache | None = None,
+    ) -> None:
+        self.filesystem = filesystem
+        self.clock = clock
+        self.files = FilePool(filesystem) if files is None else files
+        self.indexes = IndexCache() if indexes is None else indexes
+        self.failure: StorageError | None = None
+        self.save_offsets: Callable[[], None] = _nothing
+        self.on_offline: Callable[[StorageError], None] = lambda error: None
+        self._lock = Lock()
+
+    def check_online(self) -> None:
+        """
+        Raises:
+            LogDirectoryOffline: naming the error that was the first.
+        """
+        if self.failure is not None:
+            raise LogDirectoryOffline(f"the log directory is offline: {self.failure}")
+
+    def fail(self, error: StorageError) -> StorageError:
+        """Take everything offline because of `error`; returns what to raise.
+
+        Only the first error counts; those that follow from it become `LogDirectoryOffline`.
+        """
+        with self._lock:
+            first = self.failure is None
+            if first:
+                self.failure = error
+        if not first:
+            return LogDirectoryOffline(f"the log directory is offline: {self.failure}")
+        _log.error("log_directory_offline", reason=str(error))
+        self.on_offline(error)
+        return error
+
+    def io(self, what: str) -> "StorageIo":
+        """`with storage.io("sync clicks-0"):` makes an `OSError` a `StorageError`, and offline."""
+        return StorageIo(self, what)
+
+
+class StorageIo:
+    """One piece of I/O: whatever the disk refuses in it takes the directory offline."""
+
+    __slots__ = ("_storage", "_what")
+
+    def __init__(self, storage: Storage, what: str) -> None:
+        self._storage = storage
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._storage.check_online()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, OSError):
+            raise self._storage.fail(
+                StorageError(f"cannot {self._what}: {error.strerror or error}")
+            ) from error
+        if isinstance(error, CorruptLog):
+            self._storage.fail(error)
