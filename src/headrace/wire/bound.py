@@ -9,6 +9,8 @@ Rule 2: a null where the message allows none is refused here, so that a handler 
 Rule 3: items and tagged fields are counted against one budget per message, because a tiny item on
 the wire is a large object in memory: 8 MiB of empty names would become 300 MB.
 Rule 4: what passes here, kio reads to the same last byte.
+Rule 5: tagged fields that this version does not know are cut out, because kio refuses them and the
+protocol says to skip them (KIP-482): a newer peer may send them at any version.
 
 Fixed-size neighbours are skipped in one step and arrays of fixed-size items in one multiplication,
 so that a walk costs one to three microseconds for an ordinary request.
@@ -16,9 +18,9 @@ so that a walk costs one to three microseconds for an ordinary request.
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from headrace.wire.primitive import INT16, INT32, Frame, Malformed, read_uvarint
+from headrace.wire.primitive import INT16, INT32, Frame, Malformed, pack_uvarint, read_uvarint
 from headrace.wire.schema import FIXED_BYTES, Field, Schema
 
 REQUEST_MAX_ITEMS: Final = 1 << 18
@@ -28,14 +30,23 @@ RESPONSE_MAX_ITEMS: Final = 1 << 24
 """Items in a response: we asked for it, so only its bytes bound it in practice."""
 
 
-class Walk:
-    """The bytes under the checker's feet, and how many items they may still hold."""
+class Edit(NamedTuple):
+    """Bytes to put in place of a stretch of the message."""
 
-    __slots__ = ("buffer", "items_left")
+    start: int
+    end: int
+    content: bytes
+
+
+class Walk:
+    """The bytes under the checker's feet, how many items they may still hold, and what to cut."""
+
+    __slots__ = ("buffer", "edits", "items_left")
 
     def __init__(self, buffer: Frame, items_left: int) -> None:
         self.buffer = buffer
         self.items_left = items_left
+        self.edits: list[Edit] = []
 
     def spend(self, count: int, item_bytes: int, at: int) -> None:
         if count * item_bytes > len(self.buffer) - at:
@@ -49,16 +60,30 @@ Step = Callable[[Walk, int], int]
 """Takes the position of a field and returns where the next one starts."""
 
 
-def check(schema: Schema, buffer: Frame, at: int, max_items: int) -> int:
-    """Walk one message and return where it ends.
+def check(schema: Schema, buffer: Frame, at: int, max_items: int) -> tuple[Frame, int, int]:
+    """Walk one message and return what kio may read: a buffer, where it starts and where it ends.
+
+    The buffer is the one that came in unless unknown tagged fields had to be cut out.
 
     Raises:
         Malformed, IndexError, struct.error: it does not hold; see `primitive.reading`.
     """
-    end = _struct_step(schema)(Walk(buffer, max_items), at)
+    walk = Walk(buffer, max_items)
+    end = _struct_step(schema)(walk, at)
     if end > len(buffer):
         raise Malformed(f"it ends at byte {end} and only {len(buffer)} are there")
-    return end
+    if walk.edits:
+        edited = _edited(buffer, at, end, walk.edits)
+        return edited, 0, len(edited)
+    return buffer, at, end
+
+
+def _edited(buffer: Frame, start: int, end: int, edits: list[Edit]) -> bytes:
+    parts: list[Frame] = []
+    for edit in edits:
+        parts += (buffer[start : edit.start], edit.content)
+        start = edit.end
+    return b"".join((*parts, buffer[start:end]))
 
 
 @cache
@@ -224,18 +249,31 @@ def _nullable_struct(step: Step) -> Step:
 def _tags_step(schema: Schema) -> Step:
     known = {field.tag: _field_step(field, True) for field in schema.tagged}
 
-    def step(walk: Walk, at: int) -> int:
-        if walk.buffer[at] == 0:
-            return at + 1
-        count, at = read_uvarint(walk.buffer, at)
+    def step(walk: Walk, start: int) -> int:
+        if walk.buffer[start] == 0:
+            return start + 1
+        count, at = read_uvarint(walk.buffer, start)
         walk.spend(count, 2, at)
+        edits_outside = walk.edits
+        kept: list[bytes] = []
+        changed = False
         for _ in range(count):
             tag, at = read_uvarint(walk.buffer, at)
             size, at = read_uvarint(walk.buffer, at)
             content = known.get(tag)
-            if content is not None and content(walk, at) != at + size:
-                raise Malformed(f"tagged field {tag} at byte {at} does not take {size} bytes")
+            if content is None:
+                changed = True
+            else:
+                walk.edits = []
+                if content(walk, at) != at + size:
+                    raise Malformed(f"tagged field {tag} at byte {at} does not take {size} bytes")
+                changed |= bool(walk.edits)
+                inner = _edited(walk.buffer, at, at + size, walk.edits)
+                kept += (pack_uvarint(tag), pack_uvarint(len(inner)), inner)
             at += size
+        walk.edits = edits_outside
+        if changed:
+            walk.edits.append(Edit(start, at, pack_uvarint(len(kept) // 3) + b"".join(kept)))
         return at
 
     return step

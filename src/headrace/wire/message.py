@@ -29,14 +29,14 @@ def _response_reader(api_key: int, version: int) -> Callable[[Any, int], tuple[A
 
 def read_request_body(api_key: int, version: int, buffer: Frame, at: int, max_items: int) -> Any:
     """The kio entity at `at`, after `bound.check` has passed its bytes."""
-    end = check(request_schema(api_key, version), buffer, at, max_items)
-    return _read(_request_reader(api_key, version), buffer, at, end)
+    checked = check(request_schema(api_key, version), buffer, at, max_items)
+    return _read(_request_reader(api_key, version), *checked)
 
 
 def read_response_body(api_key: int, version: int, buffer: Frame, at: int, max_items: int) -> Any:
     """As `read_request_body`, for what a broker answered."""
-    end = check(response_schema(api_key, version), buffer, at, max_items)
-    return _read(_response_reader(api_key, version), buffer, at, end)
+    checked = check(response_schema(api_key, version), buffer, at, max_items)
+    return _read(_response_reader(api_key, version), *checked)
 
 
 def _read(reader: Callable[[Any, int], tuple[Any, int]], buffer: Frame, at: int, end: int) -> Any:

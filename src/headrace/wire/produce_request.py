@@ -65,6 +65,8 @@ def read_produce_request(version: int, frame: Frame, at: int) -> ProduceRequest:
     transactional_id, at = read_string(view, at, flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(view, at)
     count, at = read_count(view, at + 6, flexible, 3)
+    if not 0 <= count <= REQUEST_MAX_ITEMS:
+        raise Malformed(f"{count} topics at byte {at}")
     topics = []
     items_left = REQUEST_MAX_ITEMS
     for _ in range(count):
@@ -75,7 +77,7 @@ def read_produce_request(version: int, frame: Frame, at: int) -> ProduceRequest:
             raise Malformed("it holds too many partitions")
     if flexible:
         at = _skip_tags(view, at)
-    if count < 0 or at > len(view):
+    if at > len(view):
         raise Malformed(f"its topics end at byte {at} of {len(view)}")
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
