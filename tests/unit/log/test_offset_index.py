@@ -1,5 +1,6 @@
 """The offset index: entries in, the nearest one before an offset out."""
 
+import errno
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from headrace.log.offset_index import OffsetIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
 from headrace.testing.crash_disk import CrashDisk
 from headrace.testing.crash_node import Loss
+from headrace.testing.fault import Fault
 
 BASE = 1000
 
@@ -205,6 +207,25 @@ def test_a_corrupt_index_can_be_rebuilt_in_place(
     fill(index, 2)
     index.close()
     assert reopen().lookup(1015) == (1010, 4096)
+
+
+@pytest.mark.parametrize("written_bytes", [0, 3, 8, 20])
+def test_a_failed_write_loses_no_entry(
+    index: OffsetIndex,
+    disk: CrashDisk,
+    reopen: Callable[[], OffsetIndex],
+    written_bytes: int,
+) -> None:
+    fill(index, 3)
+    disk.inject(
+        Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=written_bytes)
+    )
+    with pytest.raises(OSError, match="No space left"):
+        index.flush()
+    assert index.lookup(1020) == (1020, 8192)
+    index.close()
+    assert reopen().lookup(5000) == (1030, 12288)
+    assert reopen().count == 3
 
 
 def test_a_renamed_index_is_found_under_its_new_name(
