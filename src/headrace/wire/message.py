@@ -1,7 +1,7 @@
 """The body of any message but Produce and Fetch, read through kio and written from a mapping."""
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from headrace.wire.api import APIS
 from headrace.wire.bound import check
 from headrace.wire.packer import pack
 from headrace.wire.primitive import Frame, Malformed
-from headrace.wire.schema import Schema, request_schema, response_schema
+from headrace.wire.schema import Field, Schema, request_schema, response_schema
 
 SchemaOf = Callable[[int, int], Schema]
 
@@ -66,7 +66,7 @@ def _write(
     schema_of: SchemaOf, api_key: int, version: int, body: Mapping[str, Any] | Any, out: bytearray
 ) -> None:
     if isinstance(body, Mapping):
-        pack(schema_of(api_key, version), body, _known_names(schema_of, api_key), out)
+        pack(schema_of(api_key, version), body, _history(schema_of, api_key), out)
         return
     scratch = io.BytesIO()
     entity_writer(type(body))(scratch, body)
@@ -74,24 +74,48 @@ def _write(
 
 
 @cache
-def _known_names(schema_of: SchemaOf, api_key: int) -> Callable[[tuple[str, ...]], bool]:
-    """Asks the newest version first: it knows most names, and loading a schema takes a while."""
-    api = APIS[api_key]
-
-    @cache
-    def known(path: tuple[str, ...]) -> bool:
-        return any(
-            _has(schema_of(api_key, version), path)
-            for version in range(api.highest, api.lowest - 1, -1)
-        )
-
-    return known
+def _history(schema_of: SchemaOf, api_key: int) -> "_History":
+    return _History(schema_of, api_key)
 
 
-def _has(schema: Schema, path: tuple[str, ...]) -> bool:
+class _History:
+    """`packer.History` of one message.
+
+    Asks the newest version first, because it knows most names and loading a schema takes
+    milliseconds, and remembers the answers.
+    """
+
+    def __init__(self, schema_of: SchemaOf, api_key: int) -> None:
+        api = APIS[api_key]
+        self._schema_of = schema_of
+        self._api_key = api_key
+        self._versions = range(api.highest, api.lowest - 1, -1)
+        self._has: dict[tuple[str, ...], bool] = {}
+        self._nullable: dict[tuple[str, ...], bool] = {}
+
+    def has(self, path: tuple[str, ...]) -> bool:
+        answer = self._has.get(path)
+        if answer is None:
+            answer = self._has[path] = any(field is not None for field in self._fields(path))
+        return answer
+
+    def nullable(self, path: tuple[str, ...]) -> bool:
+        answer = self._nullable.get(path)
+        if answer is None:
+            answer = self._nullable[path] = any(
+                field is not None and field.nullable for field in self._fields(path)
+            )
+        return answer
+
+    def _fields(self, path: tuple[str, ...]) -> Iterator[Field | None]:
+        for version in self._versions:
+            yield _field_at(self._schema_of(self._api_key, version), path)
+
+
+def _field_at(schema: Schema, path: tuple[str, ...]) -> Field | None:
     for name in path[:-1]:
         field = schema.field(name)
         if field is None or field.struct is None:
-            return False
+            return None
         schema = field.struct
-    return schema.field(path[-1]) is not None
+    return schema.field(path[-1])

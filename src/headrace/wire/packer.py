@@ -2,7 +2,8 @@
 
 A handler writes one mapping for all versions. What the asked-for version lacks is left out, what it
 has and the mapping does not takes Kafka's default (null, empty or zero where Kafka names none). A
-name that no version of the message has is our mistake and raises `InvalidArgument`.
+null that only other versions can say becomes empty. A name that no version of the message has, or a
+null that none allows, is our mistake and raises `InvalidArgument`.
 
 The writer is compiled from the schema. Neighbours of fixed size are packed by one `struct` call,
 which makes it several times as fast as kio's field by field writer.
@@ -11,30 +12,38 @@ which makes it several times as fast as kio's field by field writer.
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from headrace.model.error import InvalidArgument
 from headrace.wire.primitive import INT32, pack_count, pack_string, pack_uvarint
 from headrace.wire.schema import FIXED_LETTERS, Field, Schema
 
-Known = Callable[[tuple[str, ...]], bool]
-"""Whether some version of the message has a field at this path of names."""
 
-Step = Callable[[bytearray, Mapping[str, Any], Known], None]
-Write = Callable[[bytearray, Any, Known], None]
+class History(Protocol):
+    """What all versions of one message know of a field, given by the path of names to it."""
+
+    def has(self, path: tuple[str, ...]) -> bool:
+        """Whether some version has the field."""
+
+    def nullable(self, path: tuple[str, ...]) -> bool:
+        """Whether some version allows a null there."""
+
+
+Step = Callable[[bytearray, Mapping[str, Any], History], None]
+Write = Callable[[bytearray, Any, History], None]
 
 _NO_ID: Final = bytes(16)
 _NULLABLE_TIMES: Final = frozenset({"datetime_i64"})
 
 
-def pack(schema: Schema, body: Mapping[str, Any], known: Known, out: bytearray) -> None:
+def pack(schema: Schema, body: Mapping[str, Any], history: History, out: bytearray) -> None:
     """Append the bytes of `body` to `out`.
 
     Raises:
         InvalidArgument: a field is unknown to every version, or of the wrong type.
     """
-    _struct_writer(schema, ())(out, body, known)
+    _struct_writer(schema, ())(out, body, history)
 
 
 @cache
@@ -43,14 +52,14 @@ def _struct_writer(schema: Schema, path: tuple[str, ...]) -> Write:
     steps = _steps(schema, path)
     where = ".".join((schema.name, *path))
 
-    def write(out: bytearray, body: Any, known: Known) -> None:
+    def write(out: bytearray, body: Any, history: History) -> None:
         try:
             if not names.issuperset(body):
                 for name in body.keys() - names:
-                    if not known((*path, name)):
+                    if not history.has((*path, name)):
                         raise InvalidArgument(f"{where} has no field {name!r} in any version")
             for step in steps:
-                step(out, body, known)
+                step(out, body, history)
         except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as cause:
             if isinstance(cause, InvalidArgument):
                 raise
@@ -83,7 +92,7 @@ def _run_step(run: list[Field]) -> Step:
     wanted = tuple((field.name, field.default) for field in run)
     if not any(field.kind in ("uuid", *_NULLABLE_TIMES) for field in run):
 
-        def step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+        def step(out: bytearray, body: Mapping[str, Any], history: History) -> None:
             get = body.get
             out += pack_all(*[get(name, default) for name, default in wanted])
 
@@ -91,7 +100,7 @@ def _run_step(run: list[Field]) -> Step:
 
     converted = tuple((field.name, field.default, _fixed_converter(field.kind)) for field in run)
 
-    def converting_step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+    def converting_step(out: bytearray, body: Mapping[str, Any], history: History) -> None:
         get = body.get
         out += pack_all(*[convert(get(name, default)) for name, default, convert in converted])
 
@@ -114,8 +123,8 @@ def _variable_step(field: Field, flexible: bool, path: tuple[str, ...]) -> Step:
     name, default = field.name, field.default
     write = _field_writer(field, flexible, (*path, name))
 
-    def step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
-        write(out, body.get(name, default), known)
+    def step(out: bytearray, body: Mapping[str, Any], history: History) -> None:
+        write(out, body.get(name, default), history)
 
     return step
 
@@ -126,57 +135,63 @@ def _field_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
     if field.struct is not None:
         write = _struct_writer(field.struct, path)
         return _nullable_struct(write) if field.nullable else write
-    return _kind_writer(field, flexible)
+    return _kind_writer(field, flexible, path)
 
 
-def _kind_writer(field: Field, flexible: bool) -> Write:
+def _kind_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
     kind = field.kind
     if kind in FIXED_LETTERS:
         pack_one = struct.Struct(">" + FIXED_LETTERS[kind]).pack
         convert = _fixed_converter(kind)
 
-        def write_fixed(out: bytearray, value: Any, known: Known) -> None:
+        def write_fixed(out: bytearray, value: Any, history: History) -> None:
             out += pack_one(convert(value))
 
         return write_fixed
 
     nullable = field.nullable and not field.array
-    convert_variable = _pack_text if kind == "string" else _pack_bytes
+    empty: str | bytes = "" if kind == "string" else b""
+    pack_variable = pack_string if kind == "string" else _pack_bytes
 
-    def write(out: bytearray, value: Any, known: Known) -> None:
+    def write(out: bytearray, value: Any, history: History) -> None:
         if value is None and not nullable:
-            raise TypeError(f"{field.name} cannot be null")
-        out += convert_variable(value, flexible)
+            if field.array:
+                raise TypeError(f"{field.name} holds a null")
+            _check_null(path, history)
+            value = empty
+        out += pack_variable(value, flexible)
 
     return write
 
 
-def _pack_text(value: str | None, flexible: bool) -> bytes:
-    return pack_string(value, flexible)
+def _check_null(path: tuple[str, ...], history: History) -> None:
+    if not history.nullable(path):
+        raise TypeError(f"{path[-1]} cannot be null")
 
 
 def _pack_bytes(value: bytes | None, flexible: bool) -> bytes:
     if value is None:
         return b"\x00" if flexible else b"\xff\xff\xff\xff"
-    content = bytes(value)
-    return (pack_uvarint(len(content) + 1) if flexible else INT32.pack(len(content))) + content
+    head = pack_uvarint(len(value) + 1) if flexible else INT32.pack(len(value))
+    return head + bytes(value)
 
 
 def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
     if field.struct is not None:
         item = _struct_writer(field.struct, path)
     else:
-        item = _kind_writer(field, flexible)
+        item = _kind_writer(field, flexible, path)
 
-    def write(out: bytearray, value: Any, known: Known) -> None:
-        if value is None:
-            if not field.nullable:
-                raise TypeError(f"{field.name} cannot be null")
+    def write(out: bytearray, value: Any, history: History) -> None:
+        if value is None and field.nullable:
             out += pack_count(-1, flexible)
             return
+        if value is None:
+            _check_null(path, history)
+            value = ()
         out += pack_count(len(value), flexible)
         for each in value:
-            item(out, each, known)
+            item(out, each, history)
 
     return write
 
@@ -184,12 +199,12 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
 def _nullable_struct(write_struct: Write) -> Write:
     """One byte says whether a structure follows (KIP-893)."""
 
-    def write(out: bytearray, value: Any, known: Known) -> None:
+    def write(out: bytearray, value: Any, history: History) -> None:
         if value is None:
             out.append(0xFF)
             return
         out.append(1)
-        write_struct(out, value, known)
+        write_struct(out, value, history)
 
     return write
 
@@ -201,14 +216,14 @@ def _tags_step(schema: Schema, path: tuple[str, ...]) -> Step:
         for field in schema.tagged
     )
 
-    def step(out: bytearray, body: Mapping[str, Any], known: Known) -> None:
+    def step(out: bytearray, body: Mapping[str, Any], history: History) -> None:
         count = 0
         tags = bytearray()
         for name, tag, write in writers:
             value = body.get(name)
             if value is None:
                 continue
-            content = write(value, known)
+            content = write(value, history)
             if content is None:
                 continue
             count += 1
@@ -221,16 +236,26 @@ def _tags_step(schema: Schema, path: tuple[str, ...]) -> Step:
     return step
 
 
-def _tag_writer(field: Field, path: tuple[str, ...]) -> Callable[[Any, Known], bytes | None]:
+class _NoHistory:
+    """For defaults, which come from the schema itself."""
+
+    def has(self, path: tuple[str, ...]) -> bool:
+        return True
+
+    def nullable(self, path: tuple[str, ...]) -> bool:
+        return True
+
+
+def _tag_writer(field: Field, path: tuple[str, ...]) -> Callable[[Any, History], bytes | None]:
     """The content of one tagged field, or None when it is the default's."""
     write = _field_writer(field, True, (*path, field.name))
     default = bytearray()
     if field.default is not None:
-        write(default, field.default, lambda _: True)
+        write(default, field.default, _NoHistory())
 
-    def content(value: Any, known: Known) -> bytes | None:
+    def content(value: Any, history: History) -> bytes | None:
         out = bytearray()
-        write(out, value, known)
+        write(out, value, history)
         return None if out == default else bytes(out)
 
     return content

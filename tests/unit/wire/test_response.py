@@ -88,6 +88,18 @@ def test_a_nested_name_that_no_version_has_names_its_place() -> None:
         pack_response(ApiKey.METADATA, 9, 7, body)
 
 
+def test_a_null_that_only_newer_versions_can_say_becomes_empty() -> None:
+    packed = pack_response(ApiKey.JOIN_GROUP, 6, 7, {"protocol_name": None})
+    assert parse_response(ApiKey.JOIN_GROUP, 6, packed[4:])[1].protocol_name == ""
+    packed = pack_response(ApiKey.JOIN_GROUP, 7, 7, {"protocol_name": None})
+    assert parse_response(ApiKey.JOIN_GROUP, 7, packed[4:])[1].protocol_name is None
+
+
+def test_a_tagged_field_is_sent_only_when_it_says_something() -> None:
+    silent = pack_response(ApiKey.API_VERSIONS, 3, 7, {"finalized_features_epoch": -1})
+    assert silent == pack_response(ApiKey.API_VERSIONS, 3, 7, {})
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -99,6 +111,8 @@ def test_a_nested_name_that_no_version_has_names_its_place() -> None:
         {"members": [5]},
         {"members": [{"member_id": None}]},
         {"members": [{"member_id": 5}]},
+        {"members": [{"metadata": 5}]},
+        {"members": [{"metadata": "text"}]},
         {"members": [{"member_id": "x" * 40_000}]},
     ],
 )
