@@ -99,7 +99,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
     if codec is Codec.LZ4:
         # No content checksum: the batch's CRC32C covers these bytes already.
         lz4 = cramjam.lz4.Compressor(level, content_checksum=False, block_linked=False)
-        lz4.compress(data)
+        lz4.compress(bytes(data))  # it takes nothing else
         return memoryview(lz4.finish())
     return memoryview(cramjam.zstd.compress(data, level))
 

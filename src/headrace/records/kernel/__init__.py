@@ -1,0 +1,1 @@
+"""The loops over records, compiled by numba. Importing one of these modules costs numba's start."""
