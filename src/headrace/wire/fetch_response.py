@@ -31,6 +31,7 @@ from headrace.wire.primitive import (
     NOTHING,
     Frame,
     pack_count,
+    pack_uvarint,
     read_count,
     read_tags,
 )
@@ -42,9 +43,12 @@ FIRST_NODE_ENDPOINTS: Final = 16
 
 _FIELDS_4: Final = Struct(">ihqq")
 _FIELDS_5: Final = Struct(">ihqqq")
+_PLAIN_12: Final = Struct(">ihqqqBi")  # a partition without aborted transactions
 _SESSION: Final = Struct(">ihi")
 _ABORTED: Final = Struct(">qq")
 _DIVERGING: Final = Struct(">iq")
+
+_RECORDS_BYTES: Final = 5
 
 R = TypeVar("R")
 
@@ -133,11 +137,13 @@ def pack_fetch_response(
         out += pack_topic(name, topic_id, by_id, flexible)
         out += pack_count(len(partitions), flexible)
         for partition in partitions:
-            _pack_partition_head(out, version, partition)
-            if partition.records_bytes > 0:
-                assert partition.records is not None
-                size += len(out) + partition.records_bytes
-                parts += (bytes(out), partition.records)
+            _pack_partition_head(out, version, flexible, partition)
+            records_bytes = partition[_RECORDS_BYTES]
+            if records_bytes > 0:
+                records = partition.records
+                assert records is not None
+                size += len(out) + records_bytes
+                parts += (bytes(out), records)
                 out.clear()
             if flexible:
                 out += _partition_tags(partition)
@@ -154,25 +160,37 @@ def pack_fetch_response(
     return parts
 
 
-def _pack_partition_head(out: bytearray, version: int, partition: FetchPartitionResult[R]) -> None:
+def _pack_partition_head(
+    out: bytearray, version: int, flexible: bool, partition: FetchPartitionResult[R]
+) -> None:
     """Everything up to the records, their length included."""
-    flexible = version >= FIRST_FLEXIBLE
+    index, code, high_watermark, last_stable, log_start, size, _, aborted, preferred, *_ = partition
+    if aborted is None and flexible:
+        out += _PLAIN_12.pack(
+            index, code, high_watermark, last_stable, log_start, 0, preferred
+        ) + pack_uvarint(size + 1)
+        return
     if version >= FIRST_LOG_START:
-        out += _FIELDS_5.pack(*partition[:5])
+        out += _FIELDS_5.pack(index, code, high_watermark, last_stable, log_start)
     else:
-        out += _FIELDS_4.pack(*partition[:4])
-    aborted = partition.aborted
-    if aborted is None:
-        out += NOTHING if flexible else b"\xff\xff\xff\xff"
-    else:
-        out += pack_count(len(aborted), flexible)
-        for transaction in aborted:
-            out += _ABORTED.pack(*transaction)
-            if flexible:
-                out += NOTHING
+        out += _FIELDS_4.pack(index, code, high_watermark, last_stable)
+    _pack_aborted(out, flexible, aborted)
     if version >= FIRST_PREFERRED_REPLICA:
-        out += INT32.pack(partition.preferred_read_replica)
-    out += pack_count(partition.records_bytes, flexible)
+        out += INT32.pack(preferred)
+    out += pack_count(size, flexible)
+
+
+def _pack_aborted(
+    out: bytearray, flexible: bool, aborted: Sequence[AbortedTransaction] | None
+) -> None:
+    if aborted is None:
+        out += pack_count(-1, flexible)
+        return
+    out += pack_count(len(aborted), flexible)
+    for transaction in aborted:
+        out += _ABORTED.pack(*transaction)
+        if flexible:
+            out += NOTHING
 
 
 def _partition_tags(partition: FetchPartitionResult[R]) -> bytes:

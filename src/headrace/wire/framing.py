@@ -191,8 +191,13 @@ class FrameSplitter:
                 self._begin(view, at, end, size)
                 return frames
             at = body + size
-            frames.append(bytes(view[body:at]) if size <= _COPIED_FRAME_BYTES else view[body:at])
-            self._remember(size)
+            if size > _COPIED_FRAME_BYTES:
+                frames.append(view[body:at])
+                self._remember(size)
+            else:
+                frames.append(bytes(view[body:at]))
+                if self._familiar_bytes:
+                    self._remember(0)
         self._head = bytes(view[at:end])
         return frames
 
@@ -219,4 +224,5 @@ class FrameSplitter:
 
     def _remember(self, size: int) -> None:
         faded = self._familiar_bytes - (self._familiar_bytes >> 3)
-        self._familiar_bytes = max(faded, min(size, _TRUST_MAX_BYTES))
+        size = max(faded, min(size, _TRUST_MAX_BYTES))
+        self._familiar_bytes = size if size > _COPIED_FRAME_BYTES else 0

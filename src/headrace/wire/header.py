@@ -5,9 +5,8 @@ fields and goes with flexible versions. The client id keeps its old int16 length
 so that the front can be read before the version is known.
 """
 
-from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.model.error import InvalidArgument
 from headrace.wire.api import APIS
@@ -17,8 +16,7 @@ FRONT: Final = Struct(">hhi")
 """Api key, api version and correlation id: the same in every version there was or will be."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """A request's header.
 
     `client_id` is None when the peer named none, and for a request whose version we do not know:

@@ -32,12 +32,14 @@ def pack_uvarint(value: int) -> bytes:
     """
     if value < 0x80:
         return _ONE_BYTE[value]
-    packed = bytearray()
-    while value >= 0x80:
-        packed.append(value & 0x7F | 0x80)
-        value >>= 7
-    packed.append(value)
-    return bytes(packed)
+    low = value & 0x7F | 0x80
+    if value < 0x4000:
+        return bytes((low, value >> 7))
+    if value < 0x20_0000:
+        return bytes((low, value >> 7 & 0x7F | 0x80, value >> 14))
+    return bytes((low, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80)) + pack_uvarint(
+        value >> 21
+    )
 
 
 _ONE_BYTE: Final = tuple(bytes([value]) for value in range(0x80))

@@ -34,6 +34,10 @@ FIRST_TOPIC_ID: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 _INDEX_AND_SIZE: Final = Struct(">ii")
+_INDEX_AND_VARINT: Final = Struct(">iBBBB")
+
+# Makes a NamedTuple in half the time its own constructor takes.
+_new: Final = tuple.__new__
 
 
 class ProducePartition(NamedTuple):
@@ -107,30 +111,42 @@ def _read_partitions(view: memoryview, at: int, count: int) -> tuple[list[Produc
                 raise Malformed(f"records of {size} bytes at byte {at}")
             partitions.append(ProducePartition(index, None))
             continue
-        if size > end - at:
-            raise Malformed(f"records of {size} bytes at byte {at} do not fit")
-        partitions.append(ProducePartition(index, view[at : at + size]))
+        start = at
         at += size
+        if at > end:
+            raise Malformed(f"records of {size} bytes at byte {start} do not fit")
+        partitions.append(_new(ProducePartition, (index, view[start:at])))
     return partitions, at
 
 
 def _read_flexible_partitions(
     view: memoryview, at: int, count: int
 ) -> tuple[list[ProducePartition], int]:
+    """The length's first bytes come with the index in one call: at least four bytes follow an
+    index in any whole message (length, tags of partition, topic and request)."""
     partitions = []
     end = len(view)
+    unpack = _INDEX_AND_VARINT.unpack_from
     for _ in range(count):
-        (index,) = INT32.unpack_from(view, at)
-        size, at = read_uvarint(view, at + 4)
+        index, size, second, third, _fourth = unpack(view, at)
+        if size < 0x80:
+            at += 5
+        elif second < 0x80:
+            size += (second << 7) - 0x80
+            at += 6
+        elif third < 0x80:
+            size += (second << 7) + (third << 14) - 0x4080
+            at += 7
+        else:
+            size, at = read_uvarint(view, at + 4)
         if size == 0:
-            records = None
+            partitions.append(ProducePartition(index, None))
         else:
             start = at
             at += size - 1
             if at >= end:
                 raise Malformed(f"records of {size - 1} bytes at byte {start} do not fit")
-            records = view[start:at]
-        partitions.append(ProducePartition(index, records))
+            partitions.append(_new(ProducePartition, (index, view[start:at])))
         if view[at]:
             _, at = read_tags(view, at)
         else:

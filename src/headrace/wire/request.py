@@ -78,7 +78,10 @@ def parse_request(frame: Frame) -> Request:
             raise _unserved(api, RequestHeader(api_key, version, correlation_id, None))
         client_id, at = read_string(frame, FRONT.size, False)
         if api.flexible(version):
-            _, at = read_tags(frame, at)
+            if frame[at]:
+                _, at = read_tags(frame, at)
+            else:
+                at += 1
     except READ_ERRORS as cause:
         raise MalformedRequest(f"a request's header cannot be read: {cause}") from cause
     return Request(api, RequestHeader(api_key, version, correlation_id, client_id), frame, at)
