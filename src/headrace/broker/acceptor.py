@@ -1,0 +1,180 @@
+"""Listening sockets and the connections that came through them."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from headrace.broker.connection import Answer, Connection
+from headrace.broker.listener import Listener
+from headrace.model.error import ConfigError
+from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame
+
+log = structlog.get_logger(__name__)
+
+# Connections taken in one turn of the loop, so that a flood of them cannot hold up requests.
+_ACCEPTS_PER_TURN = 64
+_RETRY_ACCEPT_SECONDS = 0.5
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Acceptor:
+    """Takes connections on every listener, within bounds, and closes those that sleep.
+
+    Args:
+        dispatch: what a connection does with a frame. max_idle_ms: a connection that sent nothing
+        for so long is closed, whatever it began to send.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        dispatch: Callable[[Connection, Frame], Answer],
+        max_request_bytes: int,
+        max_pending: int,
+        max_idle_ms: int,
+        max_connections: int,
+        max_connections_per_host: int,
+        backlog: int,
+    ) -> None:
+        self.connections: set[Connection] = set()
+        self.accepted = 0
+        self._loop = loop
+        self._dispatch = dispatch
+        self._max_request_bytes = max_request_bytes
+        self._max_pending = max_pending
+        self._max_idle_seconds = max_idle_ms / 1000
+        self._max_connections = max_connections
+        self._max_per_host = max_connections_per_host
+        self._backlog = backlog
+        self._pool = BufferPool()
+        self._per_host: Counter[str] = Counter()
+        self._sockets: dict[socket.socket, Listener] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def bind(self, listener: Listener) -> Listener:
+        """Open the socket of a listener; the answer has the port the kernel chose for port 0.
+
+        Raises:
+            ConfigError: the address is in use or is not this machine's.
+        """
+        try:
+            sock = _listening_socket(listener, self._backlog)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {listener.address}: {_reason(error)}") from error
+        bound = replace(listener, port=sock.getsockname()[1])
+        self._sockets[sock] = bound
+        return bound
+
+    def start(self) -> None:
+        for sock, listener in self._sockets.items():
+            self._loop.add_reader(sock, self._accept, sock, listener)
+        self._sweep()
+
+    async def stop(self, drain_seconds: float) -> None:
+        """Take no more connections, answer what was asked, and close all within the time given."""
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
+        self._sockets.clear()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in tuple(self.connections):
+            connection.close_when_idle()
+        deadline = self._loop.time() + drain_seconds
+        while self.connections and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in tuple(self.connections):
+            connection.close()
+
+    def _accept(self, sock: socket.socket, listener: Listener) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                client, address = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._rest_from_accepting(sock, listener, error)
+                return
+            self._admit(client, address[0], listener)
+
+    def _rest_from_accepting(self, sock: socket.socket, listener: Listener, error: OSError) -> None:
+        """Out of descriptors, the socket stays readable: trying again at once would spin."""
+        log.error("cannot take a connection", listener=str(listener), reason=_reason(error))
+        if error.errno in _OUT_OF_FILES:
+            self._loop.remove_reader(sock)
+            self._loop.call_later(_RETRY_ACCEPT_SECONDS, self._accept_again, sock, listener)
+
+    def _accept_again(self, sock: socket.socket, listener: Listener) -> None:
+        if sock in self._sockets:
+            self._loop.add_reader(sock, self._accept, sock, listener)
+
+    def _admit(self, client: socket.socket, host: str, listener: Listener) -> None:
+        if len(self.connections) >= self._max_connections or (
+            self._per_host[host] >= self._max_per_host
+        ):
+            log.warning("refused a connection: too many", peer=host, open=len(self.connections))
+            client.close()
+            return
+        client.setblocking(False)
+        with contextlib.suppress(OSError):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._per_host[host] += 1
+        self.accepted += 1
+        limit = PREAUTHENTICATION_MAX_BYTES if listener.authenticates else self._max_request_bytes
+        self.connections.add(
+            Connection(
+                self._loop,
+                client,
+                host,
+                listener,
+                self._pool,
+                dispatch=self._dispatch,
+                on_close=self._forget,
+                max_request_bytes=limit,
+                max_pending=self._max_pending,
+            )
+        )
+
+    def _forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._per_host[connection.peer_host] -= 1
+        if not self._per_host[connection.peer_host]:
+            del self._per_host[connection.peer_host]
+
+    def _sweep(self) -> None:
+        """Close what slept too long; a byte now and then (slow loris) is not a request."""
+        oldest = self._loop.time() - self._max_idle_seconds
+        for connection in tuple(self.connections):
+            if connection.last_active < oldest and connection.idle:
+                connection.close()
+        pause = min(30.0, max(0.05, self._max_idle_seconds / 4))
+        self._sweeper = self._loop.call_later(pause, self._sweep)
+
+
+def _listening_socket(listener: Listener, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((listener.host, listener.port))
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another program listens there already; choose another port with --listen"
+    return error.strerror or str(error)

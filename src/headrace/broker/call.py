@@ -1,0 +1,47 @@
+"""One request on its way through a handler."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from headrace.broker.connection import Connection
+from headrace.wire.request import Request
+from headrace.wire.upgrade import upgrade
+
+Newest = TypeVar("Newest")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asks what. Handlers take one and return their answer's fields.
+
+    The body may hold views into the receive buffer: a handler that waits takes what it needs first.
+    """
+
+    connection: Connection
+    request: Request
+
+    @property
+    def version(self) -> int:
+        return self.request.header.api_version
+
+    @property
+    def client_id(self) -> str | None:
+        return self.request.header.client_id
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def body(self) -> Any:
+        """The request as it came, in its own version."""
+        return self.request.body
+
+    def read(self, newest: type[Newest]) -> Newest:
+        """The request in the shape of the newest version."""
+        return upgrade(self.request.body, newest)
+
+
+def milliseconds(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)

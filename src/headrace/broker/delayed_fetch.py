@@ -1,0 +1,84 @@
+"""A fetch that waits until there is enough to send, or until its time is up."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from headrace.broker.partition import Partition
+
+
+class DelayedFetch:
+    """Waits for `min_bytes` on any of its partitions together.
+
+    `grew` only counts; the records are read again when the count says that it could be enough, in
+    a later turn of the event loop, so that the producer's answer leaves first.
+
+    Args:
+        readable_bytes: how much could be sent now; asked again after growth.
+        done: called exactly once, with enough to send or when time is up.
+    """
+
+    __slots__ = (
+        "_done",
+        "_finished",
+        "_loop",
+        "_min_bytes",
+        "_missing_bytes",
+        "_partitions",
+        "_readable_bytes",
+        "_scheduled",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        partitions: Iterable[Partition],
+        *,
+        have_bytes: int,
+        min_bytes: int,
+        max_wait_ms: int,
+        readable_bytes: Callable[[], int],
+        done: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._partitions = tuple(partitions)
+        self._min_bytes = min_bytes
+        self._missing_bytes = min_bytes - have_bytes
+        self._readable_bytes = readable_bytes
+        self._done = done
+        self._scheduled = False
+        self._finished = False
+        self._timer = loop.call_later(max_wait_ms / 1000, self.finish)
+        for partition in self._partitions:
+            partition.add_waiter(self)
+
+    def grew(self, size_bytes: int) -> None:
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0 and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._scheduled = False
+        if self._finished:
+            return
+        have_bytes = self._readable_bytes()
+        if have_bytes >= self._min_bytes:
+            self.finish()
+        else:
+            self._missing_bytes = self._min_bytes - have_bytes
+
+    def cancel(self) -> None:
+        """Forget about it: the client is gone."""
+        if self._finished:
+            return
+        self._finished = True
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.remove_waiter(self)
+
+    def finish(self) -> None:
+        if self._finished:
+            return
+        self.cancel()
+        self._done()

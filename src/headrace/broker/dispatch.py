@@ -1,0 +1,103 @@
+"""From a frame to the handler of its API, and from what the handler returns to bytes.
+
+Rule 1: bytes that are no request, an unknown API and an unserved version close the connection, with
+the one exception every client relies on: ApiVersions of an unknown version is answered with what we
+do serve (KIP-511).
+Rule 2: before authentication only ApiVersions and the SASL requests are served.
+Rule 3: a handler's own mistake is answered with UNKNOWN_SERVER_ERROR where the API can carry it,
+logged with its traceback, and never ends the broker.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from types import ModuleType
+from typing import Any, TypeAlias, cast
+
+import structlog
+
+from headrace.broker.call import Call
+from headrace.broker.connection import Answer, Connection, Parts
+from headrace.broker.fault import code_of
+from headrace.broker.node import Broker
+from headrace.model.error import PeerError
+from headrace.wire.api import ApiKey
+from headrace.wire.error import UnknownApi, UnsupportedVersion
+from headrace.wire.framing import Frame
+from headrace.wire.request import parse_request
+from headrace.wire.response import api_versions_fallback, pack_response
+
+log = structlog.get_logger(__name__)
+
+Fields: TypeAlias = Mapping[str, Any]
+Handler: TypeAlias = Callable[[Broker, Call], Any]
+"""Returns fields of the answer, a coroutine of them, or, for the hot APIs, parts ready to send."""
+
+_BEFORE_AUTHENTICATION = (
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+)
+
+
+class Dispatch:
+    """Called by every connection with every frame."""
+
+    def __init__(self, broker: Broker, modules: tuple[ModuleType, ...]) -> None:
+        self._broker = broker
+        self._handlers: dict[int, Handler] = {module.API: module.handle for module in modules}
+        # Tasks are only weakly held by the loop; a request under way must not be collected.
+        self._tasks: set[asyncio.Task[Parts | None]] = set()
+
+    def __call__(self, connection: Connection, frame: Frame) -> Answer:
+        try:
+            request = parse_request(frame)
+        except UnsupportedVersion as error:
+            if error.header.api_key == ApiKey.API_VERSIONS:
+                return (api_versions_fallback(error.header.correlation_id),)
+            raise
+        key = request.header.api_key
+        if not connection.authenticated and key not in _BEFORE_AUTHENTICATION:
+            raise PeerError(f"{request.api.name} came before authentication")
+        connection.client_id = request.header.client_id
+        handler = self._handlers.get(key)
+        if handler is None:
+            raise UnknownApi(f"{request.api.name} is not served here", request.header)
+        self._broker.metrics.requests[request.api.name] += 1
+        call = Call(connection, request)
+        try:
+            outcome = handler(self._broker, call)
+        except PeerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - rule 3
+            return self._failed(call, error)
+        if isinstance(outcome, Mapping):
+            return (self._pack(call, outcome),)
+        if inspect.iscoroutine(outcome):
+            return self._later(call, outcome)
+        return cast(Answer, outcome)
+
+    def _pack(self, call: Call, fields: Fields) -> bytes:
+        header = call.request.header
+        return pack_response(header.api_key, header.api_version, header.correlation_id, fields)
+
+    def _later(self, call: Call, coroutine: Coroutine[Any, Any, Fields]) -> Answer:
+        task = self._broker.loop.create_task(self._finish(call, coroutine))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _finish(self, call: Call, coroutine: Coroutine[Any, Any, Fields]) -> Parts | None:
+        try:
+            return (self._pack(call, await coroutine),)
+        except Exception as error:  # noqa: BLE001 - rule 3
+            return self._failed(call, error)
+
+    def _failed(self, call: Call, error: Exception) -> Parts:
+        name = call.request.api.name
+        log.error("a request failed", api=name, version=call.version, exc_info=error)
+        self._broker.metrics.failures[name] += 1
+        try:
+            return (self._pack(call, {"error_code": code_of(error)}),)
+        except Exception as unpackable:
+            raise PeerError(f"{name} failed and has no field to say so") from unpackable

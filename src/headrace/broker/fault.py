@@ -1,0 +1,50 @@
+"""Domain errors to Kafka's codes. The only place where the two meet."""
+
+from headrace.cluster.rejection import ClusterError
+from headrace.groups.error import GroupError
+from headrace.model import error as domain
+from headrace.transactions.error import TransactionError
+from headrace.wire.error_code import ErrorCode
+
+_CODES: dict[type[Exception], ErrorCode] = {
+    domain.CorruptBatch: ErrorCode.corrupt_message,
+    domain.UnsupportedBatch: ErrorCode.unsupported_for_message_format,
+    domain.BatchTooLarge: ErrorCode.message_too_large,
+    domain.InvalidTimestamp: ErrorCode.invalid_timestamp,
+    domain.InvalidRecord: ErrorCode.invalid_record,
+    domain.OffsetOutOfRange: ErrorCode.offset_out_of_range,
+    domain.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
+    domain.DuplicateSequence: ErrorCode.duplicate_sequence_number,
+    domain.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
+    domain.UnknownProducerId: ErrorCode.unknown_producer_id,
+    domain.InvalidTransactionState: ErrorCode.invalid_txn_state,
+    domain.ConfigError: ErrorCode.invalid_config,
+    domain.InvalidArgument: ErrorCode.invalid_request,
+    domain.StorageError: ErrorCode.kafka_storage_error,
+}
+
+
+def code_of(error: Exception) -> ErrorCode:
+    """The code a client understands for what went wrong, the nearest class of ours that has one."""
+    for kind in type(error).__mro__:
+        code = _CODES.get(kind)
+        if code is not None:
+            return code
+    return ErrorCode.unknown_server_error
+
+
+def _by_name(name: str) -> ErrorCode:
+    """The pure layers call errors as Kafka does, and kio calls them so in small letters."""
+    return ErrorCode[name.lower()]
+
+
+def cluster_code(error: ClusterError) -> ErrorCode:
+    return _by_name(error.name)
+
+
+def group_code(error: GroupError | None) -> ErrorCode:
+    return ErrorCode.none if error is None else _by_name(error.name)
+
+
+def transaction_code(error: TransactionError) -> ErrorCode:
+    return _by_name(error.name)

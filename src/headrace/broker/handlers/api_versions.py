@@ -1,0 +1,45 @@
+"""ApiVersions (18), versions 0 to 4: what we serve, and which features clients may switch on."""
+
+from typing import Any
+
+from headrace.broker.call import Call
+from headrace.broker.node import Broker
+from headrace.wire.api import APIS, ApiKey
+
+API = ApiKey.API_VERSIONS
+
+# group.version 1 turns KIP-848 groups on in clients, transaction.version 2 KIP-890 transactions.
+FEATURES = {"group.version": 1, "transaction.version": 2}
+
+_FIRST_CLIENT_NAMES = 3
+
+
+def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    if call.version >= _FIRST_CLIENT_NAMES:
+        call.connection.client_software = (
+            f"{call.body.client_software_name}/{call.body.client_software_version}"
+        )
+    return answer(broker)
+
+
+def answer(broker: Broker) -> dict[str, Any]:
+    return {
+        "api_keys": [
+            {
+                "api_key": int(api.key),
+                "min_version": api.advertised_lowest,
+                "max_version": api.highest,
+            }
+            for api in APIS.values()
+            if broker.serves(api.key)
+        ],
+        "supported_features": [
+            {"name": name, "min_version": 0, "max_version": level}
+            for name, level in FEATURES.items()
+        ],
+        "finalized_features_epoch": 1,
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in FEATURES.items()
+        ],
+    }

@@ -1,0 +1,47 @@
+"""DescribeProducers (61), version 0: who writes to a partition with sequences."""
+
+from typing import Any
+
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+
+from headrace.broker.call import Call
+from headrace.broker.node import Broker
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.DESCRIBE_PRODUCERS
+
+
+def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(DescribeProducersRequest)
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    _describe(broker, topic.name, index) for index in topic.partition_indexes
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _describe(broker: Broker, topic: str, index: int) -> dict[str, Any]:
+    partition = broker.find(topic, None, index)
+    if partition is None:
+        return {"partition_index": index, "error_code": ErrorCode.unknown_topic_or_partition}
+    return {
+        "partition_index": index,
+        "active_producers": [
+            {
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.epoch,
+                "last_sequence": producer.last_sequence,
+                "last_timestamp": producer.last_timestamp_ms,
+                "coordinator_epoch": producer.coordinator_epoch,
+                "current_txn_start_offset": producer.transaction_first_offset,
+            }
+            for producer in partition.log.producer_entries()
+        ],
+    }

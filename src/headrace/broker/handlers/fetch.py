@@ -1,0 +1,206 @@
+"""Fetch (1), versions 4 to 18: records from partitions, waiting for them if asked to.
+
+Records go out as slices of segment files. A small slice is read instead and sent together with the
+bytes around it, which saves system calls where sendfile would save no copying worth having.
+"""
+
+import asyncio
+from itertools import groupby
+
+from headrace.broker.call import Call
+from headrace.broker.connection import Answer, Part, Parts
+from headrace.broker.delayed_fetch import DelayedFetch
+from headrace.broker.fault import code_of
+from headrace.broker.fetch_session import Admission, FetchedPartition
+from headrace.broker.node import Broker
+from headrace.broker.partition import Partition
+from headrace.log.read import LogSlice
+from headrace.model.error import HeadraceError
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.fetch_request import FetchRequest
+from headrace.wire.fetch_response import (
+    AbortedTransaction,
+    FetchPartitionResult,
+    FetchTopicResult,
+    pack_fetch_response,
+)
+
+API = ApiKey.FETCH
+
+READ_COMMITTED = 1
+# Below this a read plus one gathered send beats a send, a sendfile and another send.
+_INLINE_BYTES = 16 * 1024
+
+Result = FetchPartitionResult[Part]
+
+
+def handle(broker: Broker, call: Call) -> Answer:
+    request: FetchRequest = call.body
+    admission = broker.fetch_sessions.admit(request, broker.clock.monotonic_ms())
+    if admission.error:
+        return pack_fetch_response(
+            call.version, call.request.header.correlation_id, (), error_code=admission.error
+        )
+    return _Fetch(broker, call, request, admission).run()
+
+
+class _Fetch:
+    """One fetch: read once, and read again when it waited."""
+
+    __slots__ = ("_admission", "_broker", "_call", "_failed", "_future", "_request", "_wait")
+
+    def __init__(
+        self, broker: Broker, call: Call, request: FetchRequest, admission: Admission
+    ) -> None:
+        self._broker = broker
+        self._call = call
+        self._request = request
+        self._admission = admission
+        self._failed = False
+        self._wait: DelayedFetch | None = None
+        self._future: asyncio.Future[Parts | None] | None = None
+
+    def run(self) -> Answer:
+        results, size = self._read()
+        request = self._request
+        if size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed:
+            return self._pack(results)
+        partitions = [
+            partition
+            for item in self._admission.partitions
+            if (partition := self._broker.find(item.name, item.topic_id, item.wanted.partition))
+        ]
+        if not partitions:
+            return self._pack(results)
+        return self._wait_for(partitions, size)
+
+    def _wait_for(self, partitions: list[Partition], have_bytes: int) -> Answer:
+        loop = self._broker.loop
+        self._future = loop.create_future()
+        self._wait = DelayedFetch(
+            loop,
+            partitions,
+            have_bytes=have_bytes,
+            min_bytes=self._request.min_bytes,
+            max_wait_ms=self._request.max_wait_ms,
+            readable_bytes=lambda: self._read()[1],
+            done=self._finish,
+        )
+        self._future.add_done_callback(self._forget)
+        return self._future
+
+    def _forget(self, future: "asyncio.Future[Parts | None]") -> None:
+        if future.cancelled() and self._wait is not None:
+            self._wait.cancel()
+
+    def _finish(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(self._pack(self._read()[0]))
+
+    # -- reading
+
+    def _read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
+        """One result a partition, within the byte budget, and how many bytes of records that is."""
+        budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        results: list[tuple[FetchedPartition, Result]] = []
+        size = 0
+        for item in self._admission.partitions:
+            result = self._read_partition(item, budget - size, at_least_one=size == 0)
+            size += result.records_bytes
+            if result.error_code:
+                self._failed = True
+            results.append((item, result))
+        return results, size
+
+    def _read_partition(self, item: FetchedPartition, budget: int, *, at_least_one: bool) -> Result:
+        wanted = item.wanted
+        partition = self._broker.find(item.name, item.topic_id, wanted.partition)
+        if partition is None:
+            missing = (
+                ErrorCode.unknown_topic_or_partition
+                if item.topic_id is None
+                else ErrorCode.unknown_topic_id
+            )
+            return FetchPartitionResult(wanted.partition, missing)
+        stale = partition.check_epoch(wanted.current_leader_epoch)
+        if stale:
+            return FetchPartitionResult(wanted.partition, stale)
+        try:
+            return self._read_log(partition, item, budget, at_least_one)
+        except HeadraceError as error:
+            return FetchPartitionResult(wanted.partition, code_of(error))
+
+    def _read_log(
+        self, partition: Partition, item: FetchedPartition, budget: int, at_least_one: bool
+    ) -> Result:
+        log, wanted = partition.log, item.wanted
+        committed = self._request.isolation_level == READ_COMMITTED
+        end = log.last_stable_offset if committed else log.high_watermark
+        piece = log.read(
+            wanted.fetch_offset,
+            max(0, min(wanted.max_bytes, budget)),
+            max_offset=end,
+            at_least_one=at_least_one,
+        )
+        return FetchPartitionResult(
+            wanted.partition,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            piece.size,
+            piece,
+            _aborted(partition, wanted.fetch_offset, piece) if committed else None,
+        )
+
+    # -- answering
+
+    def _pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+        admission = self._admission
+        if admission.incremental:
+            results = [entry for entry in results if _has_news(*entry)]
+        if admission.session is not None:
+            for item, result in results:
+                item.told_high_watermark = result.high_watermark
+                item.told_log_start = result.log_start_offset
+                if result.records_bytes and item.key in admission.session.partitions:
+                    admission.session.rotate(item)
+        topics = [
+            FetchTopicResult(name, topic_id, [_inline(result) for _, result in group])
+            for (name, topic_id), group in groupby(
+                results, key=lambda entry: (entry[0].name, entry[0].topic_id)
+            )
+        ]
+        size = sum(result.records_bytes for _, result in results)
+        return pack_fetch_response(
+            self._call.version,
+            self._call.request.header.correlation_id,
+            topics,
+            throttle_ms=self._broker.quotas.throttle_fetch(self._call, size),
+            session_id=admission.session_id,
+        )
+
+
+def _has_news(item: FetchedPartition, result: Result) -> bool:
+    """Rule of KIP-227: an incremental answer leaves out what the client knows already."""
+    return bool(
+        result.error_code
+        or result.records_bytes
+        or result.high_watermark != item.told_high_watermark
+        or result.log_start_offset != item.told_log_start
+    )
+
+
+def _inline(result: Result) -> Result:
+    piece = result.records
+    if isinstance(piece, LogSlice) and 0 < piece.size <= _INLINE_BYTES:
+        return result._replace(records=piece.read())
+    return result
+
+
+def _aborted(partition: Partition, start: int, piece: LogSlice) -> list[AbortedTransaction] | None:
+    if not piece.size:
+        return []
+    found = partition.log.aborted_transactions(start, piece.end_offset)
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found]

@@ -1,0 +1,83 @@
+"""ListOffsets (2), versions 1 to 11: offsets at the ends of a partition, or by time."""
+
+from typing import Any
+
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import code_of
+from headrace.broker.node import Broker
+from headrace.broker.partition import Partition
+from headrace.log.read import TimestampedOffset
+from headrace.model.error import HeadraceError
+from headrace.model.offset import NO_TIMESTAMP_MS, Offset
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.LIST_OFFSETS
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3  # KIP-734
+EARLIEST_LOCAL = -4  # KIP-405: everything we have is local
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+READ_COMMITTED = 1
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(ListOffsetsRequest)
+    committed = request.isolation_level == READ_COMMITTED
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    await _answer(broker, topic.name, wanted, committed)
+                    for wanted in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+async def _answer(
+    broker: Broker, topic: str, wanted: ListOffsetsPartition, committed: bool
+) -> dict[str, Any]:
+    partition = broker.find(topic, None, wanted.partition_index)
+    if partition is None:
+        code: int = ErrorCode.unknown_topic_or_partition
+    else:
+        code = partition.check_epoch(wanted.current_leader_epoch)
+    if partition is None or code:
+        return {"partition_index": wanted.partition_index, "error_code": code}
+    try:
+        found = await _find(broker, partition, wanted.timestamp, committed)
+    except HeadraceError as error:
+        return {"partition_index": wanted.partition_index, "error_code": code_of(error)}
+    return {
+        "partition_index": wanted.partition_index,
+        "timestamp": found.timestamp_ms,
+        "offset": found.offset,
+        "leader_epoch": found.leader_epoch,
+    }
+
+
+async def _find(
+    broker: Broker, partition: Partition, timestamp: int, committed: bool
+) -> TimestampedOffset:
+    log = partition.log
+    end = log.last_stable_offset if committed else log.high_watermark
+    epoch = partition.leader_epoch
+    if timestamp == LATEST:
+        return TimestampedOffset(NO_TIMESTAMP_MS, Offset(end), epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return TimestampedOffset(NO_TIMESTAMP_MS, Offset(log.log_start_offset), epoch)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return TimestampedOffset()
+    # A search by time opens batches: off the loop, so that nobody else waits for it.
+    if timestamp == MAX_TIMESTAMP:
+        return await broker.in_thread(log.offset_of_max_timestamp)
+    return await broker.in_thread(lambda: log.offset_for_timestamp(timestamp, max_offset=end))

@@ -1,0 +1,110 @@
+"""Metadata (3), versions 0 to 13: the brokers, the topics, and who leads their partitions."""
+
+from typing import Any
+from uuid import UUID
+
+import structlog
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+
+from headrace.broker.call import Call
+from headrace.broker.fault import cluster_code
+from headrace.broker.node import Broker
+from headrace.broker.topics import INTERNAL, Topic
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.topic_command import NewTopic
+from headrace.model.ids import topic_name_problem
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.METADATA
+
+log = structlog.get_logger(__name__)
+
+_ALL_WHEN_EMPTY = 0  # version 0 has no null: an empty list asks for every topic
+_NO_ID = UUID(int=0)
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(MetadataRequest)
+    wants_all = request.topics is None or (call.version == _ALL_WHEN_EMPTY and not request.topics)
+    if wants_all:
+        topics = [_describe(broker, topic) for topic in broker.topics]
+    else:
+        assert request.topics is not None
+        await _create_missing(broker, request)
+        topics = [_answer(broker, wanted) for wanted in request.topics]
+    return {
+        "brokers": [describe_node(broker, call)],
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.node_id,
+        "topics": topics,
+    }
+
+
+def describe_node(broker: Broker, call: Call) -> dict[str, Any]:
+    """This broker, as clients of the call's listener should reach it."""
+    told = broker.advertised[call.connection.listener.name]
+    return {
+        "node_id": broker.node_id,
+        "host": told.host,
+        "port": told.port,
+        "rack": broker.settings.rack,
+    }
+
+
+async def _create_missing(broker: Broker, request: MetadataRequest) -> None:
+    if not request.allow_auto_topic_creation or not broker.settings["auto.create.topics.enable"]:
+        return
+    missing = [
+        topic.name
+        for topic in request.topics or ()
+        if topic.name
+        and broker.topics.by_name(topic.name) is None
+        and topic_name_problem(topic.name) is None
+    ]
+    if not missing:
+        return
+    wanted = [
+        broker.settings.internal_topic(name) if name in INTERNAL else NewTopic(name=name)
+        for name in dict.fromkeys(missing)
+    ]
+    plan = await broker.create_topics(wanted)
+    for name, outcome in plan.outcomes.items():
+        if isinstance(outcome, Rejection) and outcome.error != ClusterError.TOPIC_ALREADY_EXISTS:
+            log.warning("cannot create a topic", topic=name, reason=outcome.message)
+
+
+def _answer(broker: Broker, wanted: MetadataRequestTopic) -> dict[str, Any]:
+    if wanted.name is None:
+        topic = None if wanted.topic_id is None else broker.topics.by_id(wanted.topic_id)
+        missing = ErrorCode.unknown_topic_id
+    else:
+        topic = broker.topics.by_name(wanted.name)
+        missing = ErrorCode.unknown_topic_or_partition
+        if topic is None and topic_name_problem(wanted.name) is not None:
+            missing = cluster_code(ClusterError.INVALID_TOPIC_EXCEPTION)
+    if topic is None:
+        return {"error_code": missing, "name": wanted.name, "topic_id": wanted.topic_id or _NO_ID}
+    return _describe(broker, topic)
+
+
+def _describe(broker: Broker, topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.internal,
+        "partitions": [
+            {
+                "partition_index": index,
+                "error_code": ErrorCode.none
+                if partition is not None
+                else ErrorCode.leader_not_available,
+                "leader_id": broker.node_id if partition is not None else -1,
+                "leader_epoch": partition.leader_epoch if partition is not None else -1,
+                "replica_nodes": [broker.node_id],
+                "isr_nodes": [broker.node_id],
+                "offline_replicas": [] if partition is not None else [broker.node_id],
+            }
+            for index, partition in enumerate(topic.partitions)
+        ],
+    }

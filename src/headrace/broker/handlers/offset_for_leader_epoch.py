@@ -1,0 +1,42 @@
+"""OffsetForLeaderEpoch (23), versions 2 to 4: where an epoch ends (KIP-101, KIP-279, KIP-320)."""
+
+from typing import Any
+
+from kio.schema.offset_for_leader_epoch.v4.request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+
+from headrace.broker.call import Call
+from headrace.broker.node import Broker
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.OFFSET_FOR_LEADER_EPOCH
+
+
+def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(OffsetForLeaderEpochRequest)
+    return {
+        "topics": [
+            {
+                "topic": topic.topic,
+                "partitions": [_answer(broker, topic.topic, one) for one in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _answer(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> dict[str, Any]:
+    partition = broker.find(topic, None, wanted.partition)
+    if partition is None:
+        return {
+            "partition": wanted.partition,
+            "error_code": ErrorCode.unknown_topic_or_partition,
+        }
+    stale = partition.check_epoch(wanted.current_leader_epoch)
+    if stale:
+        return {"partition": wanted.partition, "error_code": stale}
+    epoch, end_offset = partition.epoch_end_offset(wanted.leader_epoch)
+    return {"partition": wanted.partition, "leader_epoch": epoch, "end_offset": end_offset}

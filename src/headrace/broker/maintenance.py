@@ -1,0 +1,54 @@
+"""What a broker does beside serving: retention, compaction, timed syncs, checkpoints.
+
+Each chore runs in a thread, one run of it at a time, and starts again a while after it ended. The
+log's kernels release the GIL and its locks are never held while the disk works, so requests go on.
+A chore that fails is logged and tried again; a failed disk has taken its directory offline by then.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Work to repeat: its name for the log, how long to rest, and what to do."""
+
+    name: str
+    rest_ms: int
+    work: Callable[[], object]
+
+
+class Maintenance:
+    """Runs chores until it is stopped."""
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self._executor = executor
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, chores: list[Chore]) -> None:
+        self._tasks = [asyncio.create_task(self._repeat(chore)) for chore in chores]
+
+    async def stop(self) -> None:
+        """Let runs under way end; begin no other."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, chore: Chore) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(chore.rest_ms / 1000)
+            run = loop.run_in_executor(self._executor, chore.work)
+            try:
+                await asyncio.shield(run)
+            except asyncio.CancelledError:
+                await asyncio.wait([run])
+                raise
+            except Exception as error:
+                log.error("a background task failed", task=chore.name, exc_info=error)

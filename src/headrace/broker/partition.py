@@ -1,0 +1,87 @@
+"""One partition this broker leads: its log, its leader epoch, and who waits for more records.
+
+Rule 1: with one replica the high watermark is the log end, and it moves before the append is
+answered. (With more replicas `replication.state` says where it stands; nothing here changes.)
+Rule 2: a waiter is told after every move of the high watermark or the last stable offset, on the
+event loop, and takes itself off when it is done.
+"""
+
+from typing import Protocol
+
+from headrace.log.append import Appended
+from headrace.log.filesystem import Bytes
+from headrace.log.partition_log import PartitionLog
+from headrace.model.ids import LeaderEpoch, TopicPartition
+from headrace.wire.error_code import ErrorCode
+
+
+class Waiter(Protocol):
+    """A request that waits for a partition to grow."""
+
+    def grew(self, size_bytes: int) -> None:
+        """The readable part of the partition grew by about so many bytes."""
+
+
+class Partition:
+    """All of it lives on the event loop; only the log's own background work does not."""
+
+    __slots__ = ("_waiters", "leader_epoch", "log", "name")
+
+    def __init__(self, name: TopicPartition, log: PartitionLog, leader_epoch: LeaderEpoch) -> None:
+        self.name = name
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self._waiters: set[Waiter] = set()
+
+    def append(self, records: Bytes, *, from_client: bool = True) -> Appended:
+        """Append whole batches as the leader."""
+        appended = self.log.append(records, self.leader_epoch, from_client=from_client)
+        if not appended.duplicate:
+            self._grew(appended)
+        return appended
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+    ) -> Appended:
+        """End a producer's transaction here."""
+        appended = self.log.append_marker(
+            producer_id,
+            producer_epoch,
+            self.leader_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+        )
+        self._grew(appended)
+        return appended
+
+    def check_epoch(self, claimed: int) -> ErrorCode:
+        """Whether a client's idea of the leader epoch is right (KIP-320); -1 claims nothing."""
+        if claimed < 0 or claimed == self.leader_epoch:
+            return ErrorCode.none
+        if claimed < self.leader_epoch:
+            return ErrorCode.fenced_leader_epoch
+        return ErrorCode.unknown_leader_epoch
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` and where it ends, as OffsetForLeaderEpoch answers."""
+        if epoch == self.leader_epoch:
+            return epoch, self.log.log_end_offset
+        found = self.log.epoch_end_offset(epoch)
+        return found.epoch, found.end_offset
+
+    def _grew(self, appended: Appended) -> None:
+        self.log.set_high_watermark(self.log.log_end_offset)
+        if self._waiters:
+            for waiter in tuple(self._waiters):
+                waiter.grew(appended.size_bytes)
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        self._waiters.add(waiter)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        self._waiters.discard(waiter)
+
+    def wake_all(self) -> None:
+        """The partition goes away or changes leader: whoever waits must look again."""
+        for waiter in tuple(self._waiters):
+            waiter.grew(2**62)

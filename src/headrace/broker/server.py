@@ -1,0 +1,293 @@
+"""Starting and stopping a broker.
+
+Order matters. Starting: the lock, the cluster's state, the logs (recovering after a crash), then
+the sockets; so whoever can connect is served. Stopping: no new requests, answer what was asked,
+then background work, then the logs, which are flushed and marked clean last.
+"""
+
+import asyncio
+import secrets
+from base64 import urlsafe_b64encode
+from dataclasses import replace
+
+import structlog
+
+from headrace.broker.acceptor import Acceptor
+from headrace.broker.admin_http import AdminHttp
+from headrace.broker.compaction_worker import CompactionWorker
+from headrace.broker.dispatch import Dispatch
+from headrace.broker.handlers.registry import HANDLERS
+from headrace.broker.listener import Listener
+from headrace.broker.maintenance import Chore, Maintenance
+from headrace.broker.metric import Reading
+from headrace.broker.node import Broker
+from headrace.broker.settings import BrokerSettings
+from headrace.cluster.broker import Broker as BrokerRecord
+from headrace.cluster.broker import Endpoint
+from headrace.cluster.controller import Controller
+from headrace.cluster.local_store import LocalStore
+from headrace.cluster.store import ClusterStore
+from headrace.log.directory_lock import DirectoryLock
+from headrace.log.file_pool import FilePool
+from headrace.log.filesystem import Disk
+from headrace.log.index_cache import IndexCache
+from headrace.log.log_directory import LogDirectory
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.error import ConfigError, StorageError
+
+log = structlog.get_logger(__name__)
+
+_CLUSTER_DIRECTORY = "cluster"
+_CLUSTER_ID_PATH = "/cluster/id"
+_DRAIN_SECONDS = 5.0
+
+
+class Server:
+    """One running broker. `await Server.start(settings)`, then `await server.stop()`."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        """Use `start`."""
+        self._settings = settings
+        self._clock = clock
+        self._disk = Disk()
+        self._ready = False
+        self.listeners: tuple[Listener, ...] = ()
+        self.admin_port: int | None = None
+
+    @classmethod
+    async def start(cls, settings: BrokerSettings, clock: Clock | None = None) -> "Server":
+        """Open everything, recover what a crash left, and listen.
+
+        Raises:
+            ConfigError: an address that cannot be listened on.
+            LogDirectoryLocked: another process uses the data.
+            StorageError: a directory that cannot be used, or records that are damaged.
+        """
+        server = cls(settings, SystemClock() if clock is None else clock)
+        await server._start()
+        return server
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        home = self._settings.log_dirs[0] / _CLUSTER_DIRECTORY
+        try:
+            self._disk.make_directory(home)
+        except OSError as error:
+            raise StorageError(
+                f"{self._settings.log_dirs[0]} cannot hold the broker's data: "
+                f"{error.strerror or error}"
+            ) from error
+        self._lock = DirectoryLock.acquire(self._disk, home)
+        self._store: ClusterStore = LocalStore.open(self._disk, home)
+        controller = Controller(self._store)
+        self.broker = Broker(
+            self._settings,
+            self._clock,
+            loop,
+            self._store,
+            controller,
+            _cluster_id(self._store, self._settings["cluster.id"]),
+        )
+        self.acceptor = self._make_acceptor()
+        try:
+            self._listen()
+            self._open_logs(controller)
+            await self._announce(controller)
+        except BaseException:
+            await self._close_all()
+            raise
+        self._start_chores()
+        self.acceptor.start()
+        await self._start_admin()
+        self._ready = True
+
+    def _make_acceptor(self) -> Acceptor:
+        settings, broker = self._settings, self.broker
+        broker.served_apis = frozenset(module.API for module in HANDLERS)
+        return Acceptor(
+            broker.loop,
+            dispatch=Dispatch(broker, HANDLERS),
+            max_request_bytes=settings["socket.request.max.bytes"],
+            max_pending=settings["queued.max.requests"],
+            max_idle_ms=settings["connections.max.idle.ms"],
+            max_connections=settings["max.connections"],
+            max_connections_per_host=settings["max.connections.per.ip"],
+            backlog=settings["socket.listen.backlog.size"],
+        )
+
+    def _listen(self) -> None:
+        """Bind first: a port in use must be known before a long recovery, not after it."""
+        self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
+        told = dict(self._settings.told)
+        for listener in self.listeners:
+            if told[listener.name].port == 0:
+                told[listener.name] = replace(told[listener.name], port=listener.port)
+            if not told[listener.name].host:
+                told[listener.name] = replace(told[listener.name], host="127.0.0.1")
+        self.broker.advertised = told
+
+    def _open_logs(self, controller: Controller) -> None:
+        """Waits for the disk: nobody is served yet."""
+        files, indexes = FilePool(self._disk), IndexCache()
+        state = controller.state
+
+        def own_configs(topic: str) -> dict[str, str]:
+            record = state.topics.get(topic)
+            return {} if record is None else dict(record.configs)
+
+        for path in self._settings.log_dirs:
+            self.broker.directories.append(
+                LogDirectory.open(
+                    path,
+                    node_id=self._settings.node_id,
+                    cluster_id=self.broker.cluster_id,
+                    configs=self._settings.log_configs(own_configs),
+                    clock=self._clock,
+                    files=files,
+                    indexes=indexes,
+                    recovery_threads=self._settings["num.recovery.threads.per.data.dir"],
+                )
+            )
+
+    async def _announce(self, controller: Controller) -> None:
+        broker = self.broker
+        endpoints = tuple(
+            Endpoint(each.name, each.host, each.port, each.name)
+            for each in broker.advertised.values()
+        )
+        record = BrokerRecord(
+            broker_id=broker.node_id, endpoints=endpoints, rack=self._settings.rack
+        )
+        await broker.administer(lambda each: each.register(record))
+        await broker.administer(lambda each: each.finalize_default_features())
+        await broker.claim_producer_ids()
+        for topic in controller.state.topics.values():
+            await broker.restore_topic(topic)
+        broker.follow_quotas()
+
+    def _start_chores(self) -> None:
+        settings, broker = self._settings, self.broker
+        self._compaction = CompactionWorker(
+            broker.directories,
+            self._clock,
+            memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
+            bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
+        )
+        chores = [
+            Chore("retention", settings["log.retention.check.interval.ms"], self._keep_retention),
+            Chore("flush", settings["log.flush.scheduler.interval.ms"], self._sync_due),
+            Chore(
+                "checkpoint", settings["log.flush.offset.checkpoint.interval.ms"], self._checkpoint
+            ),
+            Chore(
+                "offset expiry",
+                settings["offsets.retention.check.interval.ms"],
+                lambda: broker.loop.call_soon_threadsafe(broker.groups.expire),
+            ),
+        ]
+        if settings["log.cleaner.enable"]:
+            rest_ms = settings["log.cleaner.backoff.ms"]
+            chores.append(Chore("compaction", rest_ms, self._compaction.run))
+        self._maintenance = Maintenance(broker.threads)
+        self._maintenance.start(chores)
+
+    def _keep_retention(self) -> None:
+        expiration_ms = self._settings["producer.id.expiration.ms"]
+        for directory in self._online():
+            directory.maintain(producer_expiration_ms=expiration_ms)
+
+    def _sync_due(self) -> None:
+        for directory in self._online():
+            directory.sync_due()
+
+    def _checkpoint(self) -> None:
+        for directory in self._online():
+            directory.checkpoint()
+
+    def _online(self) -> list[LogDirectory]:
+        return [each for each in self.broker.directories if each.offline is None]
+
+    async def _start_admin(self) -> None:
+        broker = self.broker
+        for reading in _readings(broker, self.acceptor):
+            broker.metrics.add(reading)
+        self._admin = AdminHttp(
+            ready=lambda: self._ready, problems=broker.problems, metrics=broker.metrics.render
+        )
+        address = self._settings.admin_address
+        if address is not None:
+            try:
+                self.admin_port = await self._admin.start(*address)
+            except OSError as error:
+                await self.stop()
+                raise ConfigError(
+                    f"cannot listen on {address[0]}:{address[1]} for administration: "
+                    f"{error.strerror or error}"
+                ) from error
+
+    async def stop(self) -> None:
+        """Drain, flush, mark clean. Safe to call once, from a signal handler's task."""
+        self._ready = False
+        await self.acceptor.stop(_DRAIN_SECONDS)
+        self._compaction.stop()
+        await self._maintenance.stop()
+        await self._admin.stop()
+        await self._close_all()
+
+    async def _close_all(self) -> None:
+        broker = self.broker
+        await self.acceptor.stop(0)
+        broker.groups.stop()
+        broker.transactions.stop()
+        broker.group_commit.close()
+        for directory in broker.directories:
+            await broker.loop.run_in_executor(None, directory.close)
+        broker.shut_down()
+        self._store.close()
+        self._lock.release()
+
+
+def _cluster_id(store: ClusterStore, wanted: str | None) -> str:
+    """The id this data has had since its first start; 22 characters, as Kafka writes UUIDs."""
+    known = store.get(_CLUSTER_ID_PATH)
+    if known is not None:
+        found = known.data.decode()
+        if wanted is not None and wanted != found:
+            raise ConfigError(f"cluster.id is {wanted}, and this data belongs to {found}")
+        return found
+    made = wanted or urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    store.put(_CLUSTER_ID_PATH, made.encode(), None)
+    return made
+
+
+def _readings(broker: Broker, acceptor: Acceptor) -> list[Reading]:
+    return [
+        Reading("headrace_connections", "Open connections.", lambda: len(acceptor.connections)),
+        Reading(
+            "headrace_connections_accepted",
+            "Connections taken since the start.",
+            lambda: acceptor.accepted,
+            counts_up=True,
+        ),
+        Reading("headrace_topics", "Topics.", lambda: len(broker.topics)),
+        Reading(
+            "headrace_partitions",
+            "Partitions this broker leads.",
+            lambda: sum(1 for _ in broker.topics.partitions()),
+        ),
+        Reading(
+            "headrace_log_size_bytes",
+            "Bytes in the segments of all partitions.",
+            lambda: sum(partition.log.size_bytes for partition in broker.topics.partitions()),
+        ),
+        Reading(
+            "headrace_log_directories_offline",
+            "Log directories that were taken offline by an error.",
+            lambda: len(broker.problems()),
+        ),
+        Reading(
+            "headrace_fetch_sessions",
+            "Incremental fetch sessions.",
+            lambda: len(broker.fetch_sessions),
+        ),
+    ]

@@ -1,0 +1,141 @@
+"""A broker's configuration, typed, as the rest of the broker reads it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.broker.listener import Listener, advertised, split_address
+from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.cluster.topic_command import NewTopic
+from headrace.groups.config import GroupConfig
+from headrace.model.broker_config import BROKER_CONFIG, topic_defaults
+from headrace.model.config import ConfigValue
+from headrace.model.error import ConfigError
+from headrace.model.ids import BrokerId
+from headrace.model.topic_config import TOPIC_CONFIG, LogConfig
+from headrace.transactions.config import TransactionConfig
+
+_NO_ADMIN = "none"
+
+
+class BrokerSettings:
+    """`BROKER_CONFIG` with what the user wrote on top.
+
+    Args:
+        texts: keys and values as they were written, in a file or with `-X`.
+
+    Raises:
+        ConfigError: an unknown key, a bad value, or values that contradict each other.
+
+    >>> BrokerSettings({"num.partitions": "6"}).num_partitions
+    6
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.written = dict(texts)
+        self._values: dict[str, ConfigValue] = BROKER_CONFIG.defaults() | BROKER_CONFIG.parse(texts)
+        self.listeners = tuple(Listener.parse(text) for text in self._list("listeners"))
+        if not self.listeners:
+            raise ConfigError("listeners is empty: write at least one, as PLAINTEXT://HOST:PORT")
+        names = [listener.name for listener in self.listeners]
+        if len(set(names)) != len(names):
+            raise ConfigError(f"listeners names {names} twice: each protocol may stand once")
+        self.told = advertised(self.listeners, self._list("advertised.listeners"))
+        self.log_dirs = tuple(Path(text) for text in self._list("log.dirs"))
+        if not self.log_dirs:
+            raise ConfigError("log.dirs is empty: write at least one directory")
+        self.admin_address = self._admin_address()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def values(self) -> Mapping[str, ConfigValue]:
+        return self._values
+
+    def set_dynamic(self, texts: Mapping[str, str]) -> None:
+        """What was set while the broker runs, on top of what it was started with (KIP-226)."""
+        values = BROKER_CONFIG.defaults() | BROKER_CONFIG.parse({**self.written, **texts})
+        self._values = values
+
+    def _list(self, name: str) -> tuple[str, ...]:
+        value = self._values[name]
+        assert isinstance(value, tuple)
+        return value
+
+    def _admin_address(self) -> tuple[str, int] | None:
+        text = self["headrace.admin.listener"]
+        return None if text == _NO_ADMIN else split_address(text)
+
+    # -- what handlers read
+
+    @property
+    def node_id(self) -> BrokerId:
+        return BrokerId(self["node.id"])
+
+    @property
+    def rack(self) -> str | None:
+        rack: str | None = self["broker.rack"]
+        return rack
+
+    @property
+    def num_partitions(self) -> int:
+        return int(self["num.partitions"])
+
+    @property
+    def default_replication_factor(self) -> int:
+        return int(self["default.replication.factor"])
+
+    @property
+    def fetch_max_bytes(self) -> int:
+        return int(self["fetch.max.bytes"])
+
+    @property
+    def fetch_session_slots(self) -> int:
+        return int(self["max.incremental.fetch.session.cache.slots"])
+
+    # -- what others are made with
+
+    def groups(self) -> GroupConfig:
+        return GroupConfig(
+            group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
+            group_max_session_timeout_ms=self["group.max.session.timeout.ms"],
+            group_initial_rebalance_delay_ms=self["group.initial.rebalance.delay.ms"],
+            group_max_size=self["group.max.size"],
+            group_consumer_session_timeout_ms=self["group.consumer.session.timeout.ms"],
+            group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
+            group_consumer_assignors=self["group.consumer.assignors"],
+            offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
+            offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
+        )
+
+    def transactions(self) -> TransactionConfig:
+        return TransactionConfig(
+            transaction_max_timeout_ms=self["transaction.max.timeout.ms"],
+            transactional_id_expiration_ms=self["transactional.id.expiration.ms"],
+        )
+
+    def internal_topic(self, name: str) -> NewTopic:
+        """How a coordinator's topic is made: compacted, with one replica on a broker alone."""
+        prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
+        key = prefix[name]
+        return NewTopic(
+            name=name,
+            partitions=self[f"{key}.num.partitions"],
+            replication_factor=1,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self[f"{key}.segment.bytes"]),
+            },
+        )
+
+    def log_configs(
+        self, topic_configs: Callable[[str], Mapping[str, str]]
+    ) -> Callable[[str], LogConfig]:
+        """The configuration of a topic's logs: the broker's defaults, then the topic's own."""
+
+        def config_of(topic: str) -> LogConfig:
+            own = TOPIC_CONFIG.parse(topic_configs(topic))
+            return LogConfig.of({**topic_defaults(self._values), **own})
+
+        return config_of

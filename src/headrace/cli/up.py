@@ -1,0 +1,106 @@
+"""`headrace up`: start a broker and keep it running until a signal comes."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.broker.server import Server
+from headrace.broker.settings import BrokerSettings
+from headrace.model.error import ConfigError
+from headrace.telemetry.logging import LEVELS, configure
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_EXAMPLES = """
+Examples:
+
+  headrace up                                    one broker on 127.0.0.1:9092, data in ./data
+
+  headrace up --listen 127.0.0.1:9192 --data /var/lib/headrace
+
+  headrace up -X num.partitions=6 -X log.retention.ms=3600000
+
+  headrace up --config server.properties         Kafka's own file and key names
+"""
+
+
+@command.command(epilog=_EXAMPLES)
+def up(
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the data lies; made if missing.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A properties file with Kafka's keys.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="Set one key; goes before the file."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help=", ".join(LEVELS) + ".")] = "info",
+    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+) -> None:
+    """Start a broker. Ctrl-C or SIGTERM stops it cleanly."""
+    if log_level not in LEVELS:
+        raise ConfigError(f"--log-level cannot be {log_level!r}: write {', '.join(LEVELS)}")
+    if log_format not in ("text", "json"):
+        raise ConfigError(f"--log-format cannot be {log_format!r}: write text or json")
+    configure(log_level, "json" if log_format == "json" else "text")
+    texts = {} if config is None else read_properties(config)
+    texts.update(_settings(setting or []))
+    if listen is not None:
+        texts["listeners"] = listen
+    if data is not None:
+        texts["log.dirs"] = str(data)
+    asyncio.run(_run(BrokerSettings(texts)))
+
+
+async def _run(settings: BrokerSettings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopping.set)
+    server = await Server.start(settings)
+    addresses = ", ".join(listener.address for listener in server.listeners)
+    print(f"Headrace listens on {addresses}", flush=True)
+    print(f"Data in {', '.join(str(path.resolve()) for path in settings.log_dirs)}", flush=True)
+    if server.admin_port is not None and settings.admin_address is not None:
+        host = settings.admin_address[0]
+        print(f"Health and metrics on http://{host}:{server.admin_port}/metrics", flush=True)
+    await stopping.wait()
+    print("Stopping ...", flush=True)
+    await server.stop()
+    print("Stopped.", flush=True)
+
+
+def _settings(pairs: list[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"-X {pair} has no value: write it as -X key=value")
+        texts[key.strip()] = value.strip()
+    return texts
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The keys and values of a Java properties file: `key=value` lines, `#` and `!` comments."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        key, equals, value = line.partition("=")
+        if not equals:
+            raise ConfigError(f"{path}, line {number}: {line!r} has no '='")
+        found[key.strip()] = value.strip()
+    return found
