@@ -22,12 +22,13 @@ from pathlib import Path
 
 import structlog
 
-from headrace.log.index_rebuild import rebuild_indexes
+from headrace.log.index_rebuild import rebuild_if_broken, rebuild_indexes
 from headrace.log.leader_epoch import FILE_NAME as EPOCHS_NAME
 from headrace.log.leader_epoch import LeaderEpochs
 from headrace.log.leftover import Tidied, tidy
 from headrace.log.partition_log import LoadedLog, PartitionLog
 from headrace.log.producer_replay import remember_batch, replay_producers
+from headrace.log.producer_snapshot import encode_snapshot
 from headrace.log.producer_state import ProducerState
 from headrace.log.scan import BatchScan, walk_heads
 from headrace.log.segment import Placed, Segment
@@ -102,11 +103,13 @@ class _Loader:
         self._storage = storage
         self._path = path
         self._config = config
+        self._interval_bytes = config.index_interval_bytes
         self._recovery_point = recovery_point
         self._producers = ProducerState()
         self._epochs = LeaderEpochs(storage.filesystem, path / EPOCHS_NAME)
         self._segments: list[Segment] = []
         self._unindexed: set[Segment] = set()
+        self._owed_snapshots: dict[int, bytes] = {}
 
     def load(self, log_start: int, clean: bool) -> LoadedLog:
         tidied = tidy(self._storage, self._path)
@@ -134,12 +137,15 @@ class _Loader:
             producers=self._producers,
             epochs=self._epochs,
             snapshots=self._snapshots,
+            owed_snapshots=self._owed_snapshots,
         )
 
     def _open_segments(self, tidied: Tidied, log_start: int) -> None:
         bases = sorted(tidied.files)
-        # The last one that starts at or below the log start is the first that is still needed.
-        needed = max((base for base in bases if base <= log_start), default=0)
+        # Needed are the log start and what producers did since their last snapshot.
+        snapshots = [each for each in tidied.snapshots if each <= self._recovery_point]
+        first_needed = min(log_start, max(snapshots, default=0))
+        needed = max((base for base in bases if base <= first_needed), default=0)
         for base, following in zip_longest(bases, bases[1:]):
             path = self._path / segment_file_name(base, LOG)
             size_bytes = self._storage.filesystem.size(path)
@@ -154,7 +160,7 @@ class _Loader:
                 self._unindexed.add(segment)
 
     def _rebuild(self, segment: Segment) -> None:
-        rebuild_indexes(segment, self._config.index_interval_bytes)
+        rebuild_indexes(segment, self._interval_bytes)
         segment.sync_indexes()
         self._unindexed.discard(segment)
         self.recovered.rebuilt_indexes += 1
@@ -216,9 +222,15 @@ class _Loader:
         for segment in self._segments[:number]:
             if segment in self._unindexed:
                 self._rebuild(segment)
+        if number and rebuild_if_broken(self._segments[number - 1], self._interval_bytes):
+            # It was closed after its last flush, and the last entry of its time index tore.
+            self._segments[number - 1].sync_indexes()
         while number < len(self._segments):
             segment = self._segments[number]
             stored_bytes = segment.size_bytes
+            if segment.base_offset >= start:
+                owed = encode_snapshot(self._producers.entries())
+                self._owed_snapshots[segment.base_offset] = owed
             scan = self._scan(segment, max(start, segment.base_offset))
             log_end = segment.end_offset = scan.next_offset
             if scan.position < stored_bytes or self._gap_after(number):
@@ -241,7 +253,7 @@ class _Loader:
         of that segment.
         """
         first = self._segments[0].base_offset
-        start, entries = self._snapshots.latest(self._recovery_point) or (first, [])
+        start, entries = self._snapshots.latest(max(self._recovery_point, first)) or (first, [])
         start = max(start, first)
         self._producers.load(entries)
         segment = self._segments[floor(self._segments, start)]
@@ -269,7 +281,7 @@ class _Loader:
         segment.size_bytes = position
         for at, batch in scan:
             placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
-            segment.note(placed, at, self._config.index_interval_bytes)
+            segment.note(placed, at, self._interval_bytes)
             segment.size_bytes = scan.position
             if batch.base_offset >= start:
                 remember_batch(self._producers, segment, placed)

@@ -1,7 +1,7 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from threading import Lock, RLock
@@ -23,12 +23,13 @@ from headrace.log.segment import Placed, Segment
 from headrace.log.segment_list import SegmentList, floor
 from headrace.log.snapshot_shelf import SnapshotShelf
 from headrace.log.storage import Storage
-from headrace.log.timestamp_search import search_timestamp
+from headrace.log.timestamp_search import newest_timestamp, search_timestamp
 from headrace.log.transaction_index import AbortedTransaction
 from headrace.model.error import (
     CorruptIndex,
     DiskFull,
     InvalidArgument,
+    LogClosed,
     OffsetOutOfRange,
     OutOfOrderSequence,
     StorageError,
@@ -76,6 +77,7 @@ class LoadedLog:
     producers: ProducerState
     epochs: LeaderEpochs
     snapshots: SnapshotShelf
+    owed_snapshots: dict[int, bytes] = field(default_factory=dict)
 
 
 class PartitionLog:
@@ -117,12 +119,12 @@ class PartitionLog:
         self._producers = loaded.producers
         self._snapshots = loaded.snapshots
         # Producer state at the base of segments that are not flushed yet; written by `flush`.
-        self._owed_snapshots: dict[int, bytes] = {}
+        self._owed_snapshots = loaded.owed_snapshots
         self._tip = Tip(loaded.log_end, loaded.segments[-1], loaded.segments[-1].size_bytes)
         self._log_start = loaded.log_start
         self._high_watermark = loaded.log_start
         self._recovery_point = loaded.recovery_point
-        self._synced = loaded.log_end
+        self._synced = loaded.recovery_point
         self._synced_ms = storage.clock.monotonic_ms()
         # Counts truncations: a sync that ran across one must not claim what came after it.
         self._cuts = 0
@@ -168,6 +170,11 @@ class PartitionLog:
     def latest_epoch(self) -> int:
         """The leader epoch of the newest batch, -1 in an empty log."""
         return self.epochs.latest_epoch
+
+    @property
+    def closed(self) -> bool:
+        """Closed or deleted: its files may be gone."""
+        return self._closed
 
     @property
     def size_bytes(self) -> int:
@@ -306,6 +313,10 @@ class PartitionLog:
             view = batches[0].buffer[batches[0].position : batches[-1].end]
             return self._write([view], len(view), placed)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosed(f"{self.partition} was closed or deleted")
+
     def _check_producers(
         self, batches: list[Batch], origin: Origin, strict_start: bool
     ) -> Duplicate | None:
@@ -367,8 +378,7 @@ class PartitionLog:
         """The bytes first, then what memory says of them, and the new end last of all."""
         storage = self._storage
         storage.check_online()
-        if self._closed:
-            raise InvalidArgument(f"{self.partition} is closed: nothing can be appended")
+        self._check_open()
         last = placed[-1]
         try:
             segment = self._tip.segment
@@ -408,7 +418,10 @@ class PartitionLog:
                 raise
             # Cut the part that did get in, so that the file is as long as memory says. If even
             # that fails, the caller takes the directory offline.
-            segment.file().truncate(segment.size_bytes)
+            file = segment.file()
+            file.truncate(segment.size_bytes)
+            # Or a crash could bring back what this append is told is not there.
+            file.sync()
             raise DiskFull(
                 f"there is no room on the disk of {self.path} for an append: free some space"
             ) from error
@@ -622,7 +635,7 @@ class PartitionLog:
 
         def search() -> TimestampedOffset:
             segments = self._segments.all
-            newest = max(segment.max_timestamp_ms for segment in segments if segment.size_bytes)
+            newest = newest_timestamp(segments, self._log_start)
             return search_timestamp(
                 segments, newest, start=self._log_start, end=self._tip.end_offset
             )
@@ -660,9 +673,11 @@ class PartitionLog:
             try:
                 return look()
             except FileNotFoundError as error:
+                self._check_open()
                 if attempt == _READ_TRIES - 1:
                     raise self._unreadable(error) from error
             except CorruptIndex as error:
+                self._check_open()
                 if attempt == _READ_TRIES - 1:
                     raise self._unreadable(error) from error
                 self._rebuild_broken_indexes()
@@ -687,6 +702,7 @@ class PartitionLog:
         One fsync when only the active segment has grown. Appends go on while the disk works.
         """
         with self._syncing:
+            self._check_open()
             with self._lock:
                 cuts, end = self._cuts, self._tip.end_offset
                 dirty = self._unsynced()
@@ -704,14 +720,13 @@ class PartitionLog:
                 return Offset(self._synced)
 
     def _unsynced(self) -> list[tuple[Segment, int]]:
-        """Oldest first. Older ones were synced before, so the search goes from the end."""
-        dirty: list[tuple[Segment, int]] = []
-        for segment in reversed(self._segments.all):
-            if segment.synced_bytes < segment.size_bytes:
-                dirty.append((segment, segment.size_bytes))
-            elif segment.size_bytes:
-                break
-        return dirty[::-1]
+        """Oldest first; those below the synced offset need no look."""
+        segments = self._segments.all
+        return [
+            (segment, segment.size_bytes)
+            for segment in segments[floor(segments, self._synced) :]
+            if segment.synced_bytes < segment.size_bytes
+        ]
 
     def sync_due(self) -> bool:
         """Whether flush.messages or flush.ms asks for a `sync` now."""
@@ -728,6 +743,7 @@ class PartitionLog:
             force: also when nothing was appended since the last flush.
         """
         with self._flushing:
+            self._check_open()
             with self._lock:
                 cuts, end = self._cuts, self._tip.end_offset
                 if end == self._recovery_point and not self._owed_snapshots and not force:
@@ -756,8 +772,14 @@ class PartitionLog:
 
     def prune_snapshots(self, durable_recovery_point: int) -> None:
         """Remove producer snapshots that no recovery can need any more."""
-        with self._shelving, self._storage.io(f"remove snapshots of {self.partition}"):
-            self._snapshots.prune(durable_recovery_point)
+        with (
+            self._flushing,
+            self._shelving,
+            self._storage.io(f"remove snapshots of {self.partition}"),
+        ):
+            if not self._closed:
+                bases = {segment.base_offset for segment in self._segments.all}
+                self._snapshots.prune(durable_recovery_point, bases)
 
     # -- trimming: any thread ------------------------------------------------------------------
 
@@ -778,10 +800,14 @@ class PartitionLog:
                     f"records of {self.partition} can be deleted up to the high watermark "
                     f"{self._high_watermark}, not up to {before}"
                 )
-            self._raise_log_start(before)
+            if before > self._log_start:
+                self._raise_log_start(before)
             return self.log_start_offset
 
     def _raise_log_start(self, offset: int) -> None:
+        if self._recovery_point < offset or any(owed <= offset for owed in self._owed_snapshots):
+            # What producers did below is known from the log alone until it is in a snapshot.
+            self.flush()
         if offset <= self._log_start:
             return
         with self._storage.io(f"move the start of {self.partition}"):
@@ -796,6 +822,7 @@ class PartitionLog:
         """Drop what retention.ms, retention.bytes and the log start no longer keep; how many
         segments that was. Their files go after file.delete.delay.ms (`remove_deleted`)."""
         with self._structure, self._storage.io(f"apply retention to {self.partition}"):
+            self._check_open()
             deletable = deletable_segments(
                 self._segments.all,
                 self.config,
@@ -834,6 +861,7 @@ class PartitionLog:
             InvalidArgument: `old` is not in the log any more (retention was faster); drop `new`.
         """
         with self._structure, self._storage.io(f"replace segments of {self.partition}"):
+            self._check_open()
             if old and self._recovery_point < old[-1].end_offset:
                 self.flush()
             # Recovery takes a gap between segments above this point for a loss.
@@ -849,6 +877,7 @@ class PartitionLog:
     def remove_deleted(self) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago."""
         with self._structure, self._storage.io(f"remove segments of {self.partition}"):
+            self._check_open()
             return self._segments.remove_due()
 
     # -- the end -------------------------------------------------------------------------------
@@ -859,15 +888,16 @@ class PartitionLog:
             return
         with self._structure:
             with self._lock:
-                self._closed = True
                 grown = self._tip.segment.close_indexes()
             self.flush(force=grown)
-            with self._storage.io(f"close {self.partition}"):
+            with self._flushing, self._storage.io(f"close {self.partition}"):
+                self._closed = True
                 for segment in self._segments.all:
                     segment.close()
 
     def abandon(self) -> None:
         """Let go without writing anything: the directory is offline, or is being removed."""
-        self._closed = True
-        for segment in self._segments.all:
-            segment.discard()
+        with self._structure, self._flushing, self._syncing:
+            self._closed = True
+            for segment in self._segments.all:
+                segment.discard()

@@ -264,6 +264,8 @@ class Segment:
         self.offset_index.truncate_to(found.base_offset)
         self.time_index.truncate_to(found.base_offset)
         self.transaction_index.truncate_to(found.base_offset)
+        # The recovery point stands here now: nobody will look at these indexes after a crash.
+        self.sync_indexes()
         self._since_index_bytes = 0
         self._recent = _no_recent()
         self.reload_time()

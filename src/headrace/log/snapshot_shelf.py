@@ -1,7 +1,7 @@
 """The producer snapshots of one partition, by offset."""
 
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import structlog
@@ -58,10 +58,12 @@ class SnapshotShelf:
         for stale in self.offsets[bisect_right(self.offsets, offset) :]:
             self._remove(stale)
 
-    def prune(self, recovery_point: int) -> None:
-        """Keep the newest two at or below a durable recovery point, and all above it."""
+    def prune(self, recovery_point: int, bases: Container[int]) -> None:
+        """Keep the newest two at or below a durable recovery point, all above it, and those at the
+        base of a segment: a truncation into that segment starts from there."""
         for old in self.offsets[: max(0, bisect_right(self.offsets, recovery_point) - _KEPT)]:
-            self._remove(old)
+            if old not in bases:
+                self._remove(old)
 
     def move(self, directory: Path) -> None:
         """The partition's directory was renamed."""

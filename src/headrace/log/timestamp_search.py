@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headrace.log.read import TimestampedOffset
 from headrace.log.scan import walk_heads
 from headrace.log.segment import Segment
-from headrace.model.offset import NO_OFFSET, Offset
+from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
 from headrace.records.batch import LOG_APPEND_TIME, Batch
 
 _NOTHING = TimestampedOffset()
@@ -29,6 +29,23 @@ def search_timestamp(
         if found.offset >= 0:
             return found if found.offset < end else _NOTHING
     return _NOTHING
+
+
+def newest_timestamp(segments: Sequence[Segment], start: int) -> int:
+    """The greatest timestamp of a batch that reaches to `start` or further, -1 without one."""
+    newest = NO_TIMESTAMP_MS
+    for segment in segments:
+        if segment.size_bytes == 0 or segment.max_timestamp_ms <= newest:
+            continue
+        if segment.offset_of_max_timestamp >= start:
+            newest = segment.max_timestamp_ms
+            continue
+        # Its newest record was deleted. Only the first segment reaches below the log start.
+        position = segment.offset_index.lookup(start).position
+        for head in walk_heads(segment.file(), position, segment.size_bytes):
+            if head.last_offset >= start:
+                newest = max(newest, head.max_timestamp)
+    return newest
 
 
 def _search_segment(segment: Segment, timestamp_ms: int, start: int) -> TimestampedOffset:

@@ -144,6 +144,7 @@ class TransactionIndex:
             self._files.get(self.path).truncate(kept * ENTRY_BYTES)
             self._entries = entries[:kept]
             self._count = kept
+            self._stale = kept == 0  # for `flush`: an empty file must last as well
         self._account()
 
     def reset(self) -> None:

@@ -119,3 +119,7 @@ class UncleanableLog(HeadraceError):
 
 class CompactionStopped(HeadraceError):
     """A round of compaction was ended early. What it compacted so far stays so and does no harm."""
+
+
+class LogClosed(HeadraceError):
+    """The log was closed, or its partition deleted, while a call was on its way."""
