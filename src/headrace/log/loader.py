@@ -87,7 +87,7 @@ def load_log(
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
         log = PartitionLog(storage, partition, path, config, loaded)
-        if loader.recovered.scanned_bytes or loader.recovered.cut_bytes:
+        if loader.repaired:
             log.flush(force=True)
         log.set_high_watermark(high_watermark)
     return log, loader.recovered
@@ -100,6 +100,7 @@ class _Loader:
         self, storage: Storage, path: Path, config: LogConfig, recovery_point: int
     ) -> None:
         self.recovered = Recovered()
+        self.repaired = False  # there is something to flush, see Rule 5
         self._storage = storage
         self._path = path
         self._config = config
@@ -274,7 +275,9 @@ class _Loader:
         if start == segment.base_offset:
             segment.transaction_index.reset()
         else:
+            before = segment.transaction_index.count
             segment.transaction_index.truncate_to(start)
+            self.repaired |= segment.transaction_index.count < before
         begin = segment.base_offset if position == 0 else start
         scan = BatchScan(segment.file(), position, stored_bytes, begin)
         # What is not scanned yet does not count, for the time of the newest record either.
@@ -289,6 +292,7 @@ class _Loader:
                     self._epochs.assign(batch.leader_epoch, batch.base_offset)
         segment.synced_bytes = 0
         self.recovered.scanned_bytes += scan.position - position
+        self.repaired |= scan.position > position
         return scan
 
     def _position_of(self, segment: Segment, start: int) -> int:
@@ -300,8 +304,10 @@ class _Loader:
             segment.time_index.check()
         except CorruptIndex:
             return 0
+        before = segment.offset_index.count + segment.time_index.count
         segment.offset_index.truncate_to(start)
         segment.time_index.truncate_to(start)
+        self.repaired |= segment.offset_index.count + segment.time_index.count < before
         position = segment.offset_index.lookup(start).position
         end_offset = segment.base_offset
         for head in walk_heads(segment.file(), position, segment.size_bytes):
@@ -344,6 +350,7 @@ class _Loader:
         file.truncate(scan.position)
         file.sync()
         del self._segments[number + 1 :]
+        self.repaired = True
         self.recovered.cut_bytes += cut_bytes
         self.recovered.dropped_segments += len(behind)
         _log.warning(

@@ -1,7 +1,7 @@
 """A directory of partition logs: who may use it, what lies in it, and where recovery starts."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
