@@ -1,0 +1,69 @@
+"""A broker that is alive, and the configuration that was set for it while it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from headrace.model.ids import BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One advertised listener."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """The registration of a running broker: an ephemeral node, gone when the broker is."""
+
+    KIND: ClassVar[str] = "brokers"
+
+    broker_id: BrokerId
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+    def key(self) -> tuple[str, ...]:
+        return (str(self.broker_id),)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rack": self.rack,
+            "endpoints": [
+                [each.listener, each.host, each.port, each.security_protocol]
+                for each in self.endpoints
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "Broker":
+        return cls(
+            broker_id=BrokerId(int(key[0])),
+            rack=fields["rack"],
+            endpoints=tuple(Endpoint(*each) for each in fields["endpoints"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Dynamic configuration (KIP-226) of one broker, or with `broker_id` None of all of them."""
+
+    KIND: ClassVar[str] = "broker_configs"
+
+    broker_id: BrokerId | None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    def key(self) -> tuple[str, ...]:
+        return ("default" if self.broker_id is None else str(self.broker_id),)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"configs": dict(self.configs)}
+
+    @classmethod
+    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "BrokerConfig":
+        broker_id = None if key[0] == "default" else BrokerId(int(key[0]))
+        return cls(broker_id=broker_id, configs=fields["configs"])

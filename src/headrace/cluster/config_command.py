@@ -1,0 +1,162 @@
+"""AlterConfigs and IncrementalAlterConfigs (KIP-339) for topics and brokers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from headrace.cluster.broker import BrokerConfig
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Change, ClusterState, Put, Remove
+from headrace.cluster.topic_command import config_problem
+from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.config import ConfigTable, ConfigType
+from headrace.model.error import ConfigError
+from headrace.model.ids import BrokerId
+from headrace.model.topic_config import TOPIC_CONFIG
+
+
+class ConfigOperation(Enum):
+    """What to do with one key; the value is the code on the wire."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAlteration:
+    """One key of an incremental request. `value` does not matter for DELETE."""
+
+    key: str
+    operation: ConfigOperation
+    value: str | None = None
+
+
+def replace_topic_configs(
+    state: ClusterState, name: str, configs: Mapping[str, str | None]
+) -> Change | Rejection:
+    """AlterConfigs: what is not named goes back to its default."""
+    set_keys = [ConfigAlteration(key, ConfigOperation.SET, configs[key]) for key in configs]
+    return _alter_topic(state, name, {}, set_keys)
+
+
+def alter_topic_configs(
+    state: ClusterState, name: str, alterations: Sequence[ConfigAlteration]
+) -> Change | Rejection:
+    """IncrementalAlterConfigs: what is not named stays."""
+    topic = state.topics.get(name)
+    return _alter_topic(state, name, topic.configs if topic else {}, alterations)
+
+
+def _alter_topic(
+    state: ClusterState,
+    name: str,
+    base: Mapping[str, str],
+    alterations: Sequence[ConfigAlteration],
+) -> Change | Rejection:
+    topic = state.topics.get(name)
+    if topic is None:
+        return Rejection(
+            ClusterError.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r} in this cluster"
+        )
+    configs = _altered(TOPIC_CONFIG, base, alterations)
+    if isinstance(configs, Rejection):
+        return configs
+    return config_problem(configs) or Put(replace(topic, configs=configs))
+
+
+def replace_broker_configs(
+    state: ClusterState, broker_id: BrokerId | None, configs: Mapping[str, str | None]
+) -> Change | Rejection:
+    """AlterConfigs for one broker, or with None for all of them."""
+    set_keys = [ConfigAlteration(key, ConfigOperation.SET, configs[key]) for key in configs]
+    return _alter_broker(state, broker_id, {}, set_keys)
+
+
+def alter_broker_configs(
+    state: ClusterState, broker_id: BrokerId | None, alterations: Sequence[ConfigAlteration]
+) -> Change | Rejection:
+    """IncrementalAlterConfigs for one broker, or with None for all of them."""
+    known = state.broker_configs.get(broker_id)
+    return _alter_broker(state, broker_id, known.configs if known else {}, alterations)
+
+
+def _alter_broker(
+    state: ClusterState,
+    broker_id: BrokerId | None,
+    base: Mapping[str, str],
+    alterations: Sequence[ConfigAlteration],
+) -> Change | Rejection:
+    if broker_id is not None and broker_id not in state.brokers:
+        return Rejection(ClusterError.INVALID_REQUEST, f"broker {broker_id} is not running")
+    for alteration in alterations:
+        key = BROKER_CONFIG.keys.get(alteration.key)
+        if key is not None and not key.dynamic:
+            return Rejection(
+                ClusterError.INVALID_REQUEST,
+                f"{key.name} cannot change while the broker runs: set it where the broker starts",
+            )
+    configs = _altered(BROKER_CONFIG, base, alterations)
+    if isinstance(configs, Rejection):
+        return configs
+    try:
+        BROKER_CONFIG.parse(configs)
+    except ConfigError as error:
+        return Rejection(ClusterError.INVALID_CONFIG, str(error))
+    config = BrokerConfig(broker_id=broker_id, configs=configs)
+    return Put(config) if configs else Remove(config)
+
+
+def _altered(
+    table: ConfigTable, base: Mapping[str, str], alterations: Sequence[ConfigAlteration]
+) -> dict[str, str] | Rejection:
+    configs = dict(base)
+    seen: set[str] = set()
+    for alteration in alterations:
+        if alteration.key in seen:
+            return Rejection(
+                ClusterError.INVALID_REQUEST, f"{alteration.key} stands twice in this request"
+            )
+        seen.add(alteration.key)
+        problem = _alter(table, configs, alteration)
+        if problem is not None:
+            return problem
+    return configs
+
+
+def _alter(
+    table: ConfigTable, configs: dict[str, str], alteration: ConfigAlteration
+) -> Rejection | None:
+    name, operation, value = alteration.key, alteration.operation, alteration.value
+    try:
+        key = table[name]
+    except ConfigError as error:
+        return Rejection(ClusterError.INVALID_CONFIG, str(error))
+    if operation is ConfigOperation.DELETE:
+        configs.pop(name, None)
+        return None
+    if value is None:
+        return Rejection(
+            ClusterError.INVALID_REQUEST, f"{name} has no value: write one, or delete the key"
+        )
+    if operation is ConfigOperation.SET:
+        configs[name] = value
+        return None
+    if key.type is not ConfigType.LIST:
+        return Rejection(
+            ClusterError.INVALID_CONFIG,
+            f"{name} is not a list: nothing can be added to it or taken from it, set it instead",
+        )
+    items = _items(configs.get(name, key.render(key.default) or ""))
+    changed = _items(value)
+    if operation is ConfigOperation.APPEND:
+        items += [item for item in changed if item not in items]
+    else:
+        items = [item for item in items if item not in changed]
+    configs[name] = ",".join(items)
+    return None
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -1,0 +1,128 @@
+"""The cluster's state in memory, and the changes it is made of.
+
+Theory of operation
+-------------------
+The state is a set of entities (topics, brokers, configurations, quotas, credentials, ACLs,
+features). A command (`topic_command`, `config_command`, ...) reads the state and returns the
+changes it needs, or a rejection; it changes nothing. The controller writes the changes to the
+cluster store and, once they are durable, applies them here. A broker that only watches the store
+applies what it hears. So the state of every broker is made the same way, from the same changes.
+
+Rules
+-----
+Rule 1: only `apply` changes the state, one change at a time, and it never fails on a change that a
+        command made for this state.
+Rule 2: applying a change twice is the same as applying it once: a watcher may hear things twice.
+Rule 3: nothing costs more than the change itself. A dictionary is never copied: with 10,000 topics
+        that would make creating them quadratic. Entities are frozen; the state is not.
+Rule 4: `topics_version` is another number after every change to a topic, and only then.
+
+Thread rule: whoever applies and whoever reads are the same thread.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from headrace.cluster.acl import Acl
+from headrace.cluster.broker import Broker, BrokerConfig
+from headrace.cluster.credential import ScramCredential
+from headrace.cluster.entity import Entity
+from headrace.cluster.feature import Feature
+from headrace.cluster.quota import ClientQuota, QuotaEntity
+from headrace.cluster.topic import Topic
+from headrace.model.ids import BrokerId
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The entity is there, in this form."""
+
+    entity: Entity
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The entity is gone."""
+
+    entity: Entity
+
+
+Change = Put | Remove
+
+
+class ClusterState:
+    """What the cluster is made of right now."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.broker_configs: dict[BrokerId | None, BrokerConfig] = {}
+        self.quotas: dict[QuotaEntity, ClientQuota] = {}
+        self.credentials: dict[tuple[str, str], ScramCredential] = {}
+        self.acls: set[Acl] = set()
+        self.features: dict[str, Feature] = {}
+        self.topics_version = 0
+        self._name_by_id: dict[UUID, str] = {}
+        self._names_by_metric: dict[str, set[str]] = {}
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        name = self._name_by_id.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def colliding_topic(self, name: str) -> str | None:
+        """Another topic whose metrics would have the same name: `.` and `_` look alike there."""
+        others = self._names_by_metric.get(metric_name(name), set()) - {name}
+        return min(others) if others else None
+
+    def racks(self) -> dict[BrokerId, str | None]:
+        return {broker.broker_id: broker.rack for broker in self.brokers.values()}
+
+    def apply(self, change: Change) -> None:
+        removed = isinstance(change, Remove)
+        match change.entity:
+            case Topic() as topic:
+                self._apply_topic(topic, removed=removed)
+            case Broker(broker_id=broker_id) as broker:
+                _set(self.brokers, broker_id, broker, removed=removed)
+            case BrokerConfig(broker_id=configured) as config:
+                _set(self.broker_configs, configured, config, removed=removed)
+            case ClientQuota(entity=entity) as quota:
+                _set(self.quotas, entity, quota, removed=removed)
+            case ScramCredential(user=user, mechanism=mechanism) as credential:
+                _set(self.credentials, (user, mechanism), credential, removed=removed)
+            case Feature(name=name) as feature:
+                _set(self.features, name, feature, removed=removed)
+            case Acl() as acl:
+                (self.acls.discard if removed else self.acls.add)(acl)
+
+    def _apply_topic(self, topic: Topic, *, removed: bool) -> None:
+        self.topics_version += 1
+        known = self.topics.get(topic.name)
+        if known is not None and (removed or known.topic_id != topic.topic_id):
+            # Deleted and created again may be heard of as one change (rule 6 of the store).
+            self._name_by_id.pop(known.topic_id, None)
+        alike = self._names_by_metric.setdefault(metric_name(topic.name), set())
+        if removed:
+            self.topics.pop(topic.name, None)
+            alike.discard(topic.name)
+            if not alike:
+                del self._names_by_metric[metric_name(topic.name)]
+            return
+        self.topics[topic.name] = topic
+        self._name_by_id[topic.topic_id] = topic.name
+        alike.add(topic.name)
+
+
+def metric_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _set(mapping: dict[K, V], key: K, value: V, *, removed: bool) -> None:
+    if removed:
+        mapping.pop(key, None)
+    else:
+        mapping[key] = value

@@ -1,0 +1,137 @@
+"""`ClusterStore`: where the cluster's state lies, as small nodes with versions.
+
+One broker alone keeps it on its disk (`local_store`), a cluster in ZooKeeper. Both pass the same
+tests (`headrace.testing.cluster_store`), so nothing above this line knows which one it has. The
+contract is what ZooKeeper can promise:
+
+Rule 1: a node is a path of exactly two parts, `/kind/name`, with up to a megabyte of data.
+Rule 2: a node is created at version 0 and every update adds 1. A node that was deleted and created
+        again starts at 0: a version does not tell two lives of one path apart.
+Rule 3: `commit` does all of its writes or none, and returns when they are durable. Writes of one
+        commit see the ones before them.
+Rule 4: a write that expects another version than it finds raises `VersionConflict`, and so does
+        creating what exists and changing what does not. Read again, decide again, try again.
+Rule 5: a commit that raises `StorageError` may or may not be there after the next start.
+Rule 6: a watcher hears of the newest state of a changed node, at least once, after the change is
+        durable. Changes in between may be left out.
+Rule 7: an ephemeral node vanishes when the store that created it closes or its process dies.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote, unquote
+
+from headrace.model.error import InvalidArgument
+
+# ZooKeeper's default limit for one packet (jute.maxbuffer) is 0xfffff bytes, path and all.
+MAX_NODE_BYTES = 1_000_000
+MAX_PATH_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What lies at a path."""
+
+    path: str
+    data: bytes
+    version: int
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A node where there is none."""
+
+    path: str
+    data: bytes
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """New data for a node; `version` None takes any."""
+
+    path: str
+    data: bytes
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """No node any more; `version` None takes any."""
+
+    path: str
+    version: int | None = None
+
+
+Write = Create | Update | Delete
+Watcher = Callable[[str, Node | None], None]
+"""Called with the path and what lies there now; None when it was deleted."""
+
+
+class ClusterStore(Protocol):
+    """Versioned nodes. Every method may be called from any thread and may wait for I/O."""
+
+    def get(self, path: str) -> Node | None: ...
+
+    def scan(self, kind: str) -> list[Node]:
+        """Every node of a kind, by name."""
+
+    def commit(self, writes: Sequence[Write]) -> list[int]:
+        """Carry out all of the writes or none.
+
+        Returns:
+            The version after each write; -1 for a deletion.
+
+        Raises:
+            VersionConflict: another was faster; nothing was written.
+            StorageError: the disk or the ensemble failed (rule 5).
+        """
+
+    def put(self, path: str, data: bytes, version: int | None) -> int:
+        """Create the node (`version` None) or replace exactly that version of it."""
+
+    def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
+        """Tell `watcher` of every change to nodes of a kind; returns how to stop that.
+
+        The watcher is called on a thread of the store. It must be quick and must not commit.
+        """
+
+    def close(self) -> None: ...
+
+
+def node_path(kind: str, *parts: str) -> str:
+    """The path of the node named by `parts`, which may hold any character.
+
+    >>> node_path("quotas", "user=anna/berg", "client-id=")
+    '/quotas/user%3Danna%2Fberg,client-id%3D'
+    """
+    return f"/{kind}/" + ",".join(quote(part, safe="") for part in parts)
+
+
+def path_parts(path: str) -> tuple[str, ...]:
+    """The inverse of `node_path`, without the kind."""
+    return tuple(unquote(part) for part in path.split("/", 2)[2].split(","))
+
+
+def check_path(path: str) -> tuple[str, str]:
+    """Kind and name of a path.
+
+    Raises:
+        InvalidArgument: when it is not `/kind/name`.
+    """
+    root, _, rest = path.partition("/")
+    kind, _, name = rest.partition("/")
+    well_formed = not root and kind and name and "/" not in name and path.isascii()
+    if not well_formed or len(path) > MAX_PATH_BYTES:
+        raise InvalidArgument(f"{path[:100]!r} is not the path of a node: write it as '/kind/name'")
+    return kind, name
+
+
+def check_data(path: str, data: bytes) -> None:
+    if len(data) > MAX_NODE_BYTES:
+        raise InvalidArgument(
+            f"{path} cannot hold {len(data)} bytes: a node of the cluster store holds at most "
+            f"{MAX_NODE_BYTES}"
+        )

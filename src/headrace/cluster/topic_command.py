@@ -1,0 +1,306 @@
+"""CreateTopics, DeleteTopics and CreatePartitions: requests in, changes or rejections out."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from headrace.cluster.placement import place
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Change, ClusterState, Put, Remove, metric_name
+from headrace.cluster.topic import Partition, Topic, random_topic_id
+from headrace.model.error import ConfigError
+from headrace.model.ids import BrokerId, TopicId, topic_name_problem
+from headrace.model.topic_config import LogConfig
+
+# Kafka's controller takes no more in one request: placing them must not hold up the others.
+MAX_PARTITIONS_PER_REQUEST = 10_000
+UNSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """One topic of a CreateTopics request. -1 asks for the broker's default (KIP-464).
+
+    `assignments` gives the replicas by partition; partition count and factor are unset then.
+    """
+
+    name: str
+    partitions: int = UNSET
+    replication_factor: int = UNSET
+    assignments: Mapping[int, Sequence[BrokerId]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """`num.partitions` and `default.replication.factor`."""
+
+    partitions: int = 1
+    replication_factor: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """One topic of a CreatePartitions request; `assignments` are those of the added partitions."""
+
+    name: str
+    total: int
+    assignments: Sequence[Sequence[BrokerId]] | None = None
+
+
+@dataclass(slots=True)
+class TopicPlan:
+    """What a request comes to: changes to write, and for each item the topic or why not."""
+
+    changes: list[Change] = field(default_factory=list)
+    outcomes: dict[str, Topic | Rejection] = field(default_factory=dict)
+
+
+def create_topics(
+    state: ClusterState,
+    wanted: Sequence[NewTopic],
+    *,
+    defaults: TopicDefaults,
+    new_id: Callable[[], TopicId] = random_topic_id,
+) -> TopicPlan:
+    """Each topic is judged on its own; topics of one request also see those before them."""
+    plan = TopicPlan()
+    times = Counter(topic.name for topic in wanted)
+    taken: dict[str, str] = {}
+    budget = MAX_PARTITIONS_PER_REQUEST
+    for number, topic in enumerate(wanted):
+        rejection = _name_problem(state, topic.name, times[topic.name], taken)
+        outcome = rejection or _create(
+            state, topic, defaults, new_id, budget, start=len(state.topics) + number
+        )
+        plan.outcomes[topic.name] = outcome
+        if isinstance(outcome, Topic):
+            plan.changes.append(Put(outcome))
+            taken[metric_name(topic.name)] = topic.name
+            budget -= len(outcome.partitions)
+    return plan
+
+
+def _name_problem(
+    state: ClusterState, name: str, times: int, taken: Mapping[str, str]
+) -> Rejection | None:
+    if times > 1:
+        return Rejection(
+            ClusterError.INVALID_REQUEST, f"topic {name!r} stands {times} times in this request"
+        )
+    problem = topic_name_problem(name)
+    if problem is not None:
+        return Rejection(ClusterError.INVALID_TOPIC_EXCEPTION, problem)
+    if name in state.topics:
+        return Rejection(ClusterError.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+    other = state.colliding_topic(name) or taken.get(metric_name(name))
+    if other is not None:
+        return Rejection(
+            ClusterError.INVALID_TOPIC_EXCEPTION,
+            f"topic {name!r} collides with {other!r}: '.' and '_' are the same in metric names",
+        )
+    return None
+
+
+def _create(
+    state: ClusterState,
+    wanted: NewTopic,
+    defaults: TopicDefaults,
+    new_id: Callable[[], TopicId],
+    budget: int,
+    start: int,
+) -> Topic | Rejection:
+    configs = _checked_configs(wanted.configs)
+    if isinstance(configs, Rejection):
+        return configs
+    if wanted.assignments:
+        placed = _manual(state, wanted)
+    else:
+        placed = _automatic(state, wanted, defaults, budget, start)
+    if isinstance(placed, Rejection):
+        return placed
+    if len(placed) > budget:
+        return _too_many(len(placed))
+    return Topic(
+        name=wanted.name,
+        topic_id=new_id(),
+        partitions=tuple(Partition.on(replicas) for replicas in placed),
+        configs=configs,
+    )
+
+
+def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str] | Rejection:
+    checked: dict[str, str] = {}
+    for key, value in configs.items():
+        if value is None:
+            return Rejection(
+                ClusterError.INVALID_CONFIG, f"{key} has no value: write one or leave the key out"
+            )
+        checked[key] = value
+    return config_problem(checked) or checked
+
+
+def config_problem(configs: Mapping[str, str]) -> Rejection | None:
+    """Why a topic cannot be configured so, or None when it can."""
+    try:
+        LogConfig.parse(configs)
+    except ConfigError as error:
+        return Rejection(ClusterError.INVALID_CONFIG, str(error))
+    return None
+
+
+def _automatic(
+    state: ClusterState, wanted: NewTopic, defaults: TopicDefaults, budget: int, start: int
+) -> list[tuple[BrokerId, ...]] | Rejection:
+    count = defaults.partitions if wanted.partitions == UNSET else wanted.partitions
+    factor = (
+        defaults.replication_factor
+        if wanted.replication_factor == UNSET
+        else wanted.replication_factor
+    )
+    if count < 1:
+        return Rejection(
+            ClusterError.INVALID_PARTITIONS,
+            f"a topic has at least one partition, not {count}: -1 takes the broker's default",
+        )
+    if count > budget:
+        return _too_many(count)
+    problem = _factor_problem(state, factor)
+    return problem or place(state.racks(), partitions=count, replication_factor=factor, start=start)
+
+
+def _factor_problem(state: ClusterState, factor: int) -> Rejection | None:
+    if factor < 1:
+        return Rejection(
+            ClusterError.INVALID_REPLICATION_FACTOR,
+            f"a partition has at least one replica, not {factor}: -1 takes the broker's default",
+        )
+    if factor > len(state.brokers):
+        return Rejection(
+            ClusterError.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor} needs as many brokers, and {len(state.brokers)} "
+            "are running",
+        )
+    return None
+
+
+def _too_many(count: int) -> Rejection:
+    return Rejection(
+        ClusterError.POLICY_VIOLATION,
+        f"{count} partitions are too many: one request creates at most "
+        f"{MAX_PARTITIONS_PER_REQUEST}",
+    )
+
+
+def _manual(state: ClusterState, wanted: NewTopic) -> list[tuple[BrokerId, ...]] | Rejection:
+    if wanted.partitions != UNSET or wanted.replication_factor != UNSET:
+        return Rejection(
+            ClusterError.INVALID_REQUEST,
+            f"topic {wanted.name!r} has assignments: its partition count and replication factor "
+            "must both be -1",
+        )
+    if sorted(wanted.assignments) != list(range(len(wanted.assignments))):
+        return Rejection(
+            ClusterError.INVALID_REPLICA_ASSIGNMENT,
+            f"the assigned partitions of {wanted.name!r} must be 0, 1, 2, ... without a gap",
+        )
+    placed = [tuple(wanted.assignments[number]) for number in range(len(wanted.assignments))]
+    return _assignment_problem(state, placed, len(placed[0])) or placed
+
+
+def _assignment_problem(
+    state: ClusterState, placed: Sequence[Sequence[BrokerId]], factor: int
+) -> Rejection | None:
+    for replicas in placed:
+        unknown = [broker for broker in replicas if broker not in state.brokers]
+        if not replicas:
+            why = "a partition needs at least one replica"
+        elif len(set(replicas)) != len(replicas):
+            why = f"the replicas {list(replicas)} name a broker twice"
+        elif len(replicas) != factor:
+            why = f"the replicas {list(replicas)} are not {factor}, as for the other partitions"
+        elif unknown:
+            why = f"broker {unknown[0]} is not running"
+        else:
+            continue
+        return Rejection(ClusterError.INVALID_REPLICA_ASSIGNMENT, why)
+    return None
+
+
+def delete_topics(state: ClusterState, names: Sequence[str]) -> TopicPlan:
+    """By name; the handler resolves ids with `ClusterState.topic_by_id` first."""
+    plan = TopicPlan()
+    for name in names:
+        topic = state.topics.get(name)
+        if name in plan.outcomes:
+            continue
+        if topic is None:
+            plan.outcomes[name] = _unknown(name)
+        else:
+            plan.outcomes[name] = topic
+            plan.changes.append(Remove(topic))
+    return plan
+
+
+def _unknown(name: str) -> Rejection:
+    return Rejection(
+        ClusterError.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r} in this cluster"
+    )
+
+
+def create_partitions(state: ClusterState, wanted: Sequence[NewPartitions]) -> TopicPlan:
+    """Topics only grow: records must stay in the partition their key chose."""
+    plan = TopicPlan()
+    times = Counter(topic.name for topic in wanted)
+    budget = MAX_PARTITIONS_PER_REQUEST
+    for topic in wanted:
+        if times[topic.name] > 1:
+            outcome: Topic | Rejection = Rejection(
+                ClusterError.INVALID_REQUEST,
+                f"topic {topic.name!r} stands {times[topic.name]} times in this request",
+            )
+        else:
+            outcome = _grow(state, topic, budget)
+        plan.outcomes[topic.name] = outcome
+        if isinstance(outcome, Topic):
+            plan.changes.append(Put(outcome))
+            budget -= len(outcome.partitions) - len(state.topics[topic.name].partitions)
+    return plan
+
+
+def _grow(state: ClusterState, wanted: NewPartitions, budget: int) -> Topic | Rejection:
+    topic = state.topics.get(wanted.name)
+    if topic is None:
+        return _unknown(wanted.name)
+    current = len(topic.partitions)
+    added = wanted.total - current
+    if added <= 0:
+        return Rejection(
+            ClusterError.INVALID_PARTITIONS,
+            f"topic {wanted.name!r} has {current} partitions already: ask for more than that, "
+            f"not for {wanted.total}",
+        )
+    if added > budget:
+        return _too_many(added)
+    factor = topic.replication_factor
+    if wanted.assignments is None:
+        problem = _factor_problem(state, factor)
+        placed = (
+            []
+            if problem
+            else place(state.racks(), partitions=added, replication_factor=factor, start=current)
+        )
+    elif len(wanted.assignments) != added:
+        problem = Rejection(
+            ClusterError.INVALID_REPLICA_ASSIGNMENT,
+            f"{added} partitions are added to {wanted.name!r} and {len(wanted.assignments)} "
+            "are assigned: assign each of them",
+        )
+        placed = []
+    else:
+        placed = [tuple(replicas) for replicas in wanted.assignments]
+        problem = _assignment_problem(state, placed, factor)
+    if problem is not None:
+        return problem
+    new = tuple(Partition.on(replicas) for replicas in placed)
+    return replace(topic, partitions=topic.partitions + new)

@@ -1,0 +1,116 @@
+"""What every `ClusterStore` must do, as tests. A store's test class inherits them:
+
+class TestLocalStore(ClusterStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path): ...
+"""
+
+import pytest
+
+from headrace.cluster.store import ClusterStore, Create, Delete, Node, Update
+from headrace.model.error import InvalidArgument, VersionConflict
+
+
+class ClusterStoreContract:
+    """The rules on top of `headrace.cluster.store`, one test each. Needs the fixture `store`."""
+
+    def test_a_node_that_was_never_created_is_not_there(self, store: ClusterStore) -> None:
+        assert store.get("/topics/orders") is None
+
+    def test_a_node_is_created_at_version_zero(self, store: ClusterStore) -> None:
+        assert store.commit([Create("/topics/orders", b"x")]) == [0]
+        assert store.get("/topics/orders") == Node("/topics/orders", b"x", 0)
+
+    def test_every_update_adds_one(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        assert store.commit([Update("/topics/orders", b"y", 0)]) == [1]
+        assert store.commit([Update("/topics/orders", b"z")]) == [2]
+        assert store.get("/topics/orders") == Node("/topics/orders", b"z", 2)
+
+    def test_put_creates_and_replaces(self, store: ClusterStore) -> None:
+        assert store.put("/topics/orders", b"x", None) == 0
+        assert store.put("/topics/orders", b"y", 0) == 1
+
+    def test_a_deleted_node_is_gone(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        assert store.commit([Delete("/topics/orders", 0)]) == [-1]
+        assert store.get("/topics/orders") is None
+
+    def test_what_exists_is_not_created(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        with pytest.raises(VersionConflict):
+            store.commit([Create("/topics/orders", b"y")])
+
+    def test_another_version_is_not_replaced(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        with pytest.raises(VersionConflict):
+            store.commit([Update("/topics/orders", b"y", 5)])
+
+    def test_another_version_is_not_deleted(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        with pytest.raises(VersionConflict):
+            store.commit([Delete("/topics/orders", 5)])
+
+    def test_what_is_not_there_is_not_changed(self, store: ClusterStore) -> None:
+        with pytest.raises(VersionConflict):
+            store.commit([Update("/topics/orders", b"y")])
+        with pytest.raises(VersionConflict):
+            store.commit([Delete("/topics/orders")])
+
+    def test_a_commit_with_one_conflict_does_nothing(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        with pytest.raises(VersionConflict):
+            store.commit([Create("/topics/clicks", b"x"), Update("/topics/orders", b"y", 9)])
+
+        assert store.get("/topics/clicks") is None
+        assert store.get("/topics/orders") == Node("/topics/orders", b"x", 0)
+
+    def test_writes_of_one_commit_see_the_ones_before(self, store: ClusterStore) -> None:
+        versions = store.commit([Create("/topics/orders", b"x"), Update("/topics/orders", b"y", 0)])
+
+        assert versions == [0, 1]
+        assert store.get("/topics/orders") == Node("/topics/orders", b"y", 1)
+
+    def test_a_kind_is_scanned_by_name(self, store: ClusterStore) -> None:
+        store.commit(
+            [Create("/topics/b", b"2"), Create("/topics/a", b"1"), Create("/brokers/1", b"3")]
+        )
+
+        assert [node.path for node in store.scan("topics")] == ["/topics/a", "/topics/b"]
+        assert store.scan("quotas") == []
+
+    def test_a_watcher_hears_of_its_kind(self, store: ClusterStore) -> None:
+        heard: list[tuple[str, Node | None]] = []
+        store.watch("topics", lambda path, node: heard.append((path, node)))
+
+        store.commit([Create("/topics/orders", b"x"), Create("/brokers/1", b"z")])
+        store.commit([Delete("/topics/orders")])
+
+        assert heard[-1] == ("/topics/orders", None)
+        assert {path for path, _ in heard} == {"/topics/orders"}
+
+    def test_a_stopped_watcher_hears_nothing(self, store: ClusterStore) -> None:
+        heard: list[str] = []
+        stop = store.watch("topics", lambda path, node: heard.append(path))
+        stop()
+
+        store.commit([Create("/topics/orders", b"x")])
+
+        assert heard == []
+
+    @pytest.mark.parametrize(
+        "path", ["", "topics/a", "/topics", "/topics/", "/topics/a/b", "//a", "/topics/ü"]
+    )
+    def test_a_path_has_two_parts(self, store: ClusterStore, path: str) -> None:
+        with pytest.raises(InvalidArgument, match="/kind/name"):
+            store.commit([Create(path, b"")])
+
+    def test_a_node_has_a_size_limit(self, store: ClusterStore) -> None:
+        with pytest.raises(InvalidArgument, match="at most 1000000"):
+            store.commit([Create("/topics/orders", bytes(1_000_001))])

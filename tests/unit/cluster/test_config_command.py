@@ -1,0 +1,147 @@
+"""AlterConfigs and IncrementalAlterConfigs."""
+
+from uuid import UUID
+
+import pytest
+
+from headrace.cluster.broker import BrokerConfig
+from headrace.cluster.config_command import (
+    ConfigAlteration,
+    ConfigOperation,
+    alter_broker_configs,
+    alter_topic_configs,
+    replace_broker_configs,
+    replace_topic_configs,
+)
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Put, Remove
+from headrace.cluster.topic import Partition, Topic
+from headrace.model.ids import BrokerId, TopicId
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+@pytest.fixture
+def state(one_broker):
+    one_broker.apply(
+        Put(
+            Topic(
+                name="orders",
+                topic_id=TopicId(UUID(int=7)),
+                partitions=(Partition.on([BrokerId(1)]),),
+                configs={"retention.ms": "1000"},
+            )
+        )
+    )
+    return one_broker
+
+
+def configs(change):
+    assert isinstance(change, Put), change
+    return dict(change.entity.configs)
+
+
+def refused(outcome):
+    assert isinstance(outcome, Rejection), outcome
+    return outcome.error
+
+
+def alter(state, *alterations):
+    return alter_topic_configs(
+        state, "orders", [ConfigAlteration(*alteration) for alteration in alterations]
+    )
+
+
+class TestIncremental:
+    def test_set_keeps_the_rest(self, state):
+        change = alter(state, ("segment.bytes", SET, "1048576"))
+
+        assert configs(change) == {"retention.ms": "1000", "segment.bytes": "1048576"}
+
+    def test_delete_goes_back_to_the_default(self, state):
+        assert configs(alter(state, ("retention.ms", DELETE))) == {}
+
+    def test_deleting_what_was_not_set_is_fine(self, state):
+        assert configs(alter(state, ("segment.bytes", DELETE))) == {"retention.ms": "1000"}
+
+    def test_append_starts_from_the_default(self, state):
+        change = alter(state, ("cleanup.policy", APPEND, "compact"))
+
+        assert configs(change)["cleanup.policy"] == "delete,compact"
+
+    def test_append_does_not_repeat(self, state):
+        change = alter(state, ("cleanup.policy", APPEND, "delete,compact"))
+
+        assert configs(change)["cleanup.policy"] == "delete,compact"
+
+    def test_subtract_takes_away(self, state):
+        state.apply(alter(state, ("cleanup.policy", SET, "compact,delete")))
+
+        change = alter(state, ("cleanup.policy", SUBTRACT, "delete"))
+
+        assert configs(change)["cleanup.policy"] == "compact"
+
+    @pytest.mark.parametrize(
+        ("alterations", "error"),
+        [
+            ([("retention.ms", APPEND, "5")], ClusterError.INVALID_CONFIG),
+            ([("retention.ms", SET, "soon")], ClusterError.INVALID_CONFIG),
+            ([("retenton.ms", SET, "5")], ClusterError.INVALID_CONFIG),
+            ([("retention.ms", SET, None)], ClusterError.INVALID_REQUEST),
+            (
+                [("retention.ms", SET, "5"), ("retention.ms", DELETE)],
+                ClusterError.INVALID_REQUEST,
+            ),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, state, alterations, error):
+        assert refused(alter(state, *alterations)) is error
+
+    def test_an_unknown_topic_is_unknown(self, state):
+        outcome = alter_topic_configs(state, "clicks", [])
+
+        assert refused(outcome) is ClusterError.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TestReplace:
+    def test_what_is_not_named_goes_back_to_its_default(self, state):
+        change = replace_topic_configs(state, "orders", {"segment.bytes": "1048576"})
+
+        assert configs(change) == {"segment.bytes": "1048576"}
+
+
+class TestBrokers:
+    def test_a_dynamic_key_is_set_for_one_broker(self, state):
+        change = replace_broker_configs(state, BrokerId(1), {"log.retention.ms": "1000"})
+
+        assert change == Put(
+            BrokerConfig(broker_id=BrokerId(1), configs={"log.retention.ms": "1000"})
+        )
+
+    def test_or_for_all(self, state):
+        change = replace_broker_configs(state, None, {"log.retention.ms": "1000"})
+
+        assert change.entity.broker_id is None
+
+    def test_nothing_left_removes_the_entry(self, state):
+        state.apply(replace_broker_configs(state, None, {"log.retention.ms": "1000"}))
+
+        change = alter_broker_configs(state, None, [ConfigAlteration("log.retention.ms", DELETE)])
+
+        assert isinstance(change, Remove)
+
+    def test_a_static_key_is_refused(self, state):
+        outcome = replace_broker_configs(state, None, {"node.id": "5"})
+
+        assert refused(outcome) is ClusterError.INVALID_REQUEST
+        assert "cannot change while the broker runs" in outcome.message
+
+    def test_a_bad_value_is_refused(self, state):
+        outcome = replace_broker_configs(state, None, {"log.retention.ms": "soon"})
+
+        assert refused(outcome) is ClusterError.INVALID_CONFIG
+
+    def test_a_broker_that_is_not_running_is_refused(self, state):
+        outcome = replace_broker_configs(state, BrokerId(9), {})
+
+        assert refused(outcome) is ClusterError.INVALID_REQUEST

@@ -1,0 +1,248 @@
+"""CreateTopics, DeleteTopics, CreatePartitions."""
+
+import pytest
+
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Put, Remove
+from headrace.cluster.topic import Topic
+from headrace.cluster.topic_command import (
+    NewPartitions,
+    NewTopic,
+    TopicDefaults,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
+
+DEFAULTS = TopicDefaults(partitions=2, replication_factor=1)
+
+
+def create(state, *topics, **fields):
+    wanted = topics or (NewTopic(**fields),)
+    plan = create_topics(state, wanted, defaults=DEFAULTS)
+    return [plan.outcomes[topic.name] for topic in wanted]
+
+
+def existing(state, name="orders", **fields):
+    [topic] = create(state, name=name, **fields)
+    assert isinstance(topic, Topic), topic
+    state.apply(Put(topic))
+    return topic
+
+
+def refused(outcome):
+    assert isinstance(outcome, Rejection), outcome
+    return outcome.error
+
+
+class TestCreateTopics:
+    def test_the_defaults_fill_what_is_left_open(self, one_broker):
+        [topic] = create(one_broker, name="orders")
+
+        assert len(topic.partitions) == 2
+        assert topic.partitions[0].replicas == (1,)
+        assert topic.partitions[0].leader == 1
+        assert topic.partitions[0].isr == (1,)
+        assert topic.partitions[0].leader_epoch == 0
+
+    def test_a_command_changes_nothing_itself(self, one_broker):
+        plan = create_topics(one_broker, [NewTopic(name="orders")], defaults=DEFAULTS)
+
+        assert plan.changes == [Put(plan.outcomes["orders"])]
+        assert one_broker.topics == {}
+
+    def test_every_topic_has_its_own_id(self, one_broker):
+        first, second = create(one_broker, NewTopic(name="a"), NewTopic(name="b"))
+
+        assert first.topic_id != second.topic_id
+
+    def test_replicas_are_spread(self, three_brokers):
+        [topic] = create(three_brokers, name="orders", partitions=6, replication_factor=3)
+
+        leaders = [partition.leader for partition in topic.partitions]
+        assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+        assert all(set(partition.replicas) == {1, 2, 3} for partition in topic.partitions)
+
+    @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ü", "x" * 250])
+    def test_a_name_must_be_able_to_be_a_directory(self, one_broker, name):
+        [outcome] = create(one_broker, name=name)
+
+        assert refused(outcome) is ClusterError.INVALID_TOPIC_EXCEPTION
+
+    def test_a_topic_is_created_once(self, one_broker):
+        existing(one_broker)
+
+        assert refused(create(one_broker, name="orders")[0]) is ClusterError.TOPIC_ALREADY_EXISTS
+
+    def test_names_that_look_alike_in_metrics_collide(self, one_broker):
+        existing(one_broker, "my.orders")
+
+        [outcome] = create(one_broker, name="my_orders")
+
+        assert refused(outcome) is ClusterError.INVALID_TOPIC_EXCEPTION
+        assert "'my.orders'" in outcome.message
+
+    def test_names_that_collide_within_a_request_do_too(self, one_broker):
+        first, second = create(one_broker, NewTopic(name="a.b"), NewTopic(name="a_b"))
+
+        assert isinstance(first, Topic)
+        assert refused(second) is ClusterError.INVALID_TOPIC_EXCEPTION
+
+    def test_a_name_that_is_free_again_does_not_collide(self, one_broker):
+        topic = existing(one_broker, "a.b")
+        one_broker.apply(Remove(topic))
+
+        assert isinstance(create(one_broker, name="a_b")[0], Topic)
+
+    def test_a_topic_stands_once_in_a_request(self, one_broker):
+        outcomes = create(one_broker, NewTopic(name="a"), NewTopic(name="a"))
+
+        assert {refused(outcome) for outcome in outcomes} == {ClusterError.INVALID_REQUEST}
+
+    def test_one_bad_topic_does_not_harm_the_others(self, one_broker):
+        good, bad = create(one_broker, NewTopic(name="good"), NewTopic(name="b/ad"))
+
+        assert isinstance(good, Topic)
+        assert isinstance(bad, Rejection)
+
+    @pytest.mark.parametrize("count", [0, -2])
+    def test_a_topic_has_a_partition(self, one_broker, count):
+        [outcome] = create(one_broker, name="orders", partitions=count)
+
+        assert refused(outcome) is ClusterError.INVALID_PARTITIONS
+
+    def test_a_request_has_a_limit_over_all_its_topics(self, one_broker):
+        first, second = create(
+            one_broker, NewTopic(name="a", partitions=9_000), NewTopic(name="b", partitions=1_001)
+        )
+
+        assert isinstance(first, Topic)
+        assert refused(second) is ClusterError.POLICY_VIOLATION
+
+    @pytest.mark.parametrize("factor", [0, -2, 2])
+    def test_replicas_need_brokers(self, one_broker, factor):
+        [outcome] = create(one_broker, name="orders", replication_factor=factor)
+
+        assert refused(outcome) is ClusterError.INVALID_REPLICATION_FACTOR
+
+    @pytest.mark.parametrize(
+        ("configs", "part"),
+        [
+            ({"retention.ms": "soon"}, "retention.ms cannot be 'soon'"),
+            ({"retenton.ms": "1"}, "did you mean retention.ms?"),
+            ({"retention.ms": None}, "retention.ms has no value"),
+            ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "1"}, "cannot be above"),
+        ],
+    )
+    def test_configs_are_checked(self, one_broker, configs, part):
+        [outcome] = create(one_broker, name="orders", configs=configs)
+
+        assert refused(outcome) is ClusterError.INVALID_CONFIG
+        assert part in outcome.message
+
+    def test_configs_are_kept_as_written(self, one_broker):
+        [topic] = create(one_broker, name="orders", configs={"cleanup.policy": "compact"})
+
+        assert topic.configs == {"cleanup.policy": "compact"}
+
+
+class TestManualAssignment:
+    def test_it_is_taken_as_it_is(self, three_brokers):
+        [topic] = create(three_brokers, name="orders", assignments={1: (1, 3), 0: (3, 2)})
+
+        assert [partition.replicas for partition in topic.partitions] == [(3, 2), (1, 3)]
+        assert [partition.leader for partition in topic.partitions] == [3, 1]
+
+    @pytest.mark.parametrize("field", ["partitions", "replication_factor"])
+    def test_counts_are_unset_beside_it(self, three_brokers, field):
+        [outcome] = create(three_brokers, name="orders", assignments={0: (1,)}, **{field: 1})
+
+        assert refused(outcome) is ClusterError.INVALID_REQUEST
+
+    @pytest.mark.parametrize(
+        "assignments",
+        [
+            {1: (1,)},
+            {0: (1,), 2: (1,)},
+            {0: ()},
+            {0: (1, 1)},
+            {0: (1, 2), 1: (1,)},
+            {0: (7,)},
+        ],
+    )
+    def test_it_must_make_sense(self, three_brokers, assignments):
+        [outcome] = create(three_brokers, name="orders", assignments=assignments)
+
+        assert refused(outcome) is ClusterError.INVALID_REPLICA_ASSIGNMENT
+
+
+class TestDeleteTopics:
+    def test_a_topic_goes(self, one_broker):
+        topic = existing(one_broker)
+
+        plan = delete_topics(one_broker, ["orders"])
+
+        assert plan.changes == [Remove(topic)]
+        assert plan.outcomes == {"orders": topic}
+
+    def test_a_topic_that_is_not_there_is_unknown(self, one_broker):
+        plan = delete_topics(one_broker, ["orders"])
+
+        assert refused(plan.outcomes["orders"]) is ClusterError.UNKNOWN_TOPIC_OR_PARTITION
+        assert plan.changes == []
+
+
+class TestCreatePartitions:
+    def grow(self, state, **fields):
+        return create_partitions(state, [NewPartitions(name="orders", **fields)]).outcomes["orders"]
+
+    def test_a_topic_grows_and_keeps_what_it_has(self, three_brokers):
+        before = existing(three_brokers)
+
+        topic = self.grow(three_brokers, total=5)
+
+        assert len(topic.partitions) == 5
+        assert topic.partitions[:2] == before.partitions
+        assert topic.topic_id == before.topic_id
+
+    def test_new_partitions_can_be_assigned(self, three_brokers):
+        existing(three_brokers)
+
+        topic = self.grow(three_brokers, total=4, assignments=[(3,), (2,)])
+
+        assert [partition.leader for partition in topic.partitions[2:]] == [3, 2]
+
+    @pytest.mark.parametrize("total", [0, 1, 2])
+    def test_a_topic_never_shrinks(self, three_brokers, total):
+        existing(three_brokers)
+
+        outcome = self.grow(three_brokers, total=total)
+
+        assert refused(outcome) is ClusterError.INVALID_PARTITIONS
+        assert "has 2 partitions already" in outcome.message
+
+    @pytest.mark.parametrize("assignments", [[(1,)], [(1,), (9,)], [(1,), (1, 2)]])
+    def test_assignments_must_fit(self, three_brokers, assignments):
+        existing(three_brokers)
+
+        outcome = self.grow(three_brokers, total=4, assignments=assignments)
+
+        assert refused(outcome) is ClusterError.INVALID_REPLICA_ASSIGNMENT
+
+    def test_an_unknown_topic_does_not_grow(self, three_brokers):
+        outcome = self.grow(three_brokers, total=4)
+
+        assert refused(outcome) is ClusterError.UNKNOWN_TOPIC_OR_PARTITION
+
+    def test_there_is_a_limit(self, three_brokers):
+        existing(three_brokers)
+
+        assert refused(self.grow(three_brokers, total=10_003)) is ClusterError.POLICY_VIOLATION
+
+    def test_a_topic_stands_once_in_a_request(self, three_brokers):
+        existing(three_brokers)
+        twice = [NewPartitions(name="orders", total=3), NewPartitions(name="orders", total=4)]
+
+        plan = create_partitions(three_brokers, twice)
+
+        assert refused(plan.outcomes["orders"]) is ClusterError.INVALID_REQUEST
