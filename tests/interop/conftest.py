@@ -33,11 +33,11 @@ def kcat() -> Path:
         require_peer(str(missing))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def apache_kafka(
     kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheKafka]:
-    """A running Apache Kafka broker with nothing in it, one for the module."""
+    """A running Apache Kafka broker for everybody: use topics of your own."""
     with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
         yield kafka
 
@@ -68,6 +68,7 @@ def kafka_directories(
     settings = {
         "log.cleaner.backoff.ms": "50",
         "log.initial.task.delay.ms": "100",
+        "replica.high.watermark.checkpoint.interval.ms": "100",
         "log.flush.start.offset.checkpoint.interval.ms": "100",
     }
     with ApacheKafka(folder / "kafka", settings=settings) as kafka:
@@ -100,11 +101,16 @@ def kafka_dump(
 
 
 def settled(data: Path) -> bool:
-    """Whether the cleaner has reached the active segment and the trimmed offset is on disk."""
+    """Whether the cleaner has reached the active segment and all checkpoints are written once."""
     active = max(int(path.stem) for path in (data / "compacted-0").glob("*.log"))
     cleaned = (data / "cleaner-offset-checkpoint").read_text()
     starts = (data / "log-start-offset-checkpoint").read_text()
-    return f"compacted 0 {active}\n" in cleaned and f"trimmed 0 {TRIMMED_TO}\n" in starts
+    watermarks = (data / "replication-offset-checkpoint").read_text()
+    return (
+        f"compacted 0 {active}\n" in cleaned
+        and f"trimmed 0 {TRIMMED_TO}\n" in starts
+        and watermarks != ""
+    )
 
 
 def end_and_keep(kafka: ApacheKafka, kept: Path, end: Callable[[], None]) -> KafkaDirectory:

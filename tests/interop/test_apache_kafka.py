@@ -1,8 +1,6 @@
 """The peers themselves: Apache Kafka starts, serves and ends; its tools and kcat reach it."""
 
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 from headrace.model.error import InvalidArgument
 from headrace.testing.apache_kafka import ApacheKafka, ApacheKafkaFailed
 from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.readiness import answers_kafka, wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -70,23 +67,3 @@ def test_stopping_twice_is_harmless(kafka_tools: KafkaTools, tmp_path: Path) -> 
     kafka = ApacheKafka(tmp_path)
     kafka.stop()
     kafka.kill()
-
-
-def test_a_broker_dies_with_the_process_that_started_it(
-    kafka_tools: KafkaTools, tmp_path: Path
-) -> None:
-    script = (
-        "import os, pathlib, signal\n"
-        "from headrace.testing.apache_kafka import ApacheKafka\n"
-        f"kafka = ApacheKafka(pathlib.Path({str(tmp_path)!r}))\n"
-        "kafka.start()\n"
-        "print(kafka.address, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
-    )
-    host, _, port = done.stdout.strip().rpartition(":")
-
-    assert done.returncode == -signal.SIGKILL
-    wait_until(lambda: not answers_kafka(host, int(port)), what="the end of the broker")

@@ -1,7 +1,5 @@
 """A real Apache Kafka broker: the oracle of the interop tests, the other side of the benchmarks."""
 
-import ctypes
-import signal
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -11,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from headrace.model.error import HeadraceError, InvalidArgument
+from headrace.testing.child_process import die_with_parent
 from headrace.testing.java import SHORT_RUN, find_java
 from headrace.testing.kafka_jars import kafka_jars
 from headrace.testing.kafka_tool import KafkaTool, KafkaTools
@@ -22,9 +21,6 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 30.0
 # Between choosing a free port and Kafka binding it somebody else may take it.
 _START_ATTEMPTS = 3
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 _LOGGING = """\
 status = error
@@ -259,7 +255,7 @@ class ApacheKafka:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C at the terminal is for the tests, not for Kafka
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._process = process
 
@@ -282,8 +278,3 @@ class ApacheKafka:
     def _failed(self, what: str) -> ApacheKafkaFailed:
         lines = self.server_log.read_text(errors="replace").splitlines()[-40:]
         return ApacheKafkaFailed(f"Apache Kafka in {self.folder} {what}:\n" + "\n".join(lines))
-
-
-def _die_with_parent() -> None:
-    """Runs between fork and exec: a test run that is killed leaves no JVM behind."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,35 @@
+"""A child goes when the process that started it is killed."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from headrace.testing.readiness import wait_until
+
+SCRIPT = """
+import os, signal, subprocess
+from headrace.testing.child_process import die_with_parent
+
+child = subprocess.Popen(["sleep", "600"], preexec_fn=die_with_parent)
+print(child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_dies_with_its_parent() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True, timeout=60
+    )
+    child = Path("/proc") / done.stdout.strip()
+
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not is_sleeping(child), what="the end of the child")
+
+
+def is_sleeping(process: Path) -> bool:
+    """A dead child that nobody has waited for yet has no command line any more."""
+    try:
+        return (process / "cmdline").read_bytes().startswith(b"sleep")
+    except OSError:
+        return False
