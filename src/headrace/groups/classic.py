@@ -498,9 +498,9 @@ class ClassicGroup:
         self.members[member.member_id] = member
 
     def _remove(self, member: ClassicMember, out: Outbox) -> None:
+        """Take a member out. The caller goes on to a join phase, which nobody owes a sync."""
         self._answer_parked(member, GroupError.UNKNOWN_MEMBER_ID, out)
         del self.members[member.member_id]
-        self.pending_sync -= {member.member_id}
         if member.instance_id is not None:
             self.static.pop(member.instance_id, None)
         if self.leader == member.member_id:

@@ -273,6 +273,13 @@ class ConsumerGroup:
         self._drop_unused_regexes(out)
         self._bump(topics, out)
 
+    def remove_instance(self, instance_id: str, topics: TopicSource, out: Outbox) -> str:
+        """Take a static member out, as an admin client asks for; returns its member id."""
+        member_id = self._static_member(instance_id) or ""
+        self._check_known(member_id)
+        self.remove(member_id, topics, out)
+        return member_id
+
     # Time.
 
     def deadline_ms(self) -> int | None:

@@ -44,6 +44,7 @@ from headrace.groups.classic_message import (
     JoinRequest,
     LeaveReply,
     LeaveRequest,
+    LeavingMember,
     LeftMember,
     SyncReply,
     SyncRequest,
@@ -243,24 +244,40 @@ class GroupRegistry:
         return self._run(request.group_id, token, HeartbeatReply(), handle)
 
     def leave(self, request: LeaveRequest, token: Token, now_ms: int) -> Effects:
-        """LeaveGroup."""
+        """LeaveGroup. Versions below 3 have no list to answer with: give them the first error.
+
+        Admin clients use it for both protocols, to remove a static member by its instance id.
+        """
 
         def handle(event: _Event) -> None:
-            group = self._classic(request.group_id, UNKNOWN_MEMBER_ID)
+            known = self._groups.get(request.group_id)
+            group = None if known is None else known.draft()
             left = []
             for leaving in request.members:
                 member_id, error = leaving.member_id, None
                 try:
-                    member_id = group.leave(leaving, now_ms, event.out)
+                    member_id = self._let_go(group, leaving, now_ms, event.out)
                 except Refusal as refusal:
                     error = refusal.error
                 left.append(
                     LeftMember(member_id=member_id, instance_id=leaving.instance_id, error=error)
                 )
-            event.groups[request.group_id] = group
+            if group is not None:
+                event.groups[request.group_id] = group
             event.out.reply(token, LeaveReply(members=tuple(left)))
 
         return self._run(request.group_id, token, LeaveReply(), handle)
+
+    def _let_go(self, group: Group | None, leaving: LeavingMember, now_ms: int, out: Outbox) -> str:
+        if isinstance(group, ClassicGroup):
+            return group.leave(leaving, now_ms, out)
+        by_instance = leaving.member_id == UNKNOWN_MEMBER_ID and leaving.instance_id is not None
+        if isinstance(group, ConsumerGroup) and by_instance:
+            return group.remove_instance(leaving.instance_id or "", self.topics, out)
+        raise Refusal(
+            GroupError.UNKNOWN_MEMBER_ID,
+            f"{leaving.member_id!r} is not a member of a classic group",
+        )
 
     # The KIP-848 protocol.
 

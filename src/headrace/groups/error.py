@@ -8,6 +8,7 @@ from headrace.model.error import PeerError
 class GroupError(StrEnum):
     """Kafka's error names, so that the broker's table from name to code needs no translation."""
 
+    COORDINATOR_LOAD_IN_PROGRESS = "COORDINATOR_LOAD_IN_PROGRESS"
     COORDINATOR_NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
     FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
     FENCED_MEMBER_EPOCH = "FENCED_MEMBER_EPOCH"

@@ -15,4 +15,6 @@ def shard_of(group_id: str, shard_count: int) -> int:
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return (value & 0x7FFFFFFF) % shard_count
+    signed = value - 2**32 if value >= 2**31 else value
+    # Java has no positive number for -2**31; Kafka takes 0.
+    return 0 if signed == -(2**31) else abs(signed) % shard_count
