@@ -177,6 +177,8 @@ def _inflate_zstd(view: memoryview, out: Buffer) -> int:
 def _inflate_snappy(view: memoryview, out: Buffer) -> int | None:
     if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         return _inflate_raw_snappy(view, view_of(out))
+    if len(view) < len(_XERIAL_HEAD):
+        raise CorruptBatch("The snappy bytes of a batch end inside their head.")
     target = view_of(out)
     at, written = len(_XERIAL_HEAD), 0
     while at < len(view):

@@ -1,0 +1,21 @@
+"""Records as tests like to write them, and where to find them again."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from headrace.records.encode import encode
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def a_batch() -> Callable[..., bytes]:
+    """Builds one batch of the values given, all at the same time."""
+
+    def build(*values: bytes | None, timestamp_ms: int = NOW_MS, **options: object) -> bytes:
+        columns = pa.record_batch({"value": pa.array(values, pa.binary())})
+        return encode(columns, timestamp_ms=timestamp_ms, **options).data
+
+    return build
