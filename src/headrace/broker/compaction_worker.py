@@ -7,6 +7,7 @@ from headrace.log.cleaner import Cleaner
 from headrace.log.log_directory import LogDirectory
 from headrace.log.throttle import Throttle
 from headrace.model.clock import Clock
+from headrace.model.error import CompactionStopped
 
 if TYPE_CHECKING:
     from headrace.log.compaction import Compactor
@@ -29,16 +30,21 @@ class CompactionWorker:
         self._stopped = threading.Event()
         self._compactor: Compactor | None = None
         self._cleaners = [
-            Cleaner(directory.storage.filesystem, directory.path, clock, directory.open_logs)
+            (directory, Cleaner(directory.storage, directory.path, directory.open_logs))
             for directory in directories
         ]
 
     def run(self) -> None:
         """Compact until no log needs it."""
-        for cleaner in self._cleaners:
-            while not self._stopped.is_set() and cleaner.has_work():
-                if cleaner.run_once(self._made_compactor()) is None:
-                    break
+        for directory, cleaner in self._cleaners:
+            if not _may_need_it(directory):
+                continue
+            compactor = self._made_compactor()
+            try:
+                while cleaner.run_once(compactor) is not None:
+                    pass
+            except CompactionStopped:
+                continue  # the log changed under the round, or we stop
 
     def stop(self) -> None:
         """End the round under way at its next chunk."""
@@ -49,10 +55,20 @@ class CompactionWorker:
             from headrace.log.compaction import Compactor
 
             throttle = Throttle(self._bytes_per_second, self._clock, self._stopped.wait)
+
+            def on_bytes(size_bytes: int) -> None:
+                if self._stopped.is_set():
+                    raise CompactionStopped("the broker stops")
+                throttle.take(size_bytes)
+
             self._compactor = Compactor(
-                self._clock,
-                memory_bytes=self._memory_bytes,
-                on_bytes=throttle.take,
-                stopping=lambda _: self._stopped.is_set(),
+                self._clock, memory_bytes=self._memory_bytes, on_bytes=on_bytes
             )
         return self._compactor
+
+
+def _may_need_it(directory: LogDirectory) -> bool:
+    """A compacted log with more than its active segment; asked before numba is loaded for it."""
+    return directory.offline is None and any(
+        log.config.compacted and len(log.segments) > 1 for log in directory.open_logs()
+    )

@@ -1,0 +1,36 @@
+"""A real broker in a process of its own, met over the wire by real clients."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from headrace.testing.broker_process import BrokerProcess
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for everybody: use topics and groups of your own, and leave it running."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
+        yield process
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for one test that kills, restarts or reconfigures it. Not started yet."""
+    process = BrokerProcess(tmp_path_factory.mktemp("own-broker"))
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name nobody else uses."""
+    return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{next(_numbers)}"
