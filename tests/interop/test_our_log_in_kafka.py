@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.log.cleaner import Cleaner
+from headrace.log.cleanable import cleanable_range
 from headrace.log.compaction import Compactor
 from headrace.log.filesystem import Disk
 from headrace.log.loader import load_log
@@ -94,9 +94,15 @@ class Pen:
 
     def compact(self) -> None:
         """All but the active segment: the newest record of each key stays."""
-        cleaner = Cleaner(Disk(), self.folder.parent, self.clock, lambda: [self.log])
-        assert cleaner.run_once(Compactor(self.clock)) is not None
         active = self.log.segments[-1].base_offset
+        cleanable = cleanable_range(
+            self.log.segments,
+            self.log.config,
+            first_dirty=self.log.log_start_offset,
+            last_stable=self.log.last_stable_offset,
+            now_ms=self.clock.wall_ms(),
+        )
+        assert Compactor(self.clock).clean(self.log, cleanable).end_offset == active
         newest = {row[1]: row for row in self.written if row[0] < active}
         kept = [row for row in self.written if row[0] >= active]
         self.written = [*sorted(newest.values()), *kept]
