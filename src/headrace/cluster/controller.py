@@ -20,7 +20,7 @@ from headrace.cluster.entity import (
     encode_entity,
     entity_path,
 )
-from headrace.cluster.feature import DEFAULT_FEATURES
+from headrace.cluster.feature import DEFAULT_FEATURES, Feature
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.state import Change, ClusterState, Put, Remove
@@ -215,6 +215,10 @@ class Controller:
             return [Put(feature) for feature in DEFAULT_FEATURES if feature.name not in known]
 
         self._run(decide, lambda changes: changes)
+
+    def finalize_feature(self, feature: Feature) -> None:
+        """Set the level of one feature; whether this version can do it is for the caller to say."""
+        self._run(lambda: [Put(feature)], lambda changes: changes)
 
     # The way of every command
 

@@ -9,6 +9,9 @@ from headrace.cluster.rejection import ClusterError, Rejection
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Pairs of type and name, sorted by type; the name None is the default of that type."""
 
+# An empty name is never a name: see `quota_problem`.
+ANY = ""
+
 _BYTE_KEYS = ("producer_byte_rate", "consumer_byte_rate")
 _CLIENT_KEYS = (*_BYTE_KEYS, "request_percentage", "controller_mutation_rate")
 _IP_KEYS = ("connection_creation_rate",)
@@ -41,6 +44,28 @@ class ClientQuota:
         return cls(
             entity=tuple((type_, name[1:] if name[0] == "=" else None) for type_, name in pairs),
             values=fields["values"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFilter:
+    """Which entities DescribeClientQuotas means.
+
+    Attributes:
+        names: by type: a name, None for that type's default, or `ANY` for whatever is there.
+        strict: the entity has no other types than these.
+    """
+
+    names: Mapping[str, str | None]
+    strict: bool = False
+
+    def accepts(self, entity: QuotaEntity) -> bool:
+        found = dict(entity)
+        if self.strict and len(found) != len(self.names):
+            return False
+        return all(
+            type_ in found and (name == ANY or name == found[type_])
+            for type_, name in self.names.items()
         )
 
 

@@ -41,7 +41,7 @@ PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
 PACE = ("queue", "append", "finish", "finish", "finish")
 
 STEPS = 120
-HISTORIES = 150
+HISTORIES = 100
 
 
 @dataclass

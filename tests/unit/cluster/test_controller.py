@@ -11,7 +11,9 @@ from headrace.cluster.broker import Broker, Endpoint
 from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
 from headrace.cluster.controller import Controller
 from headrace.cluster.credential import ScramCredential, credential_problem, salted_password
+from headrace.cluster.feature import Feature
 from headrace.cluster.local_store import LocalStore
+from headrace.cluster.quota import ANY, QuotaFilter
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.store import Create
 from headrace.cluster.topic import Topic
@@ -174,6 +176,24 @@ class TestQuotas:
     def test_what_cannot_be_is_refused(self, controller, entity, values):
         assert controller.alter_quota(entity, values).error is ClusterError.INVALID_REQUEST
 
+    @pytest.mark.parametrize(
+        ("names", "strict", "accepted"),
+        [
+            ({}, False, True),
+            ({}, True, False),
+            ({"user": "anna"}, False, True),
+            ({"user": "anna"}, True, False),
+            ({"user": "bert"}, False, False),
+            ({"user": ANY, "client-id": None}, True, True),
+            ({"user": None}, False, False),
+            ({"ip": ANY}, False, False),
+        ],
+    )
+    def test_a_filter_finds_entities(self, names, strict, accepted):
+        entity = (("client-id", None), ("user", "anna"))
+
+        assert QuotaFilter(names, strict=strict).accepts(entity) is accepted
+
 
 class TestAcls:
     def test_entries_are_kept(self, controller, disk):
@@ -254,6 +274,14 @@ class TestRest:
             feature.name: feature.level for feature in restarted(disk).state.features.values()
         }
         assert levels == {"group.version": 1, "transaction.version": 2}
+
+    def test_a_feature_can_be_set_back(self, controller, disk):
+        controller.finalize_default_features()
+
+        controller.finalize_feature(Feature("transaction.version", 1))
+        controller.finalize_default_features()
+
+        assert restarted(disk).state.features["transaction.version"].level == 1
 
     def test_a_broker_is_there_only_while_it_runs(self, controller, disk):
         assert controller.state.racks() == {1: None}
