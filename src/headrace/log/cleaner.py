@@ -1,17 +1,18 @@
 """Chooses which log of a log directory is compacted next, and remembers how far each one is."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import TYPE_CHECKING
 
 import structlog
 
 from headrace.log.checkpoint import CLEANER_NAME, OffsetCheckpoint
 from headrace.log.cleanable import CleanableRange, cleanable_range, first_dirty_offset
-from headrace.log.filesystem import FileSystem
 from headrace.log.partition_log import PartitionLog
-from headrace.model.clock import Clock
+from headrace.log.storage import Storage
 from headrace.model.error import UncleanableLog
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
@@ -30,22 +31,22 @@ class Cleaner:
     compacted. It is written after a round. A crash before that costs the round once more, nothing
     else.
 
-    Threads: one calls `run_once`; any may call the rest.
+    Threads: several may call `run_once`, each with its own compactor; they take different logs. Any
+    may call the rest.
     """
 
     def __init__(
-        self,
-        filesystem: FileSystem,
-        directory: Path,
-        clock: Clock,
-        logs: Callable[[], Iterable[PartitionLog]],
+        self, storage: Storage, directory: Path, logs: Callable[[], Iterable[PartitionLog]]
     ) -> None:
-        """`logs` gives all logs of the directory, compacted or not."""
-        self._clock = clock
+        """`logs` gives the logs of the directory, compacted topics or not."""
+        self._storage = storage
         self._logs = logs
-        self._checkpoint = OffsetCheckpoint(filesystem, directory / CLEANER_NAME)
+        self._checkpoint = OffsetCheckpoint(storage.filesystem, directory / CLEANER_NAME)
         self._first_dirty: dict[TopicPartition, Offset] | None = None
-        self._lock = Lock()
+        # Guards everything below, and the checkpoint file.
+        self._changed = Condition()
+        self._running: set[TopicPartition] = set()
+        self._paused: Counter[TopicPartition] = Counter()
         # Compaction met something in these that it cannot open; asking again would not help.
         self.uncleanable: dict[TopicPartition, str] = {}
 
@@ -56,19 +57,25 @@ class Cleaner:
 
         Raises:
             StorageError: the directory went offline.
-            CompactionStopped: the compactor was told to stop, or the log changed under it.
+            CompactionStopped: it was paused, the compactor stopped, or the log changed meanwhile.
         """
-        chosen = self._dirtiest()
+        chosen = self._take_dirtiest()
         if chosen is None:
             return None
         log, cleanable = chosen
         try:
-            stats = compactor.clean(log, cleanable)
+            stats = compactor.clean(
+                log, cleanable, stopping=lambda: self._paused[log.partition] > 0
+            )
+            self._save(log.partition, stats.end_offset)
         except UncleanableLog as error:
             self.uncleanable[log.partition] = str(error)
             _log.error("log_uncleanable", partition=str(log.partition), reason=str(error))
             return None
-        self._save(log, stats.end_offset)
+        finally:
+            with self._changed:
+                self._running.discard(log.partition)
+                self._changed.notify_all()
         _log.info(
             "log_compacted",
             partition=str(log.partition),
@@ -84,7 +91,7 @@ class Cleaner:
 
     def cleanable(self, log: PartitionLog) -> CleanableRange:
         """What could be compacted in `log` now, worthwhile or not."""
-        with self._lock:
+        with self._changed:
             checkpoint = self._progress().get(log.partition)
         return cleanable_range(
             log.segments,
@@ -93,43 +100,71 @@ class Cleaner:
                 checkpoint, log_start=log.log_start_offset, log_end=log.log_end_offset
             ),
             last_stable=log.last_stable_offset,
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._storage.clock.wall_ms(),
         )
+
+    @contextmanager
+    def paused(self, partition: TopicPartition) -> Iterator[None]:
+        """No compaction of `partition` runs inside this: stops the one that does and waits for it.
+
+        Whoever deletes a log, cuts it or moves it does so in here.
+        """
+        with self._changed:
+            self._paused[partition] += 1
+            self._changed.wait_for(lambda: partition not in self._running)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._paused[partition] -= 1
+                self._paused += Counter()  # drops those that are back at zero
 
     def truncated(self, partition: TopicPartition, offset: int) -> None:
         """A log was cut: what comes after `offset` from now on has never been compacted.
 
         Whoever truncates a log says so before the next append, otherwise new records below the old
-        progress would count as compacted.
+        progress would count as compacted. Durable on return.
         """
-        with self._lock:
+        with self._changed:
             progress = self._progress()
             if progress.get(partition, Offset(0)) > offset:
-                progress[partition] = Offset(offset)
-                self._checkpoint.write(progress)
+                self._write(progress | {partition: Offset(offset)})
 
-    def _dirtiest(self) -> tuple[PartitionLog, CleanableRange] | None:
+    def forget(self, partition: TopicPartition) -> None:
+        """A log was deleted; one of the same name may follow. Durable on return."""
+        with self._changed:
+            self.uncleanable.pop(partition, None)
+            progress = dict(self._progress())
+            if progress.pop(partition, None) is not None:
+                self._write(progress)
+
+    def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange] | None:
         candidates = []
         for log in self._logs():
             if log.config.compacted and log.partition not in self.uncleanable:
                 cleanable = self.cleanable(log)
                 if cleanable.worthwhile(log.config):
                     candidates.append((log, cleanable))
-        return max(candidates, key=lambda candidate: candidate[1].dirty_ratio, default=None)
+        candidates.sort(key=lambda candidate: candidate[1].dirty_ratio, reverse=True)
+        with self._changed:
+            for log, cleanable in candidates:
+                if log.partition not in self._running and not self._paused[log.partition]:
+                    self._running.add(log.partition)
+                    return log, cleanable
+        return None
 
-    def _save(self, log: PartitionLog, end_offset: Offset) -> None:
+    def _save(self, partition: TopicPartition, end_offset: Offset) -> None:
         present = {log.partition for log in self._logs()}
-        with self._lock:
-            progress = {
-                partition: offset
-                for partition, offset in self._progress().items()
-                if partition in present
-            }
-            progress[log.partition] = end_offset
-            self._first_dirty = progress
-            self._checkpoint.write(progress)
+        with self._changed:
+            progress = {key: at for key, at in self._progress().items() if key in present}
+            self._write(progress | {partition: end_offset})
 
     def _progress(self) -> dict[TopicPartition, Offset]:
         if self._first_dirty is None:
             self._first_dirty = self._checkpoint.read()
         return self._first_dirty
+
+    def _write(self, progress: dict[TopicPartition, Offset]) -> None:
+        with self._storage.io(f"write {self._checkpoint.path}"):
+            self._checkpoint.write(progress)
+        self._first_dirty = progress

@@ -21,6 +21,7 @@ Rule 5: nothing here takes the log's lock except the replacement itself: readers
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from errno import EDQUOT, ENOSPC
 
 from headrace.log.batch_filter import BatchFilter
 from headrace.log.chunk import Chunk, ChunkReader
@@ -34,7 +35,12 @@ from headrace.log.producer_state import ProducerEntry
 from headrace.log.segment import Segment
 from headrace.log.segment_group import group_segments
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped, HeadraceError, InvalidArgument
+from headrace.model.error import (
+    CompactionStopped,
+    CorruptIndex,
+    HeadraceError,
+    InvalidArgument,
+)
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
 from headrace.records.kernel import compact
@@ -85,13 +91,8 @@ class Compactor:
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         on_bytes: Callable[[int], object] = lambda size_bytes: None,
-        stopping: Callable[[TopicPartition], bool] = lambda partition: False,
     ) -> None:
-        """
-        Args:
-            on_bytes: told of all bytes read and written, and may sleep: `Throttle.take`.
-            stopping: asked between chunks; True ends the round with `CompactionStopped`.
-        """
+        """`on_bytes` is told of all bytes read and written, and may sleep: `Throttle.take`."""
         if chunk_bytes < 1024:
             raise InvalidArgument(f"chunk_bytes is {chunk_bytes}: write at least 1024")
         self._clock = clock
@@ -99,34 +100,48 @@ class Compactor:
         self._chunk_bytes = chunk_bytes
         self._max_inflated_bytes = max_inflated_bytes
         self._on_bytes = on_bytes
-        self._stopping = stopping
 
-    def clean(self, log: PartitionLog, cleanable: CleanableRange) -> CleanStats:
+    def clean(
+        self,
+        log: PartitionLog,
+        cleanable: CleanableRange,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> CleanStats:
         """Compact what `cleanable` allows, as far as the map's memory reaches.
+
+        Args:
+            stopping: asked between chunks; True ends the round with `CompactionStopped`.
 
         Raises:
             UncleanableLog: stored bytes cannot be opened; the groups before them are compacted.
-            CompactionStopped: `stopping` said so, or the log changed under the round.
+            CompactionStopped: `stopping` said so, or the log changed meanwhile.
         """
         if cleanable.end <= cleanable.first_dirty:
             raise InvalidArgument(
                 f"{log.partition} has nothing to compact: its dirty part from "
                 f"{cleanable.first_dirty} on ends at {cleanable.end}"
             )
-        return _Round(self, log, cleanable).run()
+        return _Round(self, log, cleanable, stopping).run()
 
 
 class _Round:
     """The state of one `Compactor.clean`."""
 
-    def __init__(self, owner: Compactor, log: PartitionLog, cleanable: CleanableRange) -> None:
+    def __init__(
+        self,
+        owner: Compactor,
+        log: PartitionLog,
+        cleanable: CleanableRange,
+        stopping: Callable[[], bool],
+    ) -> None:
         self._log = log
         self._cleanable = cleanable
         self._clock = owner._clock
         self._map = owner._map
         self._max_inflated_bytes = owner._max_inflated_bytes
         self._on_bytes = owner._on_bytes
-        self._stopping = owner._stopping
+        self._stopping = stopping
         self._reader = ChunkReader(owner._chunk_bytes, self._account_read)
         self._bytes_read = 0
         self._stats = CleanStats(
@@ -231,21 +246,10 @@ class _Round:
     ) -> None:
         log = self._log
         with log._storage.io(f"compact {log.partition}"):
-            cleaned = CleanedSegment(
-                log._storage,
-                log.path,
-                group[0].base_offset,
-                interval_bytes=log.config.index_interval_bytes,
-            )
-            try:
-                changed = self._fill(cleaned, group, batch_filter, plan)
-            except HeadraceError:
-                cleaned.discard()
-                raise
-            if not changed and len(group) == 1:
-                cleaned.discard()
-                return
-            segment = cleaned.finish(group[-1].end_offset)
+            cleaned = self._write(group, batch_filter, plan)
+        if cleaned is None:
+            return
+        segment = cleaned.segment
         self._stats = replace(
             self._stats,
             segments_written=self._stats.segments_written + 1,
@@ -257,6 +261,38 @@ class _Round:
             # Retention or a truncation took one of them meanwhile.
             segment.remove()
             raise CompactionStopped(f"{log.partition} changed while it was compacted") from None
+
+    def _write(
+        self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
+    ) -> CleanedSegment | None:
+        """The group's replacement, durable but aside; None when it would be the same again."""
+        log = self._log
+        try:
+            cleaned = CleanedSegment(
+                log._storage,
+                log.path,
+                group[0].base_offset,
+                interval_bytes=log.config.index_interval_bytes,
+            )
+        except FileNotFoundError:
+            raise CompactionStopped(f"{log.partition} was deleted meanwhile") from None
+        try:
+            if self._fill(cleaned, group, batch_filter, plan) or len(group) > 1:
+                cleaned.finish(group[-1].end_offset)
+                return cleaned
+        except HeadraceError:
+            cleaned.discard()
+            raise
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
+            # The log needs what is left more than compaction does, and loses nothing by waiting.
+            cleaned.discard()
+            raise CompactionStopped(
+                f"the disk is too full to compact {log.partition}: {error.strerror}"
+            ) from error
+        cleaned.discard()
+        return None
 
     def _fill(
         self,
@@ -285,17 +321,27 @@ class _Round:
     def _read(self, segment: Segment, start_offset: int) -> Iterator[Chunk]:
         """The chunks of a segment from the batch that holds `start_offset` on."""
         try:
-            found = segment.find(start_offset)
+            position = _position_of(segment, start_offset)
             file = segment.file()
         except FileNotFoundError:
             raise CompactionStopped(
                 f"{segment} left {self._log.partition} while it was being compacted"
             ) from None
-        if found is not None:
-            yield from self._reader.read(file, found.position, segment.size_bytes)
+        yield from self._reader.read(file, position, segment.size_bytes)
 
     def _account_read(self, size_bytes: int) -> None:
-        if self._stopping(self._log.partition):
+        if self._stopping():
             raise CompactionStopped(f"the compaction of {self._log.partition} was told to stop")
         self._bytes_read += size_bytes
         self._on_bytes(size_bytes)
+
+
+def _position_of(segment: Segment, offset: int) -> int:
+    """Where the batch that holds `offset` starts, or some batch before it."""
+    if offset <= segment.base_offset:
+        return 0
+    try:
+        found = segment.find(offset)
+    except CorruptIndex:
+        return 0
+    return segment.size_bytes if found is None else found.position

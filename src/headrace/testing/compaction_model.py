@@ -33,7 +33,7 @@ class CompactionModel:
     """The history of one compacted log. All of it is kept; compaction only hides.
 
     Attributes:
-        log: set anew after the log was opened again.
+        log: to be set anew after the log was opened again.
         outcomes: of each transaction, by number: None while it is open, then committed or not.
     """
 
@@ -93,9 +93,16 @@ class CompactionModel:
     def _publish(self) -> None:
         self.log.set_high_watermark(self.log.log_end_offset)
 
-    def forget_from(self, offset: int) -> None:
-        """A crash took what lies at and after `offset`; transactions that lost nothing stay."""
-        self.batches = [batch for batch in self.batches if batch.last_offset < offset]
+    def on(self, log: PartitionLog) -> "CompactionModel":
+        """The same history in another copy of the log, to go on with separately."""
+        return replace(
+            self,
+            log=log,
+            batches=[replace(batch) for batch in self.batches],
+            outcomes=dict(self.outcomes),
+            _sequences=dict(self._sequences),
+            _open=dict(self._open),
+        )
 
     # -- what must hold
 
