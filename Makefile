@@ -4,9 +4,10 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 JAVA_STAMP := $(VENV)/.java
+PEERS_STAMP := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit check format bench clean
+.PHONY: help setup demo test unit check format bench clean
 
 help:  ## Show what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,10 +22,15 @@ $(JAVA_STAMP): tools/setup-java $(STAMP)
 	@tools/setup-java
 	@touch $@
 
+# What the tests are measured against: Apache Kafka's jars, kcat. Only the tests need them.
+$(PEERS_STAMP): tools/setup-peers tools/setup-maven $(STAMP) $(JAVA_STAMP)
+	@tools/setup-peers $(VENV)
+	@touch $@
+
 demo: setup  ## Run the main job
 	@$(VENV)/bin/headrace up
 
-test: setup  ## Run every test
+test: setup $(PEERS_STAMP)  ## Run every test
 	$(PYTHON) -m pytest
 
 unit: $(STAMP)  ## Run the unit and property tests only
@@ -40,7 +46,7 @@ format: $(STAMP)  ## Put the code in shape
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-bench: setup  ## Run the benchmarks and write bench/RESULTS.md
+bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
 	$(PYTHON) -m bench
 
 clean:  ## Remove what was built, .venv included
