@@ -1,11 +1,12 @@
 """A directory of partition logs: who may use it, what lies in it, and where recovery starts."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 from uuid import uuid4
 
 import structlog
@@ -32,6 +33,7 @@ from headrace.model.ids import BrokerId, TopicId, TopicPartition, topic_name_pro
 from headrace.model.offset import Offset
 from headrace.model.topic_config import LogConfig
 
+_Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
@@ -203,9 +205,7 @@ class LogDirectory:
         partitions = sorted(self._known)
         if not partitions:
             return
-        with ThreadPoolExecutor(min(threads, len(partitions)), "log-recovery") as pool:
-            for _ in pool.map(self.get, partitions):
-                pass
+        _for_each(self.get, partitions, threads, "log-recovery")
         self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
@@ -416,12 +416,8 @@ class LogDirectory:
             self._let_go()
 
     def _close_logs(self) -> None:
-        logs = list(self.open_logs())
-        if logs:
-            # Closing is waiting for the disk, which takes many at once.
-            with ThreadPoolExecutor(min(8, len(logs)), "log-close") as pool:
-                for _ in pool.map(PartitionLog.close, logs):
-                    pass
+        # Closing is waiting for the disk, which takes many at once.
+        _for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
 
     def _let_go(self) -> None:
         if self._flusher is not None:
@@ -432,6 +428,20 @@ class LogDirectory:
             self._logs.clear()
         self._storage.files.forget_tree(self.path)
         self._directory_lock.release()
+
+
+def _for_each(
+    do: Callable[[_Item], object], items: Sequence[_Item], threads: int, name: str
+) -> None:
+    """`do` each of the items, side by side. The first error is raised when all are done."""
+    threads = min(threads, len(items))
+    if threads <= 1:
+        for item in items:
+            do(item)
+        return
+    with ThreadPoolExecutor(threads, name) as pool:
+        for _ in pool.map(do, items):
+            pass
 
 
 def _new_cluster_id() -> str:
