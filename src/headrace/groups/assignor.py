@@ -75,7 +75,8 @@ def _range_order(member: Subscriber) -> tuple[float, bool, str]:
 
 
 def _wanted(members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]) -> list[UUID]:
-    wanted = frozenset().union(*(member.topics for member in members.values()))
+    subscriptions = {member.topics for member in members.values()}
+    wanted = frozenset().union(*subscriptions)
     return sorted(wanted & topics.keys(), key=lambda topic_id: topics[topic_id].name)
 
 
@@ -123,9 +124,13 @@ def _give_unowned(
     """
     taken = set().union(*owned.values())
     takers_of = _takers(members, topics)
+    heap: list[tuple[int, str]] = []
+    heap_of: list[str] | None = None
     for topic_id in sorted(takers_of, key=lambda id_: (len(takers_of[id_]), topics[id_].name)):
-        heap = [(len(owned[member_id]), member_id) for member_id in takers_of[topic_id]]
-        heapq.heapify(heap)
+        if heap_of is not takers_of[topic_id]:
+            heap_of = takers_of[topic_id]
+            heap = [(len(owned[member_id]), member_id) for member_id in heap_of]
+            heapq.heapify(heap)
         for number in range(topics[topic_id].partition_count):
             partition = TopicIdPartition(topic_id, number)
             if partition not in taken:
@@ -137,10 +142,20 @@ def _give_unowned(
 def _takers(
     members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]
 ) -> dict[UUID, list[str]]:
-    takers: dict[UUID, list[str]] = defaultdict(list)
+    """The subscribers of each topic, sorted; topics with the same ones share one list.
+
+    Groups are large and their subscriptions few, so the work is done once for each subscription.
+    """
+    alike: dict[frozenset[UUID], list[str]] = defaultdict(list)
     for member_id in sorted(members):
-        for topic_id in members[member_id].topics & topics.keys():
-            takers[topic_id].append(member_id)
+        alike[members[member_id].topics].append(member_id)
+    shared: dict[frozenset[frozenset[UUID]], list[str]] = {}
+    takers: dict[UUID, list[str]] = {}
+    for topic_id in _wanted(members, topics):
+        subscriptions = frozenset(wanted for wanted in alike if topic_id in wanted)
+        if subscriptions not in shared:
+            shared[subscriptions] = sorted(id_ for wanted in subscriptions for id_ in alike[wanted])
+        takers[topic_id] = shared[subscriptions]
     return takers
 
 

@@ -29,7 +29,7 @@ import hashlib
 from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from headrace.groups.assignor import ASSIGNORS, Subscriber
@@ -60,9 +60,11 @@ from headrace.groups.record import (
     TargetMemberRecord,
 )
 from headrace.groups.regex import matching_topics
-from headrace.groups.topic import TopicIdPartition, TopicSource
+from headrace.groups.topic import Topic, TopicIdPartition, TopicSource
 
 T = TypeVar("T")
+
+_Wish: TypeAlias = tuple[tuple[str, ...], str | None]
 
 _NEWCOMER = CurrentAssignment(
     member_epoch=JOIN_EPOCH,
@@ -167,7 +169,7 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> frozenset[str]:
         """The names of all topics the members read, found by regular expression or not."""
-        return frozenset().union(*(self._subscription(id_) for id_ in self.members))
+        return frozenset().union(*(self._resolved(wish) for wish in self._wishes()))
 
     def check_commit(
         self, member_id: str, epoch: int, *, transactional: bool, knows_epochs: bool
@@ -400,17 +402,21 @@ class ConsumerGroup:
     # Step 3: compute the target.
 
     def _compute_target(self, topics: TopicSource, out: Outbox) -> None:
-        known = {}
-        subscribers = {}
-        for member_id, metadata in self.members.items():
-            found = [topics.by_name(name) for name in self._subscription(member_id)]
-            known.update({topic.topic_id: topic for topic in found if topic is not None})
-            subscribers[member_id] = Subscriber(
+        known: dict[UUID, Topic] = {}
+        wanted: dict[_Wish, frozenset[UUID]] = {}
+        for wish in self._wishes():
+            found = _existing(self._resolved(wish), topics)
+            known.update(found)
+            wanted[wish] = frozenset(found)
+        subscribers = {
+            member_id: Subscriber(
                 member_id=member_id,
                 instance_id=metadata.instance_id,
-                topics=frozenset(topic.topic_id for topic in found if topic is not None),
+                topics=wanted[_wish(metadata)],
                 previous=self.target.get(member_id, frozenset()),
             )
+            for member_id, metadata in self.members.items()
+        }
         plan = ASSIGNORS[self.assignor](subscribers, known)
         for member_id in sorted(plan):
             if self.target.get(member_id) != plan[member_id]:
@@ -442,7 +448,7 @@ class ConsumerGroup:
             current,
             target_epoch=self.target_epoch,
             target=self.target.get(member_id, frozenset()),
-            subscribed=self._subscribed_ids(member_id, topics),
+            subscribed=_existing(self._resolved(_wish(self.members[member_id])), topics).keys(),
             owned=request.owned,
             held_by_others=self._held_by_others(member_id),
             subscription_changed=subscription_changed,
@@ -455,10 +461,6 @@ class ConsumerGroup:
             self._revocations[member_id] = now_ms + timeout_ms
         else:
             self._revocations.pop(member_id, None)
-
-    def _subscribed_ids(self, member_id: str, topics: TopicSource) -> frozenset[UUID]:
-        found = (topics.by_name(name) for name in self._subscription(member_id))
-        return frozenset(topic.topic_id for topic in found if topic is not None)
 
     def _held_by_others(self, member_id: str) -> frozenset[TopicIdPartition]:
         return frozenset().union(
@@ -493,11 +495,14 @@ class ConsumerGroup:
             None,
         )
 
-    def _subscription(self, member_id: str) -> frozenset[str]:
-        member = self.members[member_id]
-        resolved = self.regexes.get(member.subscribed_topic_regex or "")
-        by_regex = () if resolved is None else resolved.topics
-        return frozenset(member.subscribed_topic_names).union(by_regex)
+    def _wishes(self) -> set[_Wish]:
+        """The different subscriptions; they are few, however many members there are."""
+        return {_wish(member) for member in self.members.values()}
+
+    def _resolved(self, wish: _Wish) -> frozenset[str]:
+        names, regex = wish
+        resolved = self.regexes.get(regex or "")
+        return frozenset(names).union(() if resolved is None else resolved.topics)
 
     def _member_tombstones(self, member_id: str) -> list[ConsumerGroupRecord]:
         group = self.group_id
@@ -594,6 +599,15 @@ def _updated(known: MemberMetadata | None, request: ConsumerHeartbeat) -> Member
         rebalance_timeout_ms=known.rebalance_timeout_ms if same_timeout else timeout_ms,
         server_assignor=request.server_assignor or known.server_assignor,
     )
+
+
+def _wish(member: MemberMetadata) -> _Wish:
+    return member.subscribed_topic_names, member.subscribed_topic_regex
+
+
+def _existing(names: frozenset[str], topics: TopicSource) -> dict[UUID, Topic]:
+    found = (topics.by_name(name) for name in names)
+    return {topic.topic_id: topic for topic in found if topic is not None}
 
 
 def _put(table: dict[str, T], key: str, value: T | None) -> None:
