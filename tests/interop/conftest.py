@@ -69,6 +69,8 @@ def kafka_directories(
         "log.cleaner.backoff.ms": "50",
         "log.initial.task.delay.ms": "100",
         "replica.high.watermark.checkpoint.interval.ms": "100",
+        # Kafka reserves this much for every active index; by default 10 MiB, to be copied here.
+        "log.index.size.max.bytes": "65536",
         "log.flush.start.offset.checkpoint.interval.ms": "100",
     }
     with ApacheKafka(folder / "kafka", settings=settings) as kafka:
