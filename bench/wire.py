@@ -1,17 +1,19 @@
 """What the protocol costs per request, against kio's own readers and writers.
 
-One request of 6 partitions, as a producer or consumer of one topic sends them. kio copies the
-records out of a Produce request, so that side moves with the batch size; ours does not.
+One request of 6 partitions, as a producer or consumer of one topic sends them. kio's reader is
+native code but copies the records out of a Produce request, so that side grows with the batches;
+ours does not. The Metadata row holds what our check costs in front of kio's reader.
 """
 
 import io
+import time
 from collections.abc import Callable
 from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from bench.row import Row, alternate, median, seconds, spread
+from bench.row import Row, alternate, median, spread
 from headrace.wire.api import ApiKey
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic, pack_fetch_request
 from headrace.wire.fetch_response import (
@@ -38,10 +40,14 @@ PARTITIONS = 6
 BATCH_BYTES = 16 * 1024
 CALLS = 2000
 
+Bar = tuple[Callable[[float], float], str]
+"""The most we may take, given kio's time, and how the table says it."""
+
 
 def run() -> list[Row]:
     return [
-        _produce_request(),
+        _produce_request(BATCH_BYTES),
+        _produce_request(10 * BATCH_BYTES),
         _produce_response(),
         _fetch_request(),
         _fetch_response(),
@@ -51,27 +57,36 @@ def run() -> list[Row]:
     ]
 
 
-def _compare(name: str, bar: float, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Row:
-    """Microseconds a call on both sides; `bar` is the largest share of kio's time we allow."""
+def _compare(name: str, bar: Bar, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Row:
+    """Microseconds a call on both sides."""
     our_rounds, their_rounds = alternate(lambda: _microseconds(ours), lambda: _microseconds(theirs))
     mine, kios = median(our_rounds), median(their_rounds)
+    allowed, text = bar
     return Row(
         name=name,
         ours=mine,
         theirs=kios,
         unit="µs",
         spread=spread(our_rounds),
-        bar=f"at most {bar}x of kio's time",
-        reached=mine <= bar * kios,
+        bar=text,
+        reached=mine <= allowed(kios),
     )
 
 
-def _microseconds(call: Callable[[], Any]) -> float:
-    def many() -> None:
-        for _ in range(CALLS):
-            call()
+def _of_kio(share: float) -> Bar:
+    return lambda kios: share * kios, f"at most {share}× of kio's time"
 
-    return seconds(many) / CALLS * 1e6
+
+def _each(microseconds: float) -> Bar:
+    return lambda _: microseconds * PARTITIONS, f"at most {microseconds} µs a partition"
+
+
+def _microseconds(call: Callable[[], Any]) -> float:
+    """CPU time: these calls wait for nothing, and a busy neighbour must not count."""
+    start = time.process_time()
+    for _ in range(CALLS):
+        call()
+    return (time.process_time() - start) / CALLS * 1e6
 
 
 def _kio_writer(entity: Any) -> Callable[[], bytes]:
@@ -85,16 +100,16 @@ def _kio_writer(entity: Any) -> Callable[[], bytes]:
     return packed
 
 
-def _produce_request() -> Row:
-    records = memoryview(b"r" * BATCH_BYTES)
+def _produce_request(batch_bytes: int) -> Row:
+    records = memoryview(b"r" * batch_bytes)
     partitions = [ProducePartition(index, records) for index in range(PARTITIONS)]
     request = ProduceRequest(None, 1, 30_000, [ProduceTopic("clicks", None, partitions)])
     frame = b"".join(pack_produce_request(10, 1, "bench", request))[4:]
     at = 8 + 2 + len("bench") + 1
     read = entity_reader(load_request_schema(ApiKey.PRODUCE, 10))
     return _compare(
-        "read a Produce request (header too), 6 x 16 KiB",
-        0.5,
+        f"read a Produce request (header too), 6 x {batch_bytes // 1024} KiB",
+        _each(2),
         lambda: parse_request(frame).body,
         lambda: read(frame, at),
     )
@@ -107,7 +122,7 @@ def _produce_response() -> Row:
     entity, _ = entity_reader(load_response_schema(ApiKey.PRODUCE, 10))(packed, 9)
     return _compare(
         "pack a Produce response, 6 partitions",
-        0.2,
+        _of_kio(0.2),
         lambda: pack_produce_response(10, 1, topics),
         _kio_writer(entity),
     )
@@ -121,7 +136,7 @@ def _fetch_request() -> Row:
     read = entity_reader(load_request_schema(ApiKey.FETCH, 12))
     return _compare(
         "read a Fetch request (header too), 6 partitions",
-        3.0,
+        _each(2),
         lambda: parse_request(frame).body,
         lambda: read(frame, at),
     )
@@ -141,7 +156,7 @@ def _fetch_response() -> Row:
     entity, _ = entity_reader(load_response_schema(ApiKey.FETCH, 12))(whole, 9)
     return _compare(
         "pack a Fetch response, 6 x 16 KiB",
-        0.2,
+        _each(2),
         lambda: pack_fetch_response(12, 1, ours),
         _kio_writer(entity),
     )
@@ -154,7 +169,7 @@ def _metadata_request() -> Row:
     read = entity_reader(load_request_schema(ApiKey.METADATA, 12))
     return _compare(
         "read and check a Metadata request, 10 topics",
-        10.0,
+        _of_kio(8),
         lambda: parse_request(frame).body,
         lambda: read(frame, at),
     )
@@ -176,7 +191,7 @@ def _metadata_response() -> Row:
     _, entity = parse_response(ApiKey.METADATA, 12, packed[4:])
     return _compare(
         "pack a Metadata response, 10 topics x 6 partitions",
-        0.6,
+        _of_kio(0.5),
         lambda: pack_response(ApiKey.METADATA, 12, 1, body),
         _kio_writer(entity),
     )

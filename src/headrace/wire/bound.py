@@ -11,17 +11,22 @@ the wire is a large object in memory: 8 MiB of empty names would become 300 MB.
 Rule 4: what passes here, kio reads to the same last byte.
 Rule 5: tagged fields that this version does not know are cut out, because kio refuses them and the
 protocol says to skip them (KIP-482): a newer peer may send them at any version.
+Rule 6: values that are fine in Kafka and cannot be said in kio's types are brought to the nearest
+that can: an error code of a newer Kafka to -1 (unknown), "no time" as a time to 0, a retention of
+Java's largest number to kio's 292,000 years.
 
 Fixed-size neighbours are skipped in one step and arrays of fixed-size items in one multiplication,
 so that a walk costs one to three microseconds for an ordinary request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from struct import Struct
 from typing import Final, NamedTuple
 
+from headrace.wire.error_code import ErrorCode
 from headrace.wire.primitive import INT16, INT32, Frame, Malformed, pack_uvarint, read_uvarint
-from headrace.wire.schema import FIXED_BYTES, Field, Schema
+from headrace.wire.schema import FIXED_BYTES, FIXED_LETTERS, Field, Schema
 
 REQUEST_MAX_ITEMS: Final = 1 << 18
 """Items and tagged fields in one request. Kafka's largest clusters have 200,000 partitions."""
@@ -122,10 +127,37 @@ def _skip(size: int) -> Step:
 
 
 def _fixed_size(field: Field) -> int | None:
-    """The bytes of a field that always has the same, otherwise None."""
-    if field.array:
+    """The bytes of a field that can be skipped unseen, otherwise None."""
+    if field.array or field.kind in _MENDED:
         return None
     return FIXED_BYTES.get(field.kind)
+
+
+def _mend_step(field: Field) -> Step:
+    """Looks at a number and notes an edit when kio could not take it (rule 6)."""
+    number = Struct(">" + FIXED_LETTERS[field.kind])
+    mend = _MENDED[field.kind]
+
+    def step(walk: Walk, at: int) -> int:
+        (value,) = number.unpack_from(walk.buffer, at)
+        mended = mend(value)
+        end = at + number.size
+        if mended != value:
+            walk.edits.append(Edit(at, end, number.pack(mended)))
+        return end
+
+    return step
+
+
+_KNOWN_CODES: Final = frozenset(int(code) for code in ErrorCode)
+_LAST_TIME_MS: Final = 253_402_300_799_000  # the last second of the year 9999
+_LONGEST_MS: Final = (2**63 - 1) // 1000  # kio counts microseconds in 64 bits
+
+_MENDED: Final[Mapping[str, Callable[[int], int]]] = {
+    "error_code": lambda code: code if code in _KNOWN_CODES else -1,
+    "datetime_i64": lambda time_ms: min(max(time_ms, 0), _LAST_TIME_MS),
+    "timedelta_i64": lambda span_ms: min(max(span_ms, -_LONGEST_MS), _LONGEST_MS),
+}
 
 
 def _least_size(schema: Schema) -> int:
@@ -159,6 +191,8 @@ def _field_step(field: Field, flexible: bool) -> Step:
 
 
 def _kind_step(field: Field, flexible: bool) -> Step:
+    if field.kind in _MENDED:
+        return _mend_step(field)
     if field.kind in FIXED_BYTES:
         return _skip(FIXED_BYTES[field.kind])
     if flexible:

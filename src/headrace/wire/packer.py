@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 from headrace.model.error import InvalidArgument
-from headrace.wire.primitive import INT32, pack_count, pack_string, pack_uvarint
+from headrace.wire.primitive import INT32, NOTHING, pack_count, pack_string, pack_uvarint
 from headrace.wire.schema import FIXED_LETTERS, Field, Schema
 
 
@@ -182,6 +182,10 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
     else:
         item = _kind_writer(field, flexible, path)
 
+    # Arrays of numbers, such as replicas, are packed by one call.
+    letter = FIXED_LETTERS.get(field.kind, "")
+    numbers = len(letter) == 1 and field.kind not in _NULLABLE_TIMES
+
     def write(out: bytearray, value: Any, history: History) -> None:
         if value is None and field.nullable:
             out += pack_count(-1, flexible)
@@ -189,7 +193,11 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
         if value is None:
             _check_null(path, history)
             value = ()
-        out += pack_count(len(value), flexible)
+        count = len(value)
+        out += pack_count(count, flexible)
+        if numbers:
+            out += struct.pack(f">{count}{letter}", *value)
+            return
         for each in value:
             item(out, each, history)
 
@@ -215,6 +223,12 @@ def _tags_step(schema: Schema, path: tuple[str, ...]) -> Step:
         (field.name, pack_uvarint(field.tag or 0), _tag_writer(field, path))
         for field in schema.tagged
     )
+
+    def no_tags(out: bytearray, body: Mapping[str, Any], history: History) -> None:
+        out += NOTHING
+
+    if not writers:
+        return no_tags
 
     def step(out: bytearray, body: Mapping[str, Any], history: History) -> None:
         count = 0

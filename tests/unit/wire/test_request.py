@@ -86,6 +86,13 @@ def test_unknown_tagged_fields_are_skipped_inside_and_beside_known_ones() -> Non
     assert response.finalized_features_epoch == 0
 
 
+@pytest.mark.parametrize("retention_ms", [-1, 0, 2**63 - 1, -(2**63)])
+def test_any_retention_time_of_an_old_commit_is_read(retention_ms: int) -> None:
+    body = {"group_id": "g", "retention_time": retention_ms}
+    packed = pack_request(ApiKey.OFFSET_COMMIT, 2, 1, None, body)
+    assert parse_request(packed[4:]).body.group_id == "g"
+
+
 @pytest.mark.parametrize("junk", [b"", b"\x00", b"\x00\x12\x00", b"\x00\x12\x00\x03\x00\x00\x00"])
 def test_a_frame_too_short_for_a_header_is_malformed(junk: bytes) -> None:
     with pytest.raises(MalformedRequest):

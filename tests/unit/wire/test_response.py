@@ -164,6 +164,19 @@ def test_what_does_not_exist_is_a_clear_error(api_key: int, version: int) -> Non
         parse_response(api_key, version, b"")
 
 
+def test_a_response_with_an_error_code_of_a_newer_kafka_is_read() -> None:
+    packed = pack_response(ApiKey.HEARTBEAT, 4, 7, {"error_code": 9999})
+    _, body = parse_response(ApiKey.HEARTBEAT, 4, packed[4:])
+    assert body.error_code is ErrorCode.unknown_server_error
+
+
+def test_a_transaction_that_has_not_started_is_read() -> None:
+    body = {"transaction_states": [{"transactional_id": "pay", "transaction_start_time": -1}]}
+    packed = pack_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, 7, body)
+    _, entity = parse_response(ApiKey.DESCRIBE_TRANSACTIONS, 0, packed[4:])
+    assert entity.transaction_states[0].transaction_start_time.timestamp() == 0
+
+
 def test_an_error_code_of_a_newer_kafka_is_unknown() -> None:
     assert error_code(3) is ErrorCode.unknown_topic_or_partition
     assert error_code(9999) is ErrorCode.unknown_server_error
