@@ -93,13 +93,20 @@ class NumberColumn:
         return pa.Array.from_buffers(kind, rows, [None, self._buffer], 0)
 
 
+NO_BYTES_COLUMN: Final = BytesColumn(0, 0)
+NO_NUMBER_COLUMN: Final = NumberColumn(0)
+"""Stand in for a column that nobody asked for, and that no kernel therefore writes to."""
+
+NO_HEADERS: Final = pa.array([], HEADERS.value_type)
+
+
 def repeated(values: Int64s, counts: Int64s, width: type[np.signedinteger[Any]]) -> pa.Array:
     """A column that has the same value for all records of a batch."""
     rows = int(counts.sum())
     kind = pa.from_numpy_dtype(width)
     buffer = pa.allocate_buffer(rows * kind.byte_width)
     column = np.frombuffer(buffer, dtype=width)
-    if len(values) and (values == values[0]).all():
+    if len(values) == 1 or (len(values) and (values == values[0]).all()):
         column.fill(values[0])
     else:
         column[:] = np.repeat(values.astype(width), counts)

@@ -9,6 +9,9 @@ from headrace.model.error import CorruptBatch
 from headrace.records.batch import APPEND_TIME_BIT
 from headrace.records.column import (
     HEADERS,
+    NO_BYTES_COLUMN,
+    NO_HEADERS,
+    NO_NUMBER_COLUMN,
     TIMESTAMP,
     BytesColumn,
     NumberColumn,
@@ -37,6 +40,7 @@ _WANT: Final = {
     "value": kernel.WANT_VALUE,
     "headers": kernel.WANT_HEADERS,
 }
+_NO_POSITIONS: Final = np.empty(0, dtype=np.int64)
 # Small enough that batches whose records were just read are still in the core's own cache.
 _PIECE_BYTES = 512 * 1024
 
@@ -60,19 +64,26 @@ class RowReader:
         self._want = kernel.AS_VIEWS if views else 0
         for name in schema.names:
             self._want |= _WANT.get(name, 0)
-        rows = heads.wanted_count
-        self._offsets = NumberColumn(rows if "offset" in schema.names else 0)
-        self._timestamps = NumberColumn(rows if "timestamp" in schema.names else 0)
+        self._offsets = self._number_column("offset")
+        self._timestamps = self._number_column("timestamp")
         self._keys = self._bytes_column("key")
         self._values = self._bytes_column("value")
-        headers = rows if "headers" in schema.names else 0
-        self._header_index = BytesColumn(headers, 0)
-        self._header_at = np.empty(headers, dtype=np.int64)
+        self._header_index = NO_BYTES_COLUMN
+        self._header_at = _NO_POSITIONS
+        if "headers" in schema.names:
+            self._header_index = BytesColumn(heads.wanted_count, 0)
+            self._header_index.index.fill(0)
+            self._header_at = np.empty(heads.wanted_count, dtype=np.int64)
         self._result = np.zeros(kernel.RESULT_SLOTS, dtype=np.int64)
+
+    def _number_column(self, name: str) -> NumberColumn:
+        if name not in self._schema.names:
+            return NO_NUMBER_COLUMN
+        return NumberColumn(self._heads.wanted_count)
 
     def _bytes_column(self, name: str) -> BytesColumn:
         if name not in self._schema.names:
-            return BytesColumn(0, 0)
+            return NO_BYTES_COLUMN
         room = 0 if self._views else self._heads.wanted_bytes
         return BytesColumn(self._heads.wanted_count, room, views=self._views)
 
@@ -165,24 +176,27 @@ class RowReader:
         return repeated(values, self._heads.table[:, ROWS], kind)
 
     def _headers(self, result: list[int]) -> pa.Array:
+        pairs = self._header_pairs(result) if result[kernel.HEADER_COUNT] else NO_HEADERS
+        return self._header_index.lists(result[kernel.ROW_COUNT], HEADERS, pairs)
+
+    def _header_pairs(self, result: list[int]) -> pa.Array:
         count = result[kernel.HEADER_COUNT]
         keys = BytesColumn(count, result[kernel.HEADER_KEY_BYTES])
         values = BytesColumn(count, result[kernel.HEADER_VALUE_BYTES])
         outcome = np.zeros(header_kernel.RESULT_SLOTS, dtype=np.int64)
-        if count:
-            header_kernel.read_headers(
-                self._fetched,
-                self._arena,
-                self._heads.table,
-                self._header_index.index,
-                self._header_at,
-                keys.index,
-                keys.data,
-                values.index,
-                values.data,
-                values.valid,
-                outcome,
-            )
+        header_kernel.read_headers(
+            self._fetched,
+            self._arena,
+            self._heads.table,
+            self._header_index.index,
+            self._header_at,
+            keys.index,
+            keys.data,
+            values.index,
+            values.data,
+            values.valid,
+            outcome,
+        )
         if outcome[header_kernel.FAILED]:
             raise CorruptBatch("The bytes of a batch changed while its headers were read.")
         names = keys.binary(count, result[kernel.HEADER_KEY_BYTES], 0, pa.string())
@@ -190,8 +204,7 @@ class RowReader:
             names = _readable_names(names)
         nulls = int(outcome[header_kernel.VALUE_NULLS])
         contents = values.binary(count, result[kernel.HEADER_VALUE_BYTES], nulls, pa.binary())
-        pairs = pa.StructArray.from_arrays([names, contents], fields=list(HEADERS.value_type))
-        return self._header_index.lists(result[kernel.ROW_COUNT], HEADERS, pairs)
+        return pa.StructArray.from_arrays([names, contents], fields=list(HEADERS.value_type))
 
     def _corrupt(self, result: list[int]) -> CorruptBatch:
         head = self._heads.table[result[kernel.ERROR_BATCH]]
