@@ -17,7 +17,6 @@ from headrace.log.partition_metadata import PartitionMetadata
 from headrace.log.producer_snapshot import read_snapshot
 from headrace.log.time_index import TimeIndex
 from headrace.log.transaction_index import TransactionIndex
-from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition
 from headrace.testing.log_dump import LogDump
 from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO
@@ -131,9 +130,6 @@ def test_the_log_start_checkpoint(kafka_directory: KafkaDirectory) -> None:
     assert starts == {TopicPartition("trimmed", 0): TRIMMED_TO}
 
 
-@pytest.mark.xfail(
-    reason="read_checkpoint takes an empty file for a corrupt one", raises=CorruptLog
-)
 def test_a_checkpoint_that_kafka_has_only_created_is_empty(tmp_path: Path) -> None:
     """A Kafka killed within its first seconds leaves checkpoint files of no bytes."""
     path = tmp_path / "replication-offset-checkpoint"

@@ -37,7 +37,8 @@ def write_checkpoint(filesystem: FileSystem, path: Path, lines: Iterable[str]) -
 def read_checkpoint(
     filesystem: FileSystem, path: Path, fields: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of each entry. A missing file has none.
+    """Line number and fields of each entry. A missing file has none, and so has an empty one:
+    Apache Kafka creates its checkpoints empty and fills them a minute later.
 
     Raises:
         CorruptLog: a checkpoint is replaced atomically, so no crash explains a broken one.
@@ -45,6 +46,8 @@ def read_checkpoint(
     try:
         content = filesystem.read_bytes(path)
     except FileNotFoundError:
+        return
+    if not content:
         return
     try:
         lines = content.decode("ascii").split("\n")

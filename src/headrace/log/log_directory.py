@@ -40,6 +40,8 @@ CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 _DELETE_SUFFIX = "-delete"
 _NAME_MAX = 255
+# The Raft log of an Apache Kafka controller that shares the directory: not ours to open.
+_KRAFT_TOPIC = "__cluster_metadata"
 
 
 def _default_config(topic: str) -> LogConfig:
@@ -454,7 +456,9 @@ def _partition_of(name: str) -> TopicPartition | None:
         partition = TopicPartition.parse(name)
     except ValueError:
         return None
-    return None if topic_name_problem(partition.topic) else partition
+    if partition.topic == _KRAFT_TOPIC or topic_name_problem(partition.topic):
+        return None
+    return partition
 
 
 def _flush_quietly(log: PartitionLog) -> None:

@@ -50,7 +50,6 @@ def test_nothing_written_reads_back(checkpoint: OffsetCheckpoint) -> None:
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (b"", 1),
         (b"\x00" * 20, 1),
         (b"1\n0\n", 1),
         (b"0\nmany\n", 2),
