@@ -282,6 +282,8 @@ class ClassicGroup:
         assert request.instance_id is not None
         old = self.members[self.static[request.instance_id]]
         self._answer_parked(old, GroupError.FENCED_INSTANCE_ID, out)
+        # In its first join phase the session does not count yet (rule 5).
+        first_phase_ms = self.config.new_member_join_timeout_ms
         member = replace(
             old,
             member_id=member_id,
@@ -292,7 +294,7 @@ class ClassicGroup:
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             joining=None,
             syncing=None,
-            deadline_ms=now_ms + request.session_timeout_ms,
+            deadline_ms=now_ms + (first_phase_ms if old.is_new else request.session_timeout_ms),
         )
         self._rename(old.member_id, member)
         if self.state is ClassicState.STABLE and self._select_protocol() == self.protocol:

@@ -66,7 +66,7 @@ from headrace.groups.description import (
     list_group,
 )
 from headrace.groups.effect import Effects, Outbox, Producer, Reply, Token
-from headrace.groups.error import GroupError, Refusal
+from headrace.groups.error import GroupError, Refusal, check_text
 from headrace.groups.expiry import Group, is_expired, reads
 from headrace.groups.offset import OffsetStore, tombstone
 from headrace.groups.offset_message import (
@@ -87,6 +87,8 @@ from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.timer import TimerQueue
 from headrace.groups.topic import TopicSource
 from headrace.model.ids import ProducerId, TopicPartition
+
+_INT64_MAX = 2**63 - 1
 
 Answer: TypeAlias = (
     JoinReply
@@ -145,7 +147,11 @@ class GroupRegistry:
     def reject(
         self, now_ms: int, error: GroupError = GroupError.COORDINATOR_NOT_AVAILABLE
     ) -> Effects:
-        """The records of the open event are not in the log: keep the old state."""
+        """The records of the open event are not in the log: keep the old state.
+
+        Hand in another `error` when trying again cannot help, as with a batch that is too large
+        (Kafka: INVALID_COMMIT_OFFSET_SIZE for offsets, else UNKNOWN_SERVER_ERROR).
+        """
         assert self._open is not None, "there is no open event to reject"
         event, self._open = self._open, None
         if event.group_id is not None:
@@ -216,6 +222,7 @@ class GroupRegistry:
                     GroupError.INVALID_SESSION_TIMEOUT,
                     f"session.timeout.ms must lie between {shortest} and {longest}",
                 )
+            _check_join_texts(request)
             group = self._classic_to_join(request, event.out)
             new_member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
             group.join(request, new_member_id, token, now_ms, event.out)
@@ -286,6 +293,7 @@ class GroupRegistry:
 
         def handle(event: _Event) -> None:
             check_heartbeat(request, self.config)
+            check_text("a member id", request.member_id)
             group = self._consumer(request, event.out)
             if request.is_leaving:
                 group.leave(request, self.topics, token, event.out)
@@ -307,9 +315,10 @@ class GroupRegistry:
         def handle(event: _Event) -> None:
             self._check_commit(request, now_ms)
             event.producer = request.producer
-            expire_ms = None if request.retention_ms is None else now_ms + request.retention_ms
+            expire_ms = _expiry_ms(request, now_ms)
             errors = {}
             for where, wanted in request.offsets.items():
+                check_text("a topic's name", where.topic)
                 if len(wanted.metadata.encode()) > self.config.offset_metadata_max_bytes:
                     errors[where] = GroupError.OFFSET_METADATA_TOO_LARGE
                     continue
@@ -505,6 +514,7 @@ class GroupRegistry:
         try:
             if not group_id:
                 raise Refusal(GroupError.INVALID_GROUP_ID, "the group id is empty")
+            check_text("a group id", group_id)
             handle(event)
         except Refusal as refusal:
             answer = replace(failure, error=refusal.error)
@@ -626,3 +636,18 @@ class GroupRegistry:
         )
         if not transactional:
             group.touch(request.member_id, now_ms)
+
+
+def _check_join_texts(request: JoinRequest) -> None:
+    check_text("an instance id", request.instance_id)
+    check_text("a client id", request.client_id)
+    check_text("a protocol type", request.protocol_type)
+    for protocol in request.protocols:
+        check_text("a protocol's name", protocol.name)
+
+
+def _expiry_ms(request: CommitRequest, now_ms: int) -> int | None:
+    """When the client wants the offsets gone; a retention below zero leaves it to us."""
+    if request.retention_ms is None or request.retention_ms < 0:
+        return None
+    return min(now_ms + request.retention_ms, _INT64_MAX)

@@ -17,6 +17,7 @@ class GroupError(StrEnum):
     GROUP_SUBSCRIBED_TO_TOPIC = "GROUP_SUBSCRIBED_TO_TOPIC"
     ILLEGAL_GENERATION = "ILLEGAL_GENERATION"
     INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
+    INVALID_COMMIT_OFFSET_SIZE = "INVALID_COMMIT_OFFSET_SIZE"
     INVALID_GROUP_ID = "INVALID_GROUP_ID"
     INVALID_REGULAR_EXPRESSION = "INVALID_REGULAR_EXPRESSION"
     INVALID_REQUEST = "INVALID_REQUEST"
@@ -28,6 +29,7 @@ class GroupError(StrEnum):
     REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"
     STALE_MEMBER_EPOCH = "STALE_MEMBER_EPOCH"
     UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
+    UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
     UNRELEASED_INSTANCE_ID = "UNRELEASED_INSTANCE_ID"
     UNSTABLE_OFFSET_COMMIT = "UNSTABLE_OFFSET_COMMIT"
     UNSUPPORTED_ASSIGNOR = "UNSUPPORTED_ASSIGNOR"
@@ -41,3 +43,21 @@ class Refusal(PeerError):
         super().__init__(message)
         self.error = error
         self.message = message
+
+
+# A record's strings have an int16 length, and a member id is a client's or an instance's id with
+# random letters behind it.
+_MAX_TEXT_BYTES = 32_000
+
+
+def check_text(what: str, text: str | None) -> None:
+    """Raise `Refusal` for a text that no record could hold; flexible requests can carry longer."""
+    if (
+        text is not None
+        and len(text) * 4 > _MAX_TEXT_BYTES
+        and len(text.encode()) > _MAX_TEXT_BYTES
+    ):
+        raise Refusal(
+            GroupError.INVALID_REQUEST,
+            f"{what} has at most {_MAX_TEXT_BYTES} bytes, this has {len(text.encode())}",
+        )

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 from uuid import UUID
 
+from headrace.model.error import HeadraceError
+
 T = TypeVar("T")
 
 _INT16_MAX = 2**15 - 1
 _VARINT_MAX_BYTES = 5
 
 
-class Malformed(ValueError):
+class Malformed(HeadraceError, ValueError):
     """The bytes end too early, or hold a length that cannot be."""
 
 

@@ -551,6 +551,19 @@ def test_parked_join_of_a_replaced_static_member_is_fenced(shard: GroupShard) ->
     assert shard.answer(replacement).error is None
 
 
+def test_static_member_that_restarts_in_its_first_join_phase_can_wait_for_its_end(
+    shard: GroupShard,
+) -> None:
+    first = one_member(shard, session_timeout_ms=60_000)
+    join(shard, instance_id="i")
+    replacement = join(shard, instance_id="i")
+
+    shard.advance(SESSION_MS * 2)
+    join(shard, first.member_id, session_timeout_ms=60_000)
+
+    assert shard.answer(replacement).error is None
+
+
 def test_join_phase_does_not_drop_a_static_member(shard: GroupShard) -> None:
     static = one_member(shard, instance_id="i", session_timeout_ms=600_000)
     token = join(shard)

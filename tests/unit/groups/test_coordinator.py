@@ -393,6 +393,20 @@ def test_client_may_choose_the_retention(shard: GroupShard) -> None:
     assert fetch(shard).offset == -1
 
 
+def test_retention_for_ever_is_kept_in_bounds(shard: GroupShard) -> None:
+    commit(shard, retention_ms=2**63 - 1)
+
+    assert fetch(shard.reopened()).offset == 5
+
+
+def test_retention_below_zero_is_the_default(shard: GroupShard) -> None:
+    commit(shard, retention_ms=-1)
+
+    shard.sweep()
+
+    assert fetch(shard).offset == 5
+
+
 def test_offset_inside_a_transaction_does_not_expire(shard: GroupShard) -> None:
     commit(shard)
     commit(shard, 6, producer=PRODUCER)
@@ -531,6 +545,38 @@ def test_each_protocol_describes_its_own_groups(shard: GroupShard) -> None:
 
 
 # The seam.
+
+
+def test_texts_that_no_record_can_hold_are_refused(shard: GroupShard) -> None:
+    long = "x" * 40_000
+    request = JoinRequest(
+        group_id="g",
+        client_id=long,
+        protocol_type="consumer",
+        protocols=(MemberProtocol("range", b""),),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+    )
+
+    errors = [
+        commit(shard, group_id=long).error,
+        commit(shard, where=TopicPartition(long, 0)).error,
+        shard.ask(shard.registry.join, request).error,
+        consumer_beat(shard, long).error,
+    ]
+
+    assert errors == [GroupError.INVALID_REQUEST] * 4
+    assert shard.registry.group_ids() == []
+
+
+def test_error_of_a_rejected_event_can_be_chosen(shard: GroupShard) -> None:
+    request = CommitRequest(group_id="g", offsets={CLICKS_0: OffsetToCommit(offset=1)})
+    shard.registry.commit(request, "token", 0)
+
+    effects = shard.registry.reject(0, GroupError.INVALID_COMMIT_OFFSET_SIZE)
+
+    assert [reply.token for reply in effects.replies] == ["token"]
+    assert effects.replies[0].answer == CommitReply(error=GroupError.INVALID_COMMIT_OFFSET_SIZE)
 
 
 def test_second_event_must_wait_for_the_first(shard: GroupShard) -> None:
