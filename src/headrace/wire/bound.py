@@ -128,9 +128,13 @@ def _skip(size: int) -> Step:
 
 def _fixed_size(field: Field) -> int | None:
     """The bytes of a field that can be skipped unseen, otherwise None."""
-    if field.array or field.kind in _MENDED:
+    if field.array or _is_mended(field):
         return None
     return FIXED_BYTES.get(field.kind)
+
+
+def _is_mended(field: Field) -> bool:
+    return field.kind in _MENDED and not field.nullable
 
 
 def _mend_step(field: Field) -> Step:
@@ -191,7 +195,7 @@ def _field_step(field: Field, flexible: bool) -> Step:
 
 
 def _kind_step(field: Field, flexible: bool) -> Step:
-    if field.kind in _MENDED:
+    if _is_mended(field):
         return _mend_step(field)
     if field.kind in FIXED_BYTES:
         return _skip(FIXED_BYTES[field.kind])
