@@ -64,12 +64,17 @@ class CleanedSegment:
         self.segment.transaction_index.append(transaction)
 
     def finish(self, end_offset: int) -> Segment:
-        """Make everything durable. `end_offset` is where the offsets of the sources end."""
+        """Make everything durable, names too. `end_offset` is where the offsets of the sources end.
+
+        Without durable names a crash during the renaming that follows could lose one of the files
+        and not the others, and the old index would be taken for the new log's.
+        """
         segment = self.segment
         segment.end_offset = end_offset
         segment.close_indexes()
         segment.sync()
         segment.sync_indexes()
+        self._storage.filesystem.sync_directory(segment.directory)
         return segment
 
     def discard(self) -> None:
