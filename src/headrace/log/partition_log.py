@@ -172,6 +172,11 @@ class PartitionLog:
         return self.epochs.latest_epoch
 
     @property
+    def storage(self) -> Storage:
+        """The disk and clock it shares with the other logs of its directory."""
+        return self._storage
+
+    @property
     def closed(self) -> bool:
         """Closed or deleted: its files may be gone."""
         return self._closed
