@@ -30,6 +30,11 @@ class Call:
         return self.request.header.client_id
 
     @property
+    def client_host(self) -> str:
+        """As Kafka writes it into group members, and its tools print it: behind a slash."""
+        return f"/{self.connection.peer_host}"
+
+    @property
     def principal(self) -> str:
         return self.connection.principal
 

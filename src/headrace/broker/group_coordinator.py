@@ -6,11 +6,19 @@ leads; `groups.coordinator.GroupRegistry` decides, this file does the I/O around
 Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed; clients
 retry that by themselves.
 Rule 2: records are appended before their replies leave, and with group commit they are on disk.
-Rule 3: an append that failed is rejected, so state and log never differ.
+Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
+no event stays open. A sync that failed loses the shard: every reply that waited for it says so.
+Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
+Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
+Rule 5: the time the groups see moves evenly, from the wall clock's value at the start; setting the
+machine's clock must not end every session.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar, cast
 from uuid import UUID
 
 import structlog
@@ -19,13 +27,14 @@ from headrace.broker.host import Host
 from headrace.broker.partition import Partition
 from headrace.broker.topics import CONSUMER_OFFSETS
 from headrace.groups.config import GroupConfig
-from headrace.groups.coordinator import GroupRegistry
-from headrace.groups.effect import Effects, Producer, Token
+from headrace.groups.coordinator import Answer, GroupRegistry
+from headrace.groups.effect import Effects, Producer, Reply, Token
 from headrace.groups.error import GroupError, Refusal
+from headrace.groups.primitive import Malformed
 from headrace.groups.record_codec import encode
 from headrace.groups.shard import shard_of
 from headrace.groups.topic import Topic as GroupTopic
-from headrace.model.error import HeadraceError, StorageError
+from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId
 from headrace.records.batch import Batch, iter_batches
 from headrace.records.control import ControlType, read_control
@@ -34,8 +43,13 @@ from headrace.records.record import build_batch, iter_records
 log = structlog.get_logger(__name__)
 
 _READ_BYTES = 1024 * 1024
+# Groups looked at for expiry in one turn of the loop; each costs some microseconds.
+_EXPIRIES_PER_TURN = 100
+
 Decide = Callable[[GroupRegistry, Token, int], Effects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
+
+Expected = TypeVar("Expected", bound=Answer)
 
 
 class BrokerTopics:
@@ -65,13 +79,19 @@ class BrokerTopics:
 class _Shard:
     """The groups of one partition, and the timer that wakes them."""
 
-    __slots__ = ("loading", "partition", "registry", "timer")
+    __slots__ = ("loading", "partition", "registry", "timer", "timer_ms")
 
     def __init__(self, partition: Partition, registry: GroupRegistry) -> None:
         self.partition = partition
         self.registry = registry
         self.loading = True
         self.timer: asyncio.TimerHandle | None = None
+        self.timer_ms = 0
+
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 class GroupCoordinator:
@@ -82,34 +102,60 @@ class GroupCoordinator:
         self._config = config
         self._topics = BrokerTopics(broker)
         self._shards: dict[int, _Shard] = {}
-        self._loads: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._expiry: asyncio.Task[None] | None = None
+        self._epoch_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
+
+    @property
+    def _now_ms(self) -> int:
+        return self._epoch_ms + self._broker.clock.monotonic_ms()
 
     def load(self, partitions: Iterable[Partition]) -> None:
-        """Begin to lead shards: replay their partitions, in the background."""
+        """Begin to lead shards: replay their partitions, in the background if there is anything."""
         for partition in partitions:
             index = partition.name.partition
             if index in self._shards:
                 continue
             shard = _Shard(partition, GroupRegistry(self._config, self._topics))
             self._shards[index] = shard
-            task = self._broker.loop.create_task(self._load(shard))
-            self._loads.add(task)
-            task.add_done_callback(self._loads.discard)
+            if partition.log.log_end_offset > partition.log.log_start_offset:
+                self._begin(self._load(shard))
+            else:
+                self._open(shard)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._broker.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _load(self, shard: _Shard) -> None:
-        if shard.partition.log.log_end_offset > shard.partition.log.log_start_offset:
-            try:
-                await self._broker.in_thread(lambda: _replay(shard.partition, shard.registry))
-            except HeadraceError as error:
-                log.error("cannot load groups", shard=str(shard.partition.name), reason=str(error))
-                return
+        """Replay in a thread. Markers of transactions may still be appended meanwhile, so it is
+        done only when, here on the loop, nothing has come after what was replayed."""
+        stored, at = shard.partition.log, 0
+        try:
+            while at < stored.log_end_offset:
+                at = await self._broker.in_thread(
+                    partial(_replay, shard.partition, shard.registry, at)
+                )
+        except HeadraceError as error:
+            log.error("cannot load groups", shard=str(shard.partition.name), reason=str(error))
+            self._lose(shard)
+            return
+        self._open(shard)
+
+    def _open(self, shard: _Shard) -> None:
         shard.registry.start(self._now_ms)
         shard.loading = False
         self._schedule(shard)
 
-    @property
-    def _now_ms(self) -> int:
-        return self._broker.clock.wall_ms()
+    def _lose(self, shard: _Shard) -> None:
+        """The shard cannot be served any more: whoever waits is told to look elsewhere."""
+        shard.cancel_timer()
+        index = shard.partition.name.partition
+        if self._shards.get(index) is shard:
+            del self._shards[index]
+        self._release(shard.registry.unload())
 
     # -- requests
 
@@ -124,9 +170,23 @@ class GroupCoordinator:
         self._carry_out(shard, decide(shard.registry, reply, self._now_ms))
         return await reply
 
+    async def answer(self, group_id: str, failed: Expected, decide: Decide) -> Expected:
+        """As `ask`; if this broker cannot say, the answer is `failed` with that error."""
+        try:
+            return cast(Expected, await self.ask(group_id, decide))
+        except Refusal as refusal:
+            return replace(failed, error=refusal.error)
+
     async def shard(self, group_id: str) -> _Shard:
-        """The loaded shard of a group; the topic is made when the first group comes."""
-        topic = await self._broker.internal_topic(CONSUMER_OFFSETS)
+        """The loaded shard of a group; the topic is made when the first group comes.
+
+        Raises:
+            Refusal: this broker cannot say.
+        """
+        try:
+            topic = await self._broker.internal_topic(CONSUMER_OFFSETS)
+        except HeadraceError as error:
+            raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         shard = self._shards.get(shard_of(group_id, len(topic.partitions)))
         if shard is None:
             raise Refusal(GroupError.NOT_COORDINATOR, f"group {group_id} is looked after elsewhere")
@@ -137,12 +197,24 @@ class GroupCoordinator:
         return shard
 
     async def registry(self, group_id: str) -> GroupRegistry:
-        """For reading only; whatever changes goes through `ask`."""
+        """For reading only; whatever changes goes through `ask`.
+
+        Raises:
+            Refusal: this broker cannot say.
+        """
         return (await self.shard(group_id)).registry
 
     def registries(self) -> Iterator[GroupRegistry]:
-        """All that are loaded, for listings."""
-        return (shard.registry for shard in self._shards.values() if not shard.loading)
+        """All of them, for listings.
+
+        Raises:
+            Refusal: some are still being loaded, so a list would not be whole.
+        """
+        if any(shard.loading for shard in self._shards.values()):
+            raise Refusal(
+                GroupError.COORDINATOR_LOAD_IN_PROGRESS, "some groups are still being loaded"
+            )
+        return (shard.registry for shard in self._shards.values())
 
     # -- events
 
@@ -153,24 +225,32 @@ class GroupCoordinator:
             shard.registry.complete_transaction(producer_id, commit=commit)
 
     def topics_deleted(self, names: set[str]) -> None:
+        """Their offsets are forgotten; without its own topic a coordinator has no groups left."""
+        if CONSUMER_OFFSETS in names:
+            self.stop()
         for shard in self._loaded():
             self._carry_out(shard, shard.registry.forget_topics(names))
 
     def expire(self) -> None:
         """Drop old offsets and empty groups; called every offsets.retention.check.interval.ms."""
+        if self._expiry is None or self._expiry.done():
+            self._expiry = self._begin(self._expire())
+
+    async def _expire(self) -> None:
+        looked_at = 0
         for shard in self._loaded():
             for group_id in shard.registry.group_ids():
                 self._carry_out(shard, shard.registry.expire(group_id, self._now_ms))
+                looked_at += 1
+                if looked_at % _EXPIRIES_PER_TURN == 0:
+                    await asyncio.sleep(0)
 
     def stop(self) -> None:
         """Answer whoever still waits; the next coordinator goes on from the log."""
-        for shard in self._loaded():
-            if shard.timer is not None:
-                shard.timer.cancel()
-            self._release(shard.registry.unload())
-        for task in self._loads:
+        for shard in list(self._shards.values()):
+            self._lose(shard)
+        for task in self._tasks:
             task.cancel()
-        self._shards.clear()
 
     def _loaded(self) -> list[_Shard]:
         return [shard for shard in self._shards.values() if not shard.loading]
@@ -178,26 +258,35 @@ class GroupCoordinator:
     # -- the seam to the log
 
     def _carry_out(self, shard: _Shard, effects: Effects) -> None:
+        end = None
         if effects.records:
             try:
                 end = self._append(shard, effects)
+            except Malformed:
+                # A text in the request is longer than Kafka's records can hold.
+                effects = shard.registry.reject(self._now_ms, GroupError.INVALID_REQUEST)
+            except InvalidProducerEpoch:
+                # A transaction's offsets from a producer that a newer one has fenced.
+                effects = shard.registry.reject(self._now_ms, GroupError.INVALID_PRODUCER_EPOCH)
             except HeadraceError as error:
                 log.error("cannot append", shard=str(shard.partition.name), reason=str(error))
                 effects = shard.registry.reject(self._now_ms)
+            except BaseException:
+                self._release(shard.registry.reject(self._now_ms))
+                raise
             else:
                 shard.registry.settle()
-                if shard.partition.log.config.flush_messages == 1:
-                    self._release_when_synced(shard, end, effects)
-                    self._schedule(shard)
-                    return
-        self._release(effects)
+        if end is not None and shard.partition.log.config.flush_messages == 1:
+            self._release_when_synced(shard, end, effects)
+        else:
+            self._release(effects)
         self._schedule(shard)
 
     def _append(self, shard: _Shard, effects: Effects) -> int:
         producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))
         batch = build_batch(
             [encode(record) for record in effects.records],
-            self._now_ms,
+            self._broker.clock.wall_ms(),
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             transactional=effects.producer is not None,
@@ -206,11 +295,11 @@ class GroupCoordinator:
 
     def _release_when_synced(self, shard: _Shard, end: int, effects: Effects) -> None:
         def synced(future: "asyncio.Future[object]") -> None:
-            if future.cancelled() or future.exception() is not None:
-                self._release(shard.registry.unload())
-                self._shards.pop(shard.partition.name.partition, None)
-            else:
+            if not future.cancelled() and future.exception() is None:
                 self._release(effects)
+                return
+            self._release(_failed(effects, GroupError.NOT_COORDINATOR))
+            self._lose(shard)
 
         self._broker.when_synced(shard.partition, end).add_done_callback(synced)
 
@@ -221,13 +310,14 @@ class GroupCoordinator:
                 waiting.set_result(reply.answer)
 
     def _schedule(self, shard: _Shard) -> None:
-        if shard.timer is not None:
-            shard.timer.cancel()
-            shard.timer = None
+        """Deadlines mostly move later, with every heartbeat: then the timer that is set will do."""
         deadline_ms = shard.registry.deadline_ms()
-        if deadline_ms is not None:
-            wait_ms = max(0, deadline_ms - self._now_ms)
-            shard.timer = self._broker.loop.call_later(wait_ms / 1000, self._tick, shard)
+        if deadline_ms is None or (shard.timer is not None and shard.timer_ms <= deadline_ms):
+            return
+        shard.cancel_timer()
+        wait_ms = max(0, deadline_ms - self._now_ms)
+        shard.timer = self._broker.loop.call_later(wait_ms / 1000, self._tick, shard)
+        shard.timer_ms = deadline_ms
 
     def _tick(self, shard: _Shard) -> None:
         shard.timer = None
@@ -238,9 +328,24 @@ class GroupCoordinator:
             self._carry_out(shard, effects)
 
 
-def _replay(partition: Partition, registry: GroupRegistry) -> None:
-    """Read the whole partition into the registry; runs in a thread, before anyone else may look."""
-    for batch in stored_batches(partition):
+def _failed(effects: Effects, error: GroupError) -> Effects:
+    """The same replies, all of them with an error."""
+    return Effects(
+        replies=[
+            Reply(reply.token, replace(cast(Answer, reply.answer), error=error))
+            for reply in effects.replies
+        ]
+    )
+
+
+def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
+    """Read the partition from `start` into the registry; returns where it ended.
+
+    Runs in a thread, while nobody else may look at the registry.
+    """
+    at = start
+    for batch in stored_batches(partition, start):
+        at = batch.next_offset
         if batch.is_control:
             marker = read_control(batch)
             if marker is not None and marker.ends_transaction:
@@ -254,21 +359,22 @@ def _replay(partition: Partition, registry: GroupRegistry) -> None:
         for record in iter_records(batch):
             if record.key is not None:
                 registry.replay(record.key, record.value, producer)
+    return at
 
 
-def stored_batches(partition: Partition) -> Iterator[Batch]:
-    """Every batch of an internal partition, from its start to its end.
+def stored_batches(partition: Partition, start: int = 0) -> Iterator[Batch]:
+    """Every batch of an internal partition from `start`, or its own start, to its end.
 
     Raises:
         StorageError: the log cannot be read to its end.
     """
-    at: int = partition.log.log_start_offset
+    at = max(start, partition.log.log_start_offset)
     while at < partition.log.log_end_offset:
         piece = partition.log.read(at, _READ_BYTES, max_offset=partition.log.log_end_offset)
-        start = at
+        before = at
         for batch in iter_batches(piece.read()):
             if batch.next_offset > at:
                 yield batch
                 at = batch.next_offset
-        if at == start:
+        if at == before:
             raise StorageError(f"{partition.name} cannot be read past offset {at}")

@@ -81,6 +81,7 @@ class Broker:
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
         self._administering = asyncio.Lock()
+        self._changing: set[asyncio.Task[TopicPlan]] = set()
         self._producer_ids = ProducerIds()
         self._claiming: asyncio.Future[None] | None = None
 
@@ -128,7 +129,16 @@ class Broker:
         return await asyncio.shield(run)
 
     async def change_topics(self, work: Callable[[Controller], TopicPlan]) -> TopicPlan:
-        """Run a command that creates, grows or deletes topics, and follow it on this broker."""
+        """Run a command that creates, grows or deletes topics, and follow it on this broker.
+
+        To its end, also when the client who asked goes away: a topic must not exist unserved.
+        """
+        task = self.loop.create_task(self._change_topics(work))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        return await asyncio.shield(task)
+
+    async def _change_topics(self, work: Callable[[Controller], TopicPlan]) -> TopicPlan:
         async with self._administering:
             plan = await self._in_controller(work)
             for change in plan.changes:

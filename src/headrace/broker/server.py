@@ -228,6 +228,8 @@ class Server:
     async def stop(self) -> None:
         """Drain, flush, mark clean. Safe to call once, from a signal handler's task."""
         self._ready = False
+        # Requests parked in a rebalance are answered now: they would use up the time to drain.
+        self.broker.groups.stop()
         await self.acceptor.stop(_DRAIN_SECONDS)
         self._compaction.stop()
         await self._maintenance.stop()

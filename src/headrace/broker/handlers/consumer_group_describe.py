@@ -1,0 +1,76 @@
+"""ConsumerGroupDescribe (69), versions 0 and 1: the members of KIP-848 groups."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code
+from headrace.broker.handlers.consumer_group_heartbeat import by_topic
+from headrace.broker.node import Broker
+from headrace.groups.description import ConsumerDescription
+from headrace.groups.error import GroupError, Refusal
+from headrace.groups.topic import TopicIdPartition
+from headrace.wire.api import ApiKey
+
+API = ApiKey.CONSUMER_GROUP_DESCRIBE
+
+_CONSUMER_MEMBER = 1  # 0 would be a classic member in the middle of a migration
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(ConsumerGroupDescribeRequest)
+    return {"groups": [await _answer(broker, group_id) for group_id in request.group_ids]}
+
+
+async def _answer(broker: Broker, group_id: str) -> dict[str, Any]:
+    try:
+        if not group_id:
+            raise Refusal(GroupError.INVALID_GROUP_ID, "the group id is empty")
+        found = (await broker.groups.registry(group_id)).describe_consumer(group_id)
+        if found is None:
+            raise Refusal(GroupError.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+    except Refusal as refusal:
+        return {
+            "group_id": group_id,
+            "error_code": group_code(refusal.error),
+            "error_message": refusal.message,
+        }
+    return _describe(broker, found)
+
+
+def _describe(broker: Broker, group: ConsumerDescription) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "group_state": group.state,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor_name": group.assignor,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "rack_id": member.rack_id,
+                "member_epoch": member.member_epoch,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "subscribed_topic_names": member.subscribed_topic_names,
+                "subscribed_topic_regex": member.subscribed_topic_regex,
+                "assignment": _assignment(broker, member.assignment),
+                "target_assignment": _assignment(broker, member.target_assignment),
+                "member_type": _CONSUMER_MEMBER,
+            }
+            for member in group.members
+        ],
+    }
+
+
+def _assignment(broker: Broker, partitions: Iterable[TopicIdPartition]) -> dict[str, Any]:
+    """With the topics' names; one that was deleted meanwhile is left out."""
+    topics = []
+    for topic in by_topic(partitions):
+        known = broker.topics.by_id(topic["topic_id"])
+        if known is not None:
+            topics.append(topic | {"topic_name": known.name})
+    return {"topic_partitions": topics}

@@ -1,0 +1,29 @@
+"""Heartbeat (12), versions 0 to 4: a member of a classic group lives, and learns of a rebalance."""
+
+from typing import Any
+
+from kio.schema.heartbeat.v4.request import HeartbeatRequest as Wire
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code
+from headrace.broker.node import Broker
+from headrace.groups.classic_message import HeartbeatReply, HeartbeatRequest
+from headrace.wire.api import ApiKey
+
+API = ApiKey.HEARTBEAT
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(Wire)
+    beat = HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
+    reply = await broker.groups.answer(
+        beat.group_id,
+        HeartbeatReply(),
+        lambda registry, token, now_ms: registry.heartbeat(beat, token, now_ms),
+    )
+    return {"error_code": group_code(reply.error)}

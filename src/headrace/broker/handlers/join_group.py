@@ -1,0 +1,70 @@
+"""JoinGroup (11), versions 0 to 9: take part in the next generation of a classic group.
+
+The answer comes when the join phase ends, which may be minutes later.
+"""
+
+from typing import Any
+
+from kio.schema.join_group.v9.request import JoinGroupRequest
+
+from headrace.broker.call import Call, milliseconds
+from headrace.broker.fault import group_code
+from headrace.broker.node import Broker
+from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
+from headrace.wire.api import ApiKey
+
+API = ApiKey.JOIN_GROUP
+
+_FIRST_REBALANCE_TIMEOUT = 1
+_FIRST_MEMBER_ID_REQUIRED = 4  # KIP-394
+_FIRST_SKIP_ASSIGNMENT = 9  # KIP-814
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    wanted = _wanted(call)
+    reply = await broker.groups.answer(
+        wanted.group_id,
+        JoinReply(member_id=wanted.member_id),
+        lambda registry, token, now_ms: registry.join(wanted, token, now_ms),
+    )
+    return {
+        "error_code": group_code(reply.error),
+        "generation_id": reply.generation,
+        "protocol_type": reply.protocol_type,
+        "protocol_name": reply.protocol,
+        "leader": reply.leader,
+        "skip_assignment": reply.skip_assignment,
+        "member_id": reply.member_id,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "metadata": member.metadata,
+            }
+            for member in reply.members
+        ],
+    }
+
+
+def _wanted(call: Call) -> JoinRequest:
+    request = call.read(JoinGroupRequest)
+    session_timeout_ms = milliseconds(request.session_timeout)
+    rebalance_timeout_ms = session_timeout_ms
+    if call.version >= _FIRST_REBALANCE_TIMEOUT:
+        rebalance_timeout_ms = milliseconds(request.rebalance_timeout)
+    return JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=call.client_id or "",
+        client_host=call.client_host,
+        protocol_type=request.protocol_type,
+        protocols=tuple(
+            MemberProtocol(protocol.name, bytes(protocol.metadata))
+            for protocol in request.protocols
+        ),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        require_member_id=call.version >= _FIRST_MEMBER_ID_REQUIRED,
+        can_skip_assignment=call.version >= _FIRST_SKIP_ASSIGNMENT,
+    )

@@ -1,0 +1,50 @@
+"""LeaveGroup (13), versions 0 to 5: one member goes, or an administrator sends several away."""
+
+from typing import Any
+
+from kio.schema.leave_group.v5.request import LeaveGroupRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code
+from headrace.broker.node import Broker
+from headrace.groups.classic_message import LeaveReply, LeaveRequest, LeavingMember
+from headrace.wire.api import ApiKey
+
+API = ApiKey.LEAVE_GROUP
+
+_FIRST_LIST = 3  # KIP-345
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    wanted = _wanted(call)
+    reply = await broker.groups.answer(
+        wanted.group_id,
+        LeaveReply(),
+        lambda registry, token, now_ms: registry.leave(wanted, token, now_ms),
+    )
+    if call.version < _FIRST_LIST:
+        errors = (reply.error, *(member.error for member in reply.members))
+        return {"error_code": group_code(next((each for each in errors if each), None))}
+    return {
+        "error_code": group_code(reply.error),
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "error_code": group_code(member.error),
+            }
+            for member in reply.members
+        ],
+    }
+
+
+def _wanted(call: Call) -> LeaveRequest:
+    request = call.read(LeaveGroupRequest)
+    if call.version < _FIRST_LIST:
+        members: tuple[LeavingMember, ...] = (LeavingMember(member_id=call.body.member_id),)
+    else:
+        members = tuple(
+            LeavingMember(member_id=each.member_id, instance_id=each.group_instance_id)
+            for each in request.members
+        )
+    return LeaveRequest(group_id=request.group_id, members=members)

@@ -1,0 +1,33 @@
+"""ListGroups (16), versions 0 to 5: every group of this broker, by state (4) or type (5)."""
+
+from typing import Any
+
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code
+from headrace.broker.node import Broker
+from headrace.groups.error import Refusal
+from headrace.wire.api import ApiKey
+
+API = ApiKey.LIST_GROUPS
+
+
+def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(ListGroupsRequest)
+    try:
+        registries = broker.groups.registries()
+    except Refusal as refusal:
+        return {"error_code": group_code(refusal.error)}
+    return {
+        "groups": [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.type.value,
+            }
+            for registry in registries
+            for group in registry.list_groups(request.states_filter, request.types_filter)
+        ]
+    }

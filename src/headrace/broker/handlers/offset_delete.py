@@ -1,0 +1,58 @@
+"""OffsetDelete (47), version 0: forget offsets of topics that a group no longer reads (KIP-496)."""
+
+from typing import Any
+
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code
+from headrace.broker.node import Broker
+from headrace.groups.offset_message import OffsetDeleteReply
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.OFFSET_DELETE
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(OffsetDeleteRequest)
+    doomed = [
+        TopicPartition(topic.name, each.partition_index)
+        for topic in request.topics
+        if broker.topics.by_name(topic.name) is not None
+        for each in topic.partitions
+    ]
+    reply = await broker.groups.answer(
+        request.group_id,
+        OffsetDeleteReply(),
+        lambda registry, token, _: registry.delete_offsets(request.group_id, doomed, token),
+    )
+    if reply.error is not None:
+        return {"error_code": group_code(reply.error)}
+    known = frozenset(doomed)
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": each.partition_index,
+                        "error_code": _code(
+                            TopicPartition(topic.name, each.partition_index), known, reply
+                        ),
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _code(
+    where: TopicPartition, known: frozenset[TopicPartition], reply: OffsetDeleteReply
+) -> ErrorCode:
+    if where not in known:
+        return ErrorCode.unknown_topic_or_partition
+    return group_code(reply.errors.get(where))

@@ -1,0 +1,131 @@
+"""OffsetFetch (9), versions 1 to 10: how far groups have read.
+
+Up to version 7 a request asks for one group, then for many (KIP-709); version 10 names topics by
+id. Version 1 has no field for an error of the whole group, so each partition carries it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code
+from headrace.broker.node import Broker
+from headrace.groups.error import Refusal
+from headrace.groups.offset_message import FetchedOffset
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.OFFSET_FETCH
+
+_FIRST_MANY_GROUPS = 8
+_FIRST_TOPIC_ID = 10
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    require_stable: bool = getattr(call.body, "require_stable", False)
+    if call.version < _FIRST_MANY_GROUPS:
+        return await _answer(broker, call, call.body, require_stable)
+    return {
+        "groups": [await _answer(broker, call, group, require_stable) for group in call.body.groups]
+    }
+
+
+async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) -> dict[str, Any]:
+    by_id = call.version >= _FIRST_TOPIC_ID
+    head = {"group_id": asked.group_id} if call.version >= _FIRST_MANY_GROUPS else {}
+    try:
+        registry = await broker.groups.registry(asked.group_id)
+        found = registry.fetch_offsets(
+            asked.group_id,
+            None if asked.topics is None else list(_partitions(broker, asked.topics)),
+            member_id=getattr(asked, "member_id", None),
+            member_epoch=getattr(asked, "member_epoch", -1),
+            require_stable=require_stable,
+        )
+    except Refusal as refusal:
+        code = group_code(refusal.error)
+        return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
+    if asked.topics is None:
+        return {**head, "topics": _all_topics(broker, found, by_id)}
+    return {**head, "topics": [_topic(broker, topic, found) for topic in asked.topics]}
+
+
+def _name(broker: Broker, topic: Any) -> str | None:
+    """The name of a topic of the request; None for an id that nobody has."""
+    name: str | None = getattr(topic, "name", None)
+    if name is not None or topic.topic_id is None:
+        return name
+    known = broker.topics.by_id(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _partitions(broker: Broker, topics: Iterable[Any]) -> Iterable[TopicPartition]:
+    for topic in topics:
+        name = _name(broker, topic)
+        if name is not None:
+            yield from (TopicPartition(name, index) for index in topic.partition_indexes)
+
+
+def _topic(
+    broker: Broker, asked: Any, found: Mapping[TopicPartition, FetchedOffset]
+) -> dict[str, Any]:
+    name = _name(broker, asked)
+    if name is None:
+        return _refused([asked], ErrorCode.unknown_topic_id)[0]
+    return _named(asked) | {
+        "partitions": [
+            _partition(index, found[TopicPartition(name, index)])
+            for index in asked.partition_indexes
+        ]
+    }
+
+
+def _all_topics(
+    broker: Broker, found: Mapping[TopicPartition, FetchedOffset], by_id: bool
+) -> list[dict[str, Any]]:
+    topics: dict[str, dict[str, Any]] = {}
+    for where, offset in found.items():
+        known = broker.topics.by_name(where.topic)
+        if by_id and known is None:
+            continue
+        topic_id = None if known is None else known.topic_id
+        topic = topics.setdefault(
+            where.topic, {"name": where.topic, "topic_id": topic_id, "partitions": []}
+        )
+        topic["partitions"].append(_partition(where.partition, offset))
+    return list(topics.values())
+
+
+def _partition(index: int, offset: FetchedOffset) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": offset.offset,
+        "committed_leader_epoch": offset.leader_epoch,
+        "metadata": offset.metadata,
+        "error_code": group_code(offset.error),
+    }
+
+
+def _refused(topics: Iterable[Any], code: ErrorCode) -> list[dict[str, Any]]:
+    return [
+        _named(topic)
+        | {
+            "partitions": [
+                {
+                    "partition_index": index,
+                    "committed_offset": -1,
+                    "committed_leader_epoch": -1,
+                    "metadata": "",
+                    "error_code": code,
+                }
+                for index in topic.partition_indexes
+            ]
+        }
+        for topic in topics
+    ]
+
+
+def _named(topic: Any) -> dict[str, Any]:
+    """A topic of the answer, called as the request called it."""
+    return {"name": getattr(topic, "name", None), "topic_id": getattr(topic, "topic_id", None)}
