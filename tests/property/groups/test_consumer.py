@@ -31,6 +31,7 @@ class Member:
         self.chance = chance
         self.member_id = f"m{number}-{life}"
         self.instance_id = f"i{number}" if number == 0 else None
+        self.diligent = False
         self.epoch = 0
         self.owned: frozenset[TopicIdPartition] = frozenset()
         self.assigned: frozenset[TopicIdPartition] = frozenset()
@@ -42,6 +43,7 @@ class Member:
         if joins:
             self.owned = self.assigned = frozenset()
         full = joins or self.chance.random() < 0.2
+        reports = full or self.diligent or self.chance.random() < 0.5
         request = ConsumerHeartbeat(
             group_id="g",
             member_id=self.member_id,
@@ -50,7 +52,7 @@ class Member:
             rebalance_timeout_ms=20_000 if full else -1,
             subscribed_topic_names=self.names if full else None,
             subscribed_topic_regex=(self.regex or "") if full else None,
-            owned=self.owned if full or self.chance.random() < 0.5 else None,
+            owned=self.owned if reports else None,
             server_assignor=self.chance.choice([None, "uniform", "range"]) if joins else None,
         )
         reply = shard.ask(shard.registry.consumer_heartbeat, request)
@@ -183,6 +185,7 @@ def test_everything_is_assigned_when_the_members_just_go_on(seed: int) -> None:
 
         for _ in range(12):
             for member in members:
+                member.diligent = True
                 member.let_go()
                 member.step(shard)
             shard.advance(5_000)
