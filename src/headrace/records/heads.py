@@ -35,6 +35,7 @@ class Heads:
     """
 
     __slots__ = (
+        "_crc_rows",
         "consumed_bytes",
         "ended",
         "seen_attributes",
@@ -47,6 +48,7 @@ class Heads:
     def __init__(self, view: memoryview, table: Int64s, result: list[int]) -> None:
         self.view = view
         self.table = table
+        self._crc_rows: list[list[int]] | None = None
         self.consumed_bytes = result[kernel.CONSUMED]
         self.ended = result[kernel.STATE] == kernel.PAST_END
         self.seen_attributes = result[kernel.SEEN_ATTRIBUTES]
@@ -90,24 +92,28 @@ class Heads:
             CorruptBatch: naming the first batch that does not match.
         """
         view = self.view
-        columns = (kernel.POSITION, kernel.SIZE, kernel.CRC, kernel.SKIP)
-        for position, size, crc, skip in self.table[first:past, columns].tolist():
+        for position, size, crc, skip in self._crcs()[first:past]:
             if skip == kernel.SKIP_RANGE:
                 continue
             if crc32c(view[position + ATTRIBUTES_AT : position + size]) != crc:
                 Batch(view, position).validate()
 
+    def _crcs(self) -> list[list[int]]:
+        if self._crc_rows is None:
+            columns = (kernel.POSITION, kernel.SIZE, kernel.CRC, kernel.SKIP)
+            self._crc_rows = self.table[:, columns].tolist()
+        return self._crc_rows
+
     def pieces(self, piece_bytes: int) -> Iterator[tuple[int, int]]:
         """Cut the table into ranges of rows of about this many bytes, at least one row each."""
-        if self.consumed_bytes <= piece_bytes:
-            yield 0, len(self.table)
-            return
-        positions = self.table[:, kernel.POSITION]
         first = 0
-        while first < len(positions):
-            past = int(np.searchsorted(positions, positions[first] + piece_bytes))
-            yield first, past
-            first = past
+        taken = 0
+        for row, size in enumerate(self.table[:, kernel.SIZE].tolist()):
+            if taken and taken + size > piece_bytes:
+                yield first, row
+                first, taken = row, 0
+            taken += size
+        yield first, len(self.table)
 
 
 def scan_heads(

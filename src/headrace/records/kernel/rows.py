@@ -95,8 +95,9 @@ PROBLEMS = {
 _INLINE_BYTES = 12
 _HALF = np.uint64(32)
 _APPEND_TIME_BIT = 0x08
-# How far before it is parsed a record's cache line is asked for: about ten records.
-_AHEAD_BYTES = 1024
+# How far before it is parsed a record's cache line is asked for: about twenty records of 100 bytes.
+_AHEAD_BYTES = 2048
+_AHEAD_OUT_BYTES = 1024
 
 
 @part
@@ -160,13 +161,15 @@ def read_rows(
 
     `*_index` holds the int32 offsets of a binary column (the first 0 is the caller's), or with
     `AS_VIEWS` the views. `*_valid` comes in as all ones. `header_index` holds the offsets of the
-    list column, and `header_at` where the headers of a record that has some start.
+    list column, all zero at first, and `header_at` where each record's headers start.
     """
     views = want & AS_VIEWS != 0
     fetched_start = address(fetched)
     fetched_end = fetched_start + fetched.shape[0]
     arena_start = address(arena)
     arena_end = arena_start + arena.shape[0]
+    offsets_to = address(offsets)
+    timestamps_to = address(timestamps)
     key_views = address(key_index)
     key_to = address(key_bytes)
     key_to_end = key_to + key_bytes.shape[0]
@@ -255,8 +258,10 @@ def read_rows(
             if offset < first_offset or offset >= past_offset:
                 continue
             if want & WANT_OFFSET:
+                prefetch(offsets_to + row * 8 + _AHEAD_OUT_BYTES)
                 offsets[row] = offset
             if want & WANT_TIMESTAMP:
+                prefetch(timestamps_to + row * 8 + _AHEAD_OUT_BYTES)
                 timestamps[row] = max_timestamp if append_time else base_timestamp + timestamp_delta
             if want & WANT_KEY:
                 if key_size < 0:
@@ -264,6 +269,7 @@ def read_rows(
                     key_nulls += 1
                     key_valid[row >> 3] &= np.uint8(~(1 << (row & 7)) & 0xFF)
                 if views:
+                    prefetch(key_views + row * 16 + _AHEAD_OUT_BYTES)
                     put_view(key_views + row * 16, key_at, key_size, source, source_end, buffer)
                 else:
                     put(key_to + key_end, key_to_end, key_at, source_end, key_size)
@@ -275,6 +281,7 @@ def read_rows(
                     value_nulls += 1
                     value_valid[row >> 3] &= np.uint8(~(1 << (row & 7)) & 0xFF)
                 if views:
+                    prefetch(value_views + row * 16 + _AHEAD_OUT_BYTES)
                     put_view(
                         value_views + row * 16, value_at, value_size, source, source_end, buffer
                     )
@@ -286,8 +293,8 @@ def read_rows(
                 header_count += headers
                 header_key_bytes += headers_key_bytes
                 header_value_bytes += headers_value_bytes
-                header_index[row + 1] = header_count
-                if headers:
+                if header_count:
+                    header_index[row + 1] = header_count
                     header_at[row] = headers_at - source
             row += 1
         if error == OK and at != end:
