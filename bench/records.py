@@ -3,7 +3,7 @@
 Values are 100 random bytes, keys are null, batches hold about a megabyte, nothing is compressed
 unless the row says so. Rates are by the CPU time of one thread, which a busy neighbour distorts
 less than the clock. Both sides check every CRC. aiokafka's side touches offset, key and value of
-each record, which is the least a consumer does; ours makes all eight columns unless the row says so.
+each record, the least a consumer does; ours makes all eight columns unless the row says so.
 """
 
 import os
