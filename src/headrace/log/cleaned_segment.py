@@ -6,7 +6,7 @@ import numpy as np
 
 from headrace.log.batch_filter import Filtered
 from headrace.log.segment import Segment
-from headrace.log.segment_name import CLEANED
+from headrace.log.segment_name import CLEANED, TRANSACTION_INDEX, segment_file_name
 from headrace.log.storage import Storage
 from headrace.log.transaction_index import AbortedTransaction
 from headrace.model.error import StorageError
@@ -74,8 +74,23 @@ class CleanedSegment:
         segment.close_indexes()
         segment.sync()
         segment.sync_indexes()
+        self._replace_transaction_index()
         self._storage.filesystem.sync_directory(segment.directory)
         return segment
+
+    def _replace_transaction_index(self) -> None:
+        """Leave an empty file where the source has one with entries.
+
+        A crash amid the exchange would otherwise leave the old one beside the new log, and readers
+        would take what follows for aborted, for want of the marker that compaction dropped.
+        """
+        segment = self.segment
+        old = segment.directory / segment_file_name(segment.base_offset, TRANSACTION_INDEX)
+        filesystem = self._storage.filesystem
+        if segment.transaction_index.count == 0 and filesystem.exists(old):
+            file = filesystem.open(segment.transaction_index.path, create=True)
+            file.sync()
+            file.close()
 
     def discard(self) -> None:
         """Compaction stopped, or there was nothing to change."""

@@ -52,13 +52,13 @@ class CleanedTransactions:
             if producer_id in self._aborted_with_data:
                 self._aborted_with_data.discard(producer_id)
                 return False, entry
-            return True, None
-        if type is ControlType.COMMIT:
-            if producer_id in self._with_data:
-                self._with_data.discard(producer_id)
-                return False, None
-            return True, None
-        return False, None
+        elif type is not ControlType.COMMIT:
+            return False, None
+        # Data before an ABORT that no index entry announced: the marker is all that tells of it.
+        if producer_id in self._with_data:
+            self._with_data.discard(producer_id)
+            return False, None
+        return True, None
 
     def _open_aborted(self, offset: int) -> None:
         while self._coming and self._coming[-1].first_offset <= offset:

@@ -147,13 +147,16 @@ class CompactionModel:
         1. Every transactional batch that is left, be it only its head, is followed by the marker
            that decided it.
         2. An aborted one that still holds records is listed for readers.
+        3. Nothing is listed without its marker: readers would drop what follows.
         """
         undecided: dict[int, list[ReadBatch]] = {}
         listed = self.log.aborted_transactions(0, self.log.log_end_offset)
+        markers = set()
         for batch in self.read():
             head = batch.head
             if head.is_control:
                 undecided.pop(head.producer_id, None)
+                markers.add(head.base_offset)
             elif head.is_transactional:
                 undecided.setdefault(head.producer_id, []).append(batch)
                 if self._outcome_at(head.base_offset) is False and batch.records:
@@ -162,6 +165,7 @@ class CompactionModel:
                         and entry.first_offset <= head.base_offset < entry.last_offset
                         for entry in listed
                     ), f"{head!r} is aborted and not listed in {listed}"
+        assert {entry.last_offset for entry in listed} <= markers, f"{listed} without markers"
         for left in undecided.values():
             for batch in left:
                 outcome = self._outcome_at(batch.head.base_offset)

@@ -44,6 +44,13 @@ def test_an_abort_without_data_may_go_and_its_entry_goes() -> None:
     assert transactions.on_marker(7, ControlType.ABORT, 19) == (True, None)
 
 
+def test_an_abort_that_the_index_does_not_know_stays_with_its_data() -> None:
+    transactions = CleanedTransactions([])
+    transactions.on_data(7, 12)
+
+    assert transactions.on_marker(7, ControlType.ABORT, 19) == (False, None)
+
+
 def test_a_commit_stays_while_its_data_was_met() -> None:
     transactions = CleanedTransactions([])
     transactions.on_data(7, 12)
