@@ -102,6 +102,11 @@ Answer: TypeAlias = (
 )
 
 
+# Kafka's records hold a text behind an int16, and a member id is the client's or the instance's id
+# with a UUID behind it. What does not fit must be refused before a group depends on it.
+_MAX_TEXT_BYTES = 2**15 - 1 - 64
+
+
 @dataclass(slots=True, kw_only=True)
 class _Event:
     """An event in work: the state it leads to, and how to answer if it cannot be written."""
@@ -223,6 +228,7 @@ class GroupRegistry:
                     f"session.timeout.ms must lie between {shortest} and {longest}",
                 )
             _check_join_texts(request)
+            _check_lengths(request)
             group = self._classic_to_join(request, event.out)
             new_member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
             group.join(request, new_member_id, token, now_ms, event.out)
@@ -651,3 +657,14 @@ def _expiry_ms(request: CommitRequest, now_ms: int) -> int | None:
     if request.retention_ms is None or request.retention_ms < 0:
         return None
     return min(now_ms + request.retention_ms, _INT64_MAX)
+
+
+def _check_lengths(request: JoinRequest) -> None:
+    names = (protocol.name for protocol in request.protocols)
+    instance_id = request.instance_id or ""
+    for text in (request.client_id, instance_id, request.protocol_type, *names):
+        if len(text.encode()) > _MAX_TEXT_BYTES:
+            raise Refusal(
+                GroupError.INVALID_REQUEST,
+                f"a text of {len(text)} characters is longer than a group's record can hold",
+            )

@@ -191,6 +191,16 @@ def test_empty_group_id_is_refused(shard: GroupShard) -> None:
     assert shard.answer(join(shard, group_id="")).error is GroupError.INVALID_GROUP_ID
 
 
+@pytest.mark.parametrize("text", ["client_id", "instance_id", "protocol_type"])
+def test_text_that_no_record_could_hold_is_refused_before_it_matters(
+    shard: GroupShard, text: str
+) -> None:
+    reply = shard.answer(join(shard, **{text: "x" * 32_760}))
+
+    assert reply.error is GroupError.INVALID_REQUEST
+    assert shard.registry.group_ids() == []
+
+
 def test_member_without_a_common_protocol_is_refused(shard: GroupShard) -> None:
     one_member(shard)
 

@@ -89,10 +89,8 @@ def _all_topics(
         known = broker.topics.by_name(where.topic)
         if by_id and known is None:
             continue
-        topic_id = None if known is None else known.topic_id
-        topic = topics.setdefault(
-            where.topic, {"name": where.topic, "topic_id": topic_id, "partitions": []}
-        )
+        named = {"topic_id": known.topic_id} if by_id and known else {"name": where.topic}
+        topic = topics.setdefault(where.topic, {**named, "partitions": []})
         topic["partitions"].append(_partition(where.partition, offset))
     return list(topics.values())
 
@@ -128,4 +126,4 @@ def _refused(topics: Iterable[Any], code: ErrorCode) -> list[dict[str, Any]]:
 
 def _named(topic: Any) -> dict[str, Any]:
     """A topic of the answer, called as the request called it."""
-    return {"name": getattr(topic, "name", None), "topic_id": getattr(topic, "topic_id", None)}
+    return {"name": topic.name} if hasattr(topic, "name") else {"topic_id": topic.topic_id}

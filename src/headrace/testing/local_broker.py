@@ -1,0 +1,34 @@
+"""A broker inside the test's own process and event loop, to look into and to break."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from headrace.broker.server import Server
+from headrace.broker.settings import BrokerSettings
+from headrace.model.clock import Clock
+from headrace.testing.broker_process import FOR_TESTS
+
+
+@asynccontextmanager
+async def local_broker(
+    data: Path, settings: Mapping[str, str] | None = None, clock: Clock | None = None
+) -> AsyncIterator[Server]:
+    """A broker on loopback and a free port, with the test settings and then yours; stops cleanly.
+
+    Example:
+        async with local_broker(tmp_path) as server:
+            await server.broker.create_topics([NewTopic(name="clicks")])
+    """
+    texts = {
+        **FOR_TESTS,
+        "log.dirs": str(data),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "headrace.admin.listener": "none",
+        **(settings or {}),
+    }
+    server = await Server.start(BrokerSettings(texts), clock)
+    try:
+        yield server
+    finally:
+        await server.stop()
