@@ -1,15 +1,14 @@
 """What an append answers."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, LogStartOffset, Offset
 
 _ZERO = LogStartOffset(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Where the records went.
+class Appended(NamedTuple):
+    """Where the records went. A tuple, because every append makes one.
 
     Attributes:
         base_offset: of the first record; `NO_OFFSET` when there was none.

@@ -1,13 +1,12 @@
 """What a read answers: a piece of a file, not bytes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.log.filesystem import File
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
 
 
-@dataclass(frozen=True, slots=True)
-class LogSlice:
+class LogSlice(NamedTuple):
     """Batches of one segment, ready for `os.sendfile(socket, slice.file.fileno(), position, size)`.
 
     Holding the slice holds the file: neither retention nor compaction nor the pool of open files
@@ -34,8 +33,7 @@ class LogSlice:
         return self.file.pread(self.size, self.position)
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampedOffset:
+class TimestampedOffset(NamedTuple):
     """One record found by time, as ListOffsets answers it. All -1 when there is none."""
 
     timestamp_ms: int = NO_TIMESTAMP_MS
