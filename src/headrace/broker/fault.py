@@ -3,7 +3,7 @@
 from headrace.cluster.rejection import ClusterError
 from headrace.groups.error import GroupError
 from headrace.model import error as domain
-from headrace.transactions.error import TransactionError
+from headrace.transactions.error import TransactionError, for_version
 from headrace.wire.error_code import ErrorCode
 
 _CODES: dict[type[Exception], ErrorCode] = {
@@ -18,9 +18,11 @@ _CODES: dict[type[Exception], ErrorCode] = {
     domain.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
     domain.UnknownProducerId: ErrorCode.unknown_producer_id,
     domain.InvalidTransactionState: ErrorCode.invalid_txn_state,
+    domain.CoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
     domain.ConfigError: ErrorCode.invalid_config,
     domain.InvalidArgument: ErrorCode.invalid_request,
     domain.StorageError: ErrorCode.kafka_storage_error,
+    domain.LogClosed: ErrorCode.not_leader_or_follower,
 }
 
 
@@ -48,3 +50,27 @@ def group_code(error: GroupError | None) -> ErrorCode:
 
 def transaction_code(error: TransactionError) -> ErrorCode:
     return _by_name(error.name)
+
+
+# What a coordinator says that the client has not asked: the request is to be sent again as it is.
+_TRANSACTION_RETRIES = (
+    TransactionError.CONCURRENT_TRANSACTIONS,
+    TransactionError.COORDINATOR_LOAD_IN_PROGRESS,
+    TransactionError.COORDINATOR_NOT_AVAILABLE,
+    TransactionError.NOT_COORDINATOR,
+)
+
+
+def join_code(error: TransactionError, api: str, version: int) -> ErrorCode:
+    """The code for a Produce or TxnOffsetCommit whose partition is not in the transaction.
+
+    Those clients do not know all that a transaction coordinator says, so they are told what Kafka
+    tells them.
+    """
+    if error in _TRANSACTION_RETRIES:
+        if api == "Produce":
+            return ErrorCode.not_enough_replicas
+        return ErrorCode.coordinator_load_in_progress
+    if error is TransactionError.PRODUCER_FENCED:
+        return ErrorCode.invalid_producer_epoch
+    return transaction_code(for_version(error, api, version))

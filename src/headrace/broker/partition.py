@@ -32,16 +32,33 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self._waiters: set[Waiter] = set()
+        # A checkpoint that a crash left is old; rule 1 holds from the first request on.
+        log.set_high_watermark(log.log_end_offset)
 
-    def append(self, records: Bytes, *, from_client: bool = True) -> Appended:
-        """Append whole batches as the leader."""
-        appended = self.log.append(records, self.leader_epoch, from_client=from_client)
+    @property
+    def syncs_before_answer(self) -> bool:
+        """Whether an append here counts only once it is on disk (flush.messages=1)."""
+        return self.log.config.flush_messages == 1
+
+    def append(
+        self, records: Bytes, *, from_client: bool = True, strict_start: bool = False
+    ) -> Appended:
+        """Append whole batches as the leader; `strict_start` as in `PartitionLog.append`."""
+        appended = self.log.append(
+            records, self.leader_epoch, from_client=from_client, strict_start=strict_start
+        )
         if not appended.duplicate:
             self._grew(appended)
         return appended
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
     ) -> Appended:
         """End a producer's transaction here."""
         appended = self.log.append_marker(
@@ -50,6 +67,7 @@ class Partition:
             self.leader_epoch,
             commit=commit,
             coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
         )
         self._grew(appended)
         return appended

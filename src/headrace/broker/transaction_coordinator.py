@@ -1,47 +1,47 @@
-"""Carries out what the transaction state machine decides: append, settle, reply, write markers.
+"""The transaction coordinator of this broker: finds the shard of an id and hands requests to it.
 
-One shard is one partition of `__transaction_state`; `transactions.registry.TransactionRegistry`
-decides, this file does the I/O around it.
-
-Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed.
-Rule 2: a reply leaves after its record is in the log; with group commit, after it is on disk.
-Rule 3: markers are appended here and now, because this broker leads every partition. (In a cluster
-they go to the leaders by WriteTxnMarkers.) A partition that is gone needs none.
-Rule 4: after an append that failed in an unknown way the shard is loaded again before it answers.
+Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed, and
+COORDINATOR_NOT_AVAILABLE once it is lost. Clients try both again.
+Rule 2: nothing here raises for what the coordinator refuses: every answer carries its error, so
+that no client ever reads UNKNOWN_SERVER_ERROR, after which some of them give up for good.
+Rule 3: no record of a transaction is appended anywhere before `join` said that its partition is in
+the transaction. Otherwise nobody would write its marker, and readers would wait there for ever.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable
+from typing import TypeAlias, TypeVar, cast
 
 import structlog
 
-from headrace.broker.group_coordinator import stored_batches
 from headrace.broker.host import Host
+from headrace.broker.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.partition import Partition
-from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.broker.topics import TRANSACTION_STATE
+from headrace.broker.transaction_shard import Decide, TransactionShard
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
-from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.records.batch import Batch
-from headrace.records.record import build_batch, iter_records
+from headrace.model.ids import TopicPartition
 from headrace.transactions.config import TransactionConfig
-from headrace.transactions.effect import Effects, Token, WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import AddPartitions, AddReply
-from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
-from headrace.transactions.record import Record
+from headrace.transactions.event import (
+    AddPartitions,
+    AddReply,
+    EndReply,
+    EndTransaction,
+    InitProducerId,
+    InitReply,
+    VerifyReply,
+)
+from headrace.transactions.listing import TransactionDescription
 from headrace.transactions.registry import TransactionRegistry
 
 log = structlog.get_logger(__name__)
 
-Decide = Callable[[TransactionRegistry, Token, int], Effects]
+Answer = TypeVar("Answer", InitReply, AddReply, EndReply)
 
-
-class OffsetsEnded(Protocol):
-    """Told when a marker went into a partition of `__consumer_offsets`."""
-
-    def __call__(self, partition: int, producer_id: ProducerId, *, commit: bool) -> None: ...
+Refused: TypeAlias = dict[TopicPartition, TransactionError]
+"""The partitions that are not in the transaction, and why. Empty: all of them are."""
 
 
 class TransactionRefusal(HeadraceError):
@@ -52,230 +52,186 @@ class TransactionRefusal(HeadraceError):
         self.error = error
 
 
-class _Shard:
-    __slots__ = ("loading", "partition", "registry", "timer")
-
-    def __init__(self, partition: Partition, registry: TransactionRegistry) -> None:
-        self.partition = partition
-        self.registry = registry
-        self.loading = True
-        self.timer: asyncio.TimerHandle | None = None
-
-
 class TransactionCoordinator:
-    """All shards of this broker. Lives on the event loop; only replaying runs in a thread."""
+    """All shards of this broker. Lives on the event loop."""
 
     def __init__(self, host: Host, config: TransactionConfig, offsets_ended: OffsetsEnded) -> None:
+        self.markers = MarkerWriter(host.topics, offsets_ended)
         self._host = host
         self._config = config
-        self._offsets_ended = offsets_ended
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, TransactionShard] = {}
         self._loads: set[asyncio.Task[None]] = set()
-
-    @property
-    def _now_ms(self) -> int:
-        return self._host.clock.wall_ms()
 
     # -- shards
 
     def load(self, partitions: Iterable[Partition]) -> None:
-        """Begin to lead shards: replay their partitions, in the background."""
-        for partition in partitions:
-            if partition.name.partition not in self._shards:
-                self._begin(partition)
+        """Begin to lead shards: replay their partitions, in the background if there is anything.
 
-    def _begin(self, partition: Partition) -> None:
+        Every other topic must be served by then: a prepared transaction writes its markers.
+        """
+        for partition in partitions:
+            if partition.name.partition in self._shards:
+                continue
+            shard = self._shards[partition.name.partition] = self._make(partition)
+            if shard.empty:
+                shard.open()
+                continue
+            task = self._host.loop.create_task(shard.load())
+            self._loads.add(task)
+            task.add_done_callback(self._loads.discard)
+
+    def _make(self, partition: Partition) -> TransactionShard:
         registry = TransactionRegistry(
             coordinator_epoch=partition.leader_epoch,
             take_id=self._host.take_producer_id,
             config=self._config,
-            now_ms=self._now_ms,
+            now_ms=self._host.clock.wall_ms(),
         )
-        shard = _Shard(partition, registry)
-        self._shards[partition.name.partition] = shard
-        task = self._host.loop.create_task(self._load(shard))
-        self._loads.add(task)
-        task.add_done_callback(self._loads.discard)
-
-    async def _load(self, shard: _Shard) -> None:
-        try:
-            records = await self._host.in_thread(lambda: list(_records(shard.partition)))
-            due = shard.registry.load(records, self._now_ms)
-        except HeadraceError as error:
-            name = str(shard.partition.name)
-            log.error("cannot load transactions", shard=name, reason=str(error))
-            return
-        shard.loading = False
-        for effects in due:
-            self._carry_out(shard, effects)
-        self._schedule(shard)
-
-    async def shard(self, transactional_id: str) -> _Shard:
-        """The loaded shard of an id; the topic is made when the first one comes.
-
-        Raises:
-            TransactionRefusal: it is not here, or not loaded yet.
-        """
-        topic = await self._host.internal_topic(TRANSACTION_STATE)
-        return self._shard_at(coordinator_partition(transactional_id, len(topic.partitions)))
-
-    def _shard_at(self, index: int) -> _Shard:
-        shard = self._shards.get(index)
-        if shard is None:
-            raise TransactionRefusal(TransactionError.NOT_COORDINATOR)
-        if shard.loading:
-            raise TransactionRefusal(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
-        return shard
-
-    def shard_now(self, transactional_id: str) -> _Shard:
-        """As `shard`, without waiting: on the produce path the topic must exist already."""
-        topic = self._host.topics.by_name(TRANSACTION_STATE)
-        if topic is None:
-            raise TransactionRefusal(TransactionError.INVALID_TXN_STATE)
-        return self._shard_at(coordinator_partition(transactional_id, len(topic.partitions)))
-
-    def registries(self) -> Iterator[TransactionRegistry]:
-        return (shard.registry for shard in self._shards.values() if not shard.loading)
+        return TransactionShard(self._host, self.markers, partition, registry)
 
     def stop(self) -> None:
+        """What was begun is carried on by whoever loads the shards next."""
         for shard in self._shards.values():
-            if shard.timer is not None:
-                shard.timer.cancel()
+            shard.lose()
         for task in self._loads:
             task.cancel()
         self._shards.clear()
 
-    # -- requests
-
-    async def ask(self, transactional_id: str, decide: Decide) -> object:
-        """Hand a request to the id's registry and wait for the reply."""
-        return await self.ask_shard(await self.shard(transactional_id), decide)
-
-    def ask_shard(self, shard: _Shard, decide: Decide) -> "asyncio.Future[object]":
-        """The same for a known shard. Without group commit the reply is there on return."""
-        reply: asyncio.Future[object] = self._host.loop.create_future()
-        self._carry_out(shard, decide(shard.registry, reply, self._now_ms))
-        self._schedule(shard)
-        return reply
-
-    def join(
-        self, transactional_id: str, partition: TopicPartition, batch: Batch, *, implicit: bool
-    ) -> "asyncio.Future[object] | None":
-        """A transactional batch is about to be appended: is the partition in the transaction?
-
-        With `implicit` (KIP-890, Produce 12) it is added; otherwise it must have been. The answer
-        is None when the batch may be appended now, else it is done when that is durable too.
+    async def _shard(self, transactional_id: str) -> TransactionShard:
+        """The shard of an id for which nothing waits; the topic is made when the first id comes.
 
         Raises:
-            TransactionRefusal: the batch must not be appended.
+            TransactionRefusal: this broker cannot say.
         """
-        shard = self.shard_now(transactional_id)
-        event = AddPartitions(
-            transactional_id=transactional_id,
-            producer_id=ProducerId(batch.producer_id),
-            producer_epoch=ProducerEpoch(batch.producer_epoch),
-            partitions=frozenset((partition,)),
-            client_version=EPOCH_BUMP_VERSION if implicit else CLASSIC_VERSION,
+        while True:
+            try:
+                topic = await self._host.internal_topic(TRANSACTION_STATE)
+            except HeadraceError as error:
+                log.error("there is no topic for transactions", reason=str(error))
+                raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE) from error
+            index = coordinator_partition(transactional_id, len(topic.partitions))
+            shard = self._shard_at(index)
+            busy = shard.busy.get(transactional_id)
+            if busy is None:
+                return shard
+            await asyncio.wait((busy,))
+
+    def _shard_at(self, index: int) -> TransactionShard:
+        shard = self._shards.get(index)
+        if shard is None:
+            raise TransactionRefusal(TransactionError.NOT_COORDINATOR)
+        if shard.lost:
+            raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE)
+        if shard.loading:
+            raise TransactionRefusal(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard
+
+    def _shard_now(self, transactional_id: str, unknown: TransactionError) -> TransactionShard:
+        """As `_shard`, busy or not. Without the topic every id is `unknown`."""
+        topic = self._host.topics.by_name(TRANSACTION_STATE)
+        if topic is None:
+            raise TransactionRefusal(unknown)
+        return self._shard_at(coordinator_partition(transactional_id, len(topic.partitions)))
+
+    # -- requests
+
+    async def init_producer_id(self, event: InitProducerId) -> InitReply:
+        return await self._ask(
+            event.transactional_id,
+            InitReply,
+            lambda registry, token, now_ms: registry.init_producer_id(token, event, now_ms),
         )
-        verified = shard.registry.verify_partitions(event)
-        error = verified.error
-        if error is TransactionError.NONE:
-            error = verified.partitions.get(partition, TransactionError.NONE)
-        if error is TransactionError.NONE:
-            return None
+
+    async def add_partitions(self, event: AddPartitions) -> AddReply:
+        return await self._ask(
+            event.transactional_id,
+            AddReply,
+            lambda registry, token, now_ms: registry.add_partitions(token, event, now_ms),
+        )
+
+    async def end_transaction(self, event: EndTransaction) -> EndReply:
+        return await self._ask(
+            event.transactional_id,
+            EndReply,
+            lambda registry, token, now_ms: registry.end_transaction(token, event, now_ms),
+        )
+
+    async def _ask(self, transactional_id: str, kind: type[Answer], decide: Decide) -> Answer:
+        try:
+            shard = await self._shard(transactional_id)
+        except TransactionRefusal as refusal:
+            return kind(error=refusal.error)
+        return cast(Answer, await shard.hand_over(decide))
+
+    # -- partitions
+
+    def verify(self, event: AddPartitions) -> VerifyReply:
+        """Whether the partitions are in the transaction (AddPartitionsToTxn with verify_only)."""
+        unknown = TransactionError.INVALID_PRODUCER_ID_MAPPING
+        try:
+            shard = self._shard_now(event.transactional_id, unknown)
+        except TransactionRefusal as refusal:
+            return VerifyReply(error=refusal.error)
+        return shard.registry.verify_partitions(event)
+
+    def join(self, event: AddPartitions, *, implicit: bool) -> "Refused | asyncio.Future[None]":
+        """Records are about to be appended: are their partitions in the transaction?
+
+        With `implicit` (KIP-890: Produce 12, TxnOffsetCommit 5) those that are not are added;
+        otherwise they must have been. Append before anything else happens on the loop.
+
+        Returns:
+            What was refused; or a future: call again when it is done.
+        """
+        refused = _refused(event, self.verify(event))
+        if not refused:
+            return refused
+        try:
+            shard = self._shard_now(event.transactional_id, TransactionError.NOT_COORDINATOR)
+        except TransactionRefusal:
+            return refused
+        busy = shard.busy.get(event.transactional_id)
+        if busy is not None:
+            return busy
         if not implicit:
-            raise TransactionRefusal(error)
-        added = self.ask_shard(
-            shard, lambda registry, token, now_ms: registry.add_partitions(token, event, now_ms)
+            return refused
+        added = shard.hand_over(
+            lambda registry, token, now_ms: registry.add_partitions(token, event, now_ms)
         )
         if not added.done():
-            return added
-        reply = added.result()
-        assert isinstance(reply, AddReply)
-        if reply.error is not TransactionError.NONE:
-            raise TransactionRefusal(reply.error)
-        return None
+            return shard.busy[event.transactional_id]
+        return _refused(event, VerifyReply(error=cast(AddReply, added.result()).error))
 
-    # -- the seam to the log
+    async def joined(self, event: AddPartitions, *, implicit: bool) -> Refused:
+        """As `join`, waiting where it must."""
+        while isinstance(joined := self.join(event, implicit=implicit), asyncio.Future):
+            await asyncio.wait((joined,))
+        return joined
 
-    def _carry_out(self, shard: _Shard, effects: Effects) -> None:
-        """Append, settle and go on with what is due next, until nothing is."""
-        if effects.records:
-            try:
-                end = self._append(shard, effects)
-            except HeadraceError as error:
-                log.error("cannot append", shard=str(shard.partition.name), reason=str(error))
-                self._release(shard.registry.reject(effects, self._now_ms))
-                return
-            following = shard.registry.settle(effects, self._now_ms)
-            self._release(effects, shard, end)
-            self._carry_out(shard, following)
-            return
-        self._release(effects)
-        for markers in effects.markers:
-            self._carry_out(shard, self._write_markers(shard, markers))
+    # -- questions
 
-    def _append(self, shard: _Shard, effects: Effects) -> int:
-        batch = build_batch(effects.records, self._now_ms)
-        return shard.partition.append(batch, from_client=False).last_offset + 1
+    def registries(self) -> list[TransactionRegistry]:
+        """All of them, for listings.
 
-    def _release(self, effects: Effects, shard: _Shard | None = None, end: int = 0) -> None:
-        if not effects.replies:
-            return
-        if shard is not None and shard.partition.log.config.flush_messages == 1:
-            synced = self._host.when_synced(shard.partition, end)
-            synced.add_done_callback(lambda _: self._release(effects))
-            return
-        for reply in effects.replies:
-            waiting = reply.token
-            if isinstance(waiting, asyncio.Future) and not waiting.done():
-                waiting.set_result(reply.answer)
+        Raises:
+            TransactionRefusal: some are not loaded, so that a list would not be whole.
+        """
+        return [self._shard_at(index).registry for index in sorted(self._shards)]
 
-    def _write_markers(self, shard: _Shard, markers: WriteMarkers) -> Effects:
-        written: list[TopicPartition] = []
-        failed = False
-        for name in sorted(markers.partitions):
-            try:
-                self._write_marker(markers, name)
-            except HeadraceError as error:
-                log.warning("cannot write a marker", partition=str(name), reason=str(error))
-                failed = True
-            else:
-                written.append(name)
-        following = shard.registry.markers_written(markers, written, self._now_ms)
-        if failed:
-            shard.registry.markers_failed(markers, self._now_ms)
-        return following
-
-    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> None:
-        partition = self._host.topics.find(name.topic, None, name.partition)
-        if partition is None:
-            return
-        partition.append_marker(
-            markers.producer_id,
-            markers.producer_epoch,
-            commit=markers.commit,
-            coordinator_epoch=markers.coordinator_epoch,
-        )
-        if name.topic == CONSUMER_OFFSETS:
-            self._offsets_ended(name.partition, markers.producer_id, commit=markers.commit)
-
-    def _schedule(self, shard: _Shard) -> None:
-        if shard.timer is not None:
-            shard.timer.cancel()
-        wait_ms = max(1, shard.registry.next_deadline_ms() - self._now_ms)
-        shard.timer = self._host.loop.call_later(wait_ms / 1000, self._tick, shard)
-
-    def _tick(self, shard: _Shard) -> None:
-        shard.timer = None
-        for effects in shard.registry.tick(self._now_ms):
-            self._carry_out(shard, effects)
-        self._schedule(shard)
+    def describe(self, transactional_id: str) -> TransactionDescription | TransactionError:
+        unknown = TransactionError.TRANSACTIONAL_ID_NOT_FOUND
+        try:
+            shard = self._shard_now(transactional_id, unknown)
+        except TransactionRefusal as refusal:
+            return refusal.error
+        return shard.registry.describe(transactional_id)
 
 
-def _records(partition: Partition) -> Iterator[Record]:
-    for batch in stored_batches(partition):
-        if not batch.is_control:
-            for record in iter_records(batch):
-                if record.key is not None:
-                    yield record.key, record.value
+def _refused(event: AddPartitions, reply: VerifyReply) -> Refused:
+    if reply.error is not TransactionError.NONE:
+        return dict.fromkeys(event.partitions, reply.error)
+    return {
+        partition: error
+        for partition, error in reply.partitions.items()
+        if error is not TransactionError.NONE
+    }

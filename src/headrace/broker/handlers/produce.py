@@ -2,19 +2,35 @@
 
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
+
+A transactional batch is appended only when its partition is in the transaction (`_join`); the flag
+in the batch decides, not the transactional id of the request. So that the flag can be trusted, a
+partition takes one batch a request, as Kafka's does.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from struct import Struct
 
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Parts
-from headrace.broker.fault import code_of
+from headrace.broker.fault import code_of, join_code
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
 from headrace.log.append import Appended
-from headrace.model.error import HeadraceError, PeerError
-from headrace.records.batch import Batch
+from headrace.model.error import CorruptBatch, HeadraceError, InvalidRecord, PeerError
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
+from headrace.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_BIT,
+    Batch,
+)
+from headrace.transactions.error import TransactionError
+from headrace.transactions.event import AddPartitions
+from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
@@ -28,6 +44,8 @@ API = ApiKey.PRODUCE
 
 _ACKS = (-1, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
+_FLAGS_AT = ATTRIBUTES_AT + 1
+_LENGTH = Struct(">i")
 
 
 class UnansweredError(PeerError):
@@ -38,45 +56,114 @@ def handle(broker: Broker, call: Call) -> Answer:
     request: ProduceRequest = call.body
     if request.acks not in _ACKS:
         return _pack(broker, call, request, _refuse(request, ErrorCode.invalid_required_acks))
-    results, unsynced = _append_all(broker, call, request)
-    if request.acks == 0:
-        _close_on_error(results)
-        return None
-    if not unsynced:
-        return _pack(broker, call, request, results)
-    future: asyncio.Future[Parts | None] = broker.loop.create_task(
-        _answer_when_synced(broker, call, request, results, unsynced)
-    )
-    return future
+    if not _is_transactional(request):
+        return _append_and_answer(broker, call, request, {})
+    if request.transactional_id is None:
+        # Kafka asks whether the producer may use its transactional id, and none may use no id.
+        code = ErrorCode.transactional_id_authorization_failed
+        return _answer(broker, call, request, _refuse(request, code), [])
+    joined = _join(broker, call, request)
+    if isinstance(joined, asyncio.Future):
+        return broker.loop.create_task(_append_when_joined(broker, call, request, joined))
+    return _append_and_answer(broker, call, request, joined)
 
+
+Refused = Mapping[TopicPartition, ErrorCode]
+"""Partitions whose transactional batch must not be appended."""
 
 Unsynced = list[tuple[int, int, "asyncio.Future[object]"]]
 """Which topic, which partition in it, and when its records are on disk."""
 
 
-def _append_all(
-    broker: Broker, call: Call, request: ProduceRequest
-) -> tuple[list[ProduceTopicResult], Unsynced]:
+# -- transactions
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    for topic in request.topics:
+        for _, records in topic.partitions:
+            if records and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL_BIT:
+                return True
+    return False
+
+
+def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asyncio.Future[None]":
+    """The partitions that are refused; or a future: call again when it is done."""
+    batches = _transactional_batches(broker, request)
+    if not batches:
+        return {}
+    implicit = call.version >= _FIRST_IMPLICIT_JOIN
+    producer, *others = {(batch.producer_id, batch.producer_epoch) for batch in batches.values()}
+    if others:
+        error = TransactionError.INVALID_PRODUCER_ID_MAPPING
+        return dict.fromkeys(batches, join_code(error, "Produce", call.version))
+    joined = broker.transactions.join(
+        AddPartitions(
+            transactional_id=request.transactional_id or "",
+            producer_id=ProducerId(producer[0]),
+            producer_epoch=ProducerEpoch(producer[1]),
+            partitions=frozenset(batches),
+            client_version=EPOCH_BUMP_VERSION if implicit else CLASSIC_VERSION,
+        ),
+        implicit=implicit,
+    )
+    if isinstance(joined, asyncio.Future):
+        return joined
+    return {name: join_code(error, "Produce", call.version) for name, error in joined.items()}
+
+
+def _transactional_batches(broker: Broker, request: ProduceRequest) -> dict[TopicPartition, Batch]:
+    """Where there is such a partition. What is broken is left to the log to refuse."""
+    found: dict[TopicPartition, Batch] = {}
+    for topic in request.topics:
+        for index, records in topic.partitions:
+            if records is None or len(records) < HEADER_BYTES:
+                continue
+            if not records[_FLAGS_AT] & TRANSACTIONAL_BIT:
+                continue
+            partition = broker.find(topic.name, topic.topic_id, index)
+            if partition is not None:
+                found[partition.name] = Batch(records)
+    return found
+
+
+async def _append_when_joined(
+    broker: Broker, call: Call, request: ProduceRequest, busy: "asyncio.Future[None]"
+) -> Parts | None:
+    joined: Refused | asyncio.Future[None] = busy
+    while isinstance(joined, asyncio.Future):
+        await asyncio.wait((joined,))
+        joined = _join(broker, call, request)
+    answer = _append_and_answer(broker, call, request, joined)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+# -- appending
+
+
+def _append_and_answer(
+    broker: Broker, call: Call, request: ProduceRequest, refused: Refused
+) -> Answer:
     results: list[ProduceTopicResult] = []
     unsynced: Unsynced = []
+    implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
         for produced in topic.partitions:
-            result, appended_to, end = _append(broker, call, request, topic, produced)
+            result, appended_to, end = _append(broker, topic, produced, refused, implicit)
             if appended_to is not None and appended_to.log.config.flush_messages == 1:
                 synced = broker.when_synced(appended_to, end)
                 unsynced.append((len(results), len(partitions), synced))
             partitions.append(result)
         results.append(ProduceTopicResult(topic.name, topic.topic_id, partitions))
-    return results, unsynced
+    return _answer(broker, call, request, results, unsynced)
 
 
 def _append(
     broker: Broker,
-    call: Call,
-    request: ProduceRequest,
     topic: ProduceTopic,
     produced: ProducePartition,
+    refused: Refused,
+    implicit: bool,
 ) -> tuple[ProducePartitionResult, Partition | None, int]:
     partition = broker.find(topic.name, topic.topic_id, produced.partition)
     if partition is None:
@@ -86,20 +173,41 @@ def _append(
             else ErrorCode.unknown_topic_id
         )
         return ProducePartitionResult(produced.partition, missing), None, 0
+    if refused and partition.name in refused:
+        return ProducePartitionResult(produced.partition, refused[partition.name]), None, 0
     try:
-        if produced.records is None:
-            raise PeerError("a produce request holds no records")
-        if request.transactional_id is not None:
-            broker.transactions.join(
-                request.transactional_id,
-                partition.name,
-                Batch(produced.records),
-                implicit=call.version >= _FIRST_IMPLICIT_JOIN,
-            )
-        appended = partition.append(produced.records)
+        records = _one_batch(produced.records)
+        strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
+        appended = partition.append(records, strict_start=strict)
     except HeadraceError as error:
         return _failed(produced.partition, error), None, 0
     return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
+
+
+def _one_batch(records: memoryview | None) -> memoryview:
+    if not records:
+        raise InvalidRecord("a produce request holds one batch of records a partition, not none")
+    if len(records) < HEADER_BYTES:
+        raise CorruptBatch(f"a batch of records has a head of {HEADER_BYTES} bytes at least")
+    (length,) = _LENGTH.unpack_from(records, LENGTH_AT)
+    if HEADER_BYTES <= length + LOG_OVERHEAD < len(records):
+        raise InvalidRecord("a produce request holds one batch of records a partition, not several")
+    return records
+
+
+def _answer(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    results: list[ProduceTopicResult],
+    unsynced: Unsynced,
+) -> Answer:
+    if request.acks == 0:
+        _close_on_error(results)
+        return None
+    if not unsynced:
+        return _pack(broker, call, request, results)
+    return broker.loop.create_task(_answer_when_synced(broker, call, request, results, unsynced))
 
 
 def _succeeded(index: int, appended: Appended) -> ProducePartitionResult:

@@ -1,0 +1,43 @@
+"""AddOffsetsToTxn (25), versions 0 to 4: a group's offsets will be committed in the transaction."""
+
+from typing import Any
+
+from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import transaction_code
+from headrace.broker.node import Broker
+from headrace.broker.topics import CONSUMER_OFFSETS
+from headrace.groups.shard import shard_of
+from headrace.model.error import HeadraceError
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
+from headrace.transactions.error import for_version
+from headrace.transactions.event import AddPartitions
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.ADD_OFFSETS_TO_TXN
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(AddOffsetsToTxnRequest)
+    try:
+        partition = await offsets_partition(broker, request.group_id)
+    except HeadraceError:
+        return {"error_code": ErrorCode.coordinator_not_available}
+    reply = await broker.transactions.add_partitions(
+        AddPartitions(
+            transactional_id=request.transactional_id,
+            producer_id=ProducerId(request.producer_id),
+            producer_epoch=ProducerEpoch(request.producer_epoch),
+            partitions=frozenset((partition,)),
+        )
+    )
+    error = for_version(reply.error, "AddOffsetsToTxn", call.version)
+    return {"error_code": transaction_code(error)}
+
+
+async def offsets_partition(broker: Broker, group_id: str) -> TopicPartition:
+    """Where a group's offsets are kept."""
+    topic = await broker.internal_topic(CONSUMER_OFFSETS)
+    return TopicPartition(CONSUMER_OFFSETS, shard_of(group_id, len(topic.partitions)))

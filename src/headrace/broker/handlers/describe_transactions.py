@@ -1,0 +1,41 @@
+"""DescribeTransactions (65), version 0: what the coordinator knows about transactional ids."""
+
+from itertools import groupby
+from typing import Any
+
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+
+from headrace.broker.call import Call
+from headrace.broker.fault import transaction_code
+from headrace.broker.node import Broker
+from headrace.transactions.error import TransactionError
+from headrace.wire.api import ApiKey
+
+API = ApiKey.DESCRIBE_TRANSACTIONS
+
+
+def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(DescribeTransactionsRequest)
+    return {
+        "transaction_states": [
+            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+        ]
+    }
+
+
+def _describe(broker: Broker, transactional_id: str) -> dict[str, Any]:
+    found = broker.transactions.describe(transactional_id)
+    if isinstance(found, TransactionError):
+        return {"transactional_id": transactional_id, "error_code": transaction_code(found)}
+    return {
+        "transactional_id": transactional_id,
+        "transaction_state": found.state,
+        "transaction_timeout": found.timeout_ms,
+        "transaction_start_time": found.start_ms,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "topics": [
+            {"topic": topic, "partitions": [name.partition for name in names]}
+            for topic, names in groupby(sorted(found.partitions), key=lambda name: name.topic)
+        ],
+    }

@@ -1,0 +1,52 @@
+"""InitProducerId (22), versions 0 to 5: an identity for a producer.
+
+Without a transactional id it is a new producer id, good for idempotence. With one the coordinator
+gives the id's next epoch, which fences whoever had it before.
+"""
+
+from typing import Any
+
+from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+
+from headrace.broker.call import Call, milliseconds
+from headrace.broker.fault import transaction_code
+from headrace.broker.node import Broker
+from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
+from headrace.transactions.error import TransactionError, for_version
+from headrace.transactions.event import InitProducerId, InitReply
+from headrace.wire.api import ApiKey
+
+API = ApiKey.INIT_PRODUCER_ID
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(InitProducerIdRequest)
+    if request.transactional_id is None:
+        reply = _new_producer(broker, request)
+    else:
+        reply = await broker.transactions.init_producer_id(
+            InitProducerId(
+                transactional_id=request.transactional_id,
+                timeout_ms=milliseconds(request.transaction_timeout),
+                producer_id=ProducerId(request.producer_id),
+                producer_epoch=ProducerEpoch(request.producer_epoch),
+            )
+        )
+    error = for_version(reply.error, "InitProducerId", call.version)
+    return {
+        "error_code": transaction_code(error),
+        "producer_id": reply.producer_id,
+        "producer_epoch": reply.producer_epoch,
+    }
+
+
+def _new_producer(broker: Broker, request: InitProducerIdRequest) -> InitReply:
+    """A producer that resumes (KIP-360) gets a new id too: nobody here remembers the old one."""
+    id_given = ProducerId(request.producer_id) != NO_PRODUCER_ID
+    epoch_given = ProducerEpoch(request.producer_epoch) != NO_PRODUCER_EPOCH
+    if id_given != epoch_given:
+        return InitReply(error=TransactionError.INVALID_REQUEST)
+    taken = broker.take_producer_id()
+    if taken is None:
+        return InitReply(error=TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
+    return InitReply(producer_id=taken, producer_epoch=ProducerEpoch(0))

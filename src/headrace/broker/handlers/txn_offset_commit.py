@@ -1,0 +1,116 @@
+"""TxnOffsetCommit (28), versions 0 to 5: offsets that count when the transaction commits.
+
+From version 5 on (KIP-890) this adds the group's offsets to the transaction; before, the client did
+so with AddOffsetsToTxn.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kio.schema.txn_offset_commit.v5.request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+)
+
+from headrace.broker.call import Call
+from headrace.broker.fault import group_code, join_code
+from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
+from headrace.broker.node import Broker
+from headrace.groups.effect import Producer
+from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.model.error import HeadraceError
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
+from headrace.transactions.event import AddPartitions
+from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.TXN_OFFSET_COMMIT
+
+_FIRST_IMPLICIT_JOIN = 5
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(TxnOffsetCommitRequest)
+    refusal = await _join(broker, call, request)
+    if refusal:
+        return _answer(request, lambda name: refusal)
+    reply = await _commit(broker, request)
+
+    def code(name: TopicPartition) -> ErrorCode:
+        if broker.find(name.topic, None, name.partition) is None:
+            return ErrorCode.unknown_topic_or_partition
+        return group_code(reply.error or reply.errors.get(name))
+
+    return _answer(request, code)
+
+
+async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """No error when the group's offsets are part of the transaction."""
+    implicit = call.version >= _FIRST_IMPLICIT_JOIN
+    try:
+        partition = await offsets_partition(broker, request.group_id)
+    except HeadraceError:
+        return ErrorCode.coordinator_not_available
+    refused = await broker.transactions.joined(
+        AddPartitions(
+            transactional_id=request.transactional_id,
+            producer_id=ProducerId(request.producer_id),
+            producer_epoch=ProducerEpoch(request.producer_epoch),
+            partitions=frozenset((partition,)),
+            client_version=EPOCH_BUMP_VERSION if implicit else CLASSIC_VERSION,
+        ),
+        implicit=implicit,
+    )
+    if partition in refused:
+        return join_code(refused[partition], "TxnOffsetCommit", call.version)
+    return ErrorCode.none
+
+
+async def _commit(broker: Broker, request: TxnOffsetCommitRequest) -> CommitReply:
+    wanted = CommitRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id,
+        offsets={
+            TopicPartition(topic.name, each.partition_index): _offset(each)
+            for topic in request.topics
+            for each in topic.partitions
+            if broker.find(topic.name, None, each.partition_index) is not None
+        },
+        producer=Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
+    )
+    return await broker.groups.answer(
+        wanted.group_id,
+        CommitReply(),
+        lambda registry, token, now_ms: registry.commit(wanted, token, now_ms),
+    )
+
+
+def _offset(partition: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
+    return OffsetToCommit(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+    )
+
+
+def _answer(
+    request: TxnOffsetCommitRequest, code: Callable[[TopicPartition], ErrorCode]
+) -> dict[str, Any]:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": each.partition_index,
+                        "error_code": code(TopicPartition(topic.name, each.partition_index)),
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
