@@ -107,7 +107,7 @@ class _Loader:
         self._interval_bytes = config.index_interval_bytes
         self._recovery_point = recovery_point
         self._producers = ProducerState()
-        self._epochs = LeaderEpochs(storage.filesystem, path / EPOCHS_NAME)
+        self._epochs = LeaderEpochs(storage.filesystem, path / EPOCHS_NAME, write_through=False)
         self._segments: list[Segment] = []
         self._unindexed: set[Segment] = set()
         self._owed_snapshots: dict[int, bytes] = {}

@@ -489,6 +489,7 @@ class PartitionLog:
             active.end_offset = end
             self._tip = Tip(end, active, active.size_bytes)
             self.epochs.truncate_from_end(end)
+            self.epochs.flush()
             with self._shelving:
                 self._snapshots.remove_above(end)
             self._segments.names_changed = True
@@ -516,6 +517,7 @@ class PartitionLog:
         active = segments.add(offset)
         self._tip = Tip(offset, active, 0)
         self.epochs.clear()
+        self.epochs.flush()
         with self._shelving:
             self._snapshots.remove_above(-1)
         self._producers.clear()
@@ -762,6 +764,7 @@ class PartitionLog:
                 for segment in segments:
                     if not segment.retired:
                         segment.sync_indexes()
+                self.epochs.flush()
                 self._segments.names_changed = True
                 self._segments.sync_names()
                 with self._shelving:
@@ -897,6 +900,7 @@ class PartitionLog:
             self.flush(force=grown)
             with self._flushing, self._storage.io(f"close {self.partition}"):
                 self._closed = True
+                self.epochs.flush()
                 for segment in self._segments.all:
                     segment.close()
 
