@@ -26,7 +26,8 @@ from headrace.log.index_rebuild import rebuild_if_broken, rebuild_indexes
 from headrace.log.leader_epoch import FILE_NAME as EPOCHS_NAME
 from headrace.log.leader_epoch import LeaderEpochs
 from headrace.log.leftover import Tidied, tidy
-from headrace.log.partition_log import LoadedLog, PartitionLog
+from headrace.log.log_state import LoadedLog
+from headrace.log.partition_log import PartitionLog
 from headrace.log.producer_replay import remember_batch, replay_producers
 from headrace.log.producer_snapshot import encode_snapshot
 from headrace.log.producer_state import ProducerState

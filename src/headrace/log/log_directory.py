@@ -3,6 +3,7 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
@@ -262,7 +263,7 @@ class LogDirectory:
             high_watermark=self._saved[REPLICATION_NAME].get(partition, 0),
             clean=self._clean,
         )
-        log.on_roll = self._flush_later
+        log.on_roll = partial(self._flush_later, log)
         with self._lock:
             self._logs[partition] = log
             self._loading.pop(partition, None)
@@ -332,6 +333,14 @@ class LogDirectory:
         config = self._configs(topic)
         for log in logs:
             log.config = config
+
+    def configure_all(self) -> None:
+        """The broker's defaults changed: every open log takes its topic's configuration again."""
+        with self._lock:
+            logs = list(self._logs.items())
+        configs = {topic: self._configs(topic) for topic in {key.topic for key, _ in logs}}
+        for key, log in logs:
+            log.config = configs[key.topic]
 
     # -- upkeep --------------------------------------------------------------------------------
 

@@ -1,0 +1,288 @@
+"""The part of a partition's log that takes batches."""
+
+from collections.abc import Sequence
+from errno import EDQUOT, ENOSPC
+
+from headrace.log.admission import admit, unchecked
+from headrace.log.append import Appended
+from headrace.log.durable_log import DurableLog
+from headrace.log.filesystem import Bytes
+from headrace.log.log_state import Tip
+from headrace.log.producer_replay import remember_batch
+from headrace.log.producer_snapshot import encode_snapshot
+from headrace.log.producer_state import Duplicate, Origin
+from headrace.log.segment import Placed, Segment
+from headrace.model.error import (
+    DiskFull,
+    InvalidArgument,
+    OutOfOrderSequence,
+    StorageError,
+    UnexpectedAppendOffset,
+)
+from headrace.model.offset import (
+    NO_TIMESTAMP_MS,
+    LogStartOffset,
+    Offset,
+)
+from headrace.records.batch import Batch, add_sequence, stamp
+from headrace.records.control import ControlType, build_marker
+
+_INT_MAX = 2**31 - 1
+_NO_ROOM = (ENOSPC, EDQUOT)
+
+
+class WritableLog(DurableLog):
+    """Checks, stamps and writes batches at the end of the log, and rolls segments.
+
+    Invariant: what memory claims is in the file. The file may hold more after a failed write; the
+    next one goes over it. Unsynced data lies in the last two segments only: rolling waits for the
+    one before.
+
+    Threads: one appends. Rolling may come from retention too, under the same lock.
+    """
+
+    # -- writing: the one appender thread ------------------------------------------------------
+
+    def append(
+        self,
+        records: Bytes,
+        leader_epoch: int,
+        *,
+        from_client: bool = True,
+        strict_start: bool = False,
+    ) -> Appended:
+        """Check one or more whole batches, give them the next offsets, and write them.
+
+        Nothing is copied: a new head of 16 bytes goes before the rest of each batch as it came.
+
+        Args:
+            from_client: False for batches the broker builds itself (group offsets, transaction
+                state): their epoch is checked but not sequence, key, time or size.
+            strict_start: a transaction version 2 producer that is not known here must begin at
+                sequence 0 (KIP-890).
+
+        Raises:
+            CorruptBatch, UnsupportedBatch, BatchTooLarge, InvalidRecord, InvalidTimestamp: the
+                batch cannot be taken.
+            OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState: its producer is
+                behind, fenced or in another transaction.
+            DiskFull, StorageError: it could not be written; nothing of it is in the log.
+        """
+        now_ms = self._storage.clock.wall_ms()
+        batches = admit(records, self.config, now_ms) if from_client else unchecked(records)
+        if leader_epoch < 0:
+            raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
+        origin = Origin.CLIENT if from_client else Origin.COORDINATOR
+        with self._lock:
+            duplicate = self._check_producers(batches, origin, strict_start)
+            if duplicate is not None:
+                return Appended(
+                    base_offset=duplicate.base_offset,
+                    last_offset=duplicate.last_offset,
+                    log_append_time_ms=(
+                        duplicate.timestamp_ms if self.config.log_append_time else NO_TIMESTAMP_MS
+                    ),
+                    log_start_offset=self.log_start_offset,
+                    duplicate=True,
+                )
+            append_time_ms = now_ms if self.config.log_append_time else None
+            return self._append_stamped(batches, leader_epoch, append_time_ms)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction in this partition with a COMMIT or an ABORT marker.
+
+        Raises:
+            InvalidProducerEpoch, CoordinatorFenced: from a coordinator that is behind.
+        """
+        now_ms = self._storage.clock.wall_ms()
+        marker = build_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=now_ms,
+        )
+        with self._lock:
+            self._producers.check_marker(
+                producer_id,
+                producer_epoch,
+                coordinator_epoch,
+                transaction_version=transaction_version,
+            )
+            return self._append_stamped([Batch(marker)], leader_epoch, None)
+
+    def append_as_follower(self, records: Bytes) -> Appended:
+        """Write batches fetched from the leader, with the offsets and epochs they have.
+
+        A last batch that the fetch cut off is left out.
+
+        Raises:
+            UnexpectedAppendOffset: a batch lies below the log end: truncate first.
+        """
+        batches = unchecked(records, whole=False)
+        with self._lock:
+            next_offset = self._tip.end_offset
+            placed: list[Placed] = []
+            for batch in batches:
+                if batch.base_offset < next_offset:
+                    raise UnexpectedAppendOffset(
+                        f"{self.partition} ends at {next_offset}, so a batch from the leader "
+                        f"cannot start at {batch.base_offset}"
+                    )
+                last_offset = batch.last_offset
+                placed.append(Placed(batch, batch.base_offset, last_offset, batch.max_timestamp))
+                next_offset = last_offset + 1
+            if not placed:
+                return Appended(log_start_offset=self.log_start_offset)
+            view = batches[0].buffer[batches[0].position : batches[-1].end]
+            return self._write([view], len(view), placed)
+
+    def _check_producers(
+        self, batches: list[Batch], origin: Origin, strict_start: bool
+    ) -> Duplicate | None:
+        """Each batch must follow what its producer has here, or in this very append."""
+        pending: dict[int, tuple[int, int]] = {}
+        for batch in batches:
+            producer_id = batch.producer_id
+            if producer_id < 0:
+                continue
+            before = pending.get(producer_id)
+            if before is None:
+                duplicate = self._producers.check(
+                    producer_id,
+                    batch.producer_epoch,
+                    batch.base_sequence,
+                    batch.last_sequence,
+                    transactional=batch.is_transactional,
+                    origin=origin,
+                    strict_start=strict_start,
+                )
+                if duplicate is not None:
+                    return duplicate
+            elif before != (batch.producer_epoch, batch.base_sequence):
+                raise OutOfOrderSequence(
+                    f"producer {producer_id} sends epoch {batch.producer_epoch} and sequence "
+                    f"{batch.base_sequence} in one request after {before}"
+                )
+            if len(batches) > 1:
+                pending[producer_id] = (batch.producer_epoch, add_sequence(batch.last_sequence, 1))
+        return None
+
+    def _append_stamped(
+        self, batches: list[Batch], leader_epoch: int, append_time_ms: int | None
+    ) -> Appended:
+        next_offset = self._tip.end_offset
+        buffers: list[Bytes] = []
+        placed: list[Placed] = []
+        size_bytes = 0
+        for batch in batches:
+            head = stamp(batch, next_offset, leader_epoch, append_time_ms)
+            start = batch.position
+            buffers.append(head)
+            buffers.append(batch.buffer[start + len(head) : batch.end])
+            last_offset = next_offset + batch.last_offset_delta
+            timestamp_ms = batch.max_timestamp if append_time_ms is None else append_time_ms
+            placed.append(Placed(batch, next_offset, last_offset, timestamp_ms))
+            next_offset = last_offset + 1
+            size_bytes += batch.size_bytes
+        return self._write(buffers, size_bytes, placed, leader_epoch, append_time_ms)
+
+    def _write(
+        self,
+        buffers: Sequence[Bytes],
+        size_bytes: int,
+        placed: Sequence[Placed],
+        leader_epoch: int | None = None,
+        append_time_ms: int | None = None,
+    ) -> Appended:
+        """The bytes first, then what memory says of them, and the new end last of all."""
+        storage = self._storage
+        storage.check_online()
+        self._check_open()
+        last = placed[-1]
+        try:
+            segment = self._tip.segment
+            if segment.should_roll(
+                self.config, size_bytes, last.last_offset, last.max_timestamp_ms
+            ):
+                segment = self._roll(placed[0].base_offset, last.last_offset)
+            for item in placed:
+                epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
+                if epoch >= 0:
+                    self.epochs.assign(epoch, item.base_offset)
+            self._write_bytes(segment, buffers)
+            position = segment.size_bytes
+            for item in placed:
+                segment.note(item, position, self.config.index_interval_bytes)
+                remember_batch(self._producers, segment, item)
+                position += item.batch.size_bytes
+        except OSError as error:
+            raise storage.fail(
+                StorageError(f"cannot append to {self.partition}: {error.strerror or error}")
+            ) from error
+        segment.size_bytes = position
+        self._tip = Tip(last.last_offset + 1, segment, position)
+        return Appended(
+            Offset(placed[0].base_offset),
+            Offset(last.last_offset),
+            NO_TIMESTAMP_MS if append_time_ms is None else append_time_ms,
+            LogStartOffset(self._log_start),
+            size_bytes=size_bytes,
+        )
+
+    def _write_bytes(self, segment: Segment, buffers: Sequence[Bytes]) -> None:
+        try:
+            segment.write(buffers)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            # Cut the part that did get in, so that the file is as long as memory says. If even
+            # that fails, the caller takes the directory offline.
+            file = segment.file()
+            file.truncate(segment.size_bytes)
+            # Or a crash could bring back what this append is told is not there.
+            file.sync()
+            raise DiskFull(
+                f"there is no room on the disk of {self.path} for an append: free some space"
+            ) from error
+
+    def roll(self) -> Segment:
+        """Close the active segment and start a new one at the log end; no-op when it is empty."""
+        with self._structure, self._lock, self._storage.io(f"roll {self.partition}"):
+            if self._tip.segment.size_bytes == 0:
+                return self._tip.segment
+            return self._roll(self._tip.end_offset, self._tip.end_offset)
+
+    def _roll(self, base_offset: int, last_offset: int) -> Segment:
+        """A new active segment, at the log end. Its files and the old one's tail are not synced.
+
+        Only when a follower's offsets jump too far for an index does it start at the new batch.
+        """
+        end = self._tip.end_offset
+        base = end if last_offset - end <= _INT_MAX else base_offset
+        closing = self._tip.segment
+        closing.close_indexes()
+        self._sync_before(closing)
+        self._owed_snapshots[base] = encode_snapshot(self._producers.entries())
+        segment = self._segments.add(base)
+        self._tip = Tip(end, segment, 0)
+        self.on_roll()
+        return segment
+
+    def _sync_before(self, closing: Segment) -> None:
+        """Wait for the disk if it is more than a segment behind: recovery relies on it."""
+        segments = self._segments.all
+        if len(segments) > 1 and segments[-1] is closing:
+            previous = segments[-2]
+            if previous.synced_bytes < previous.size_bytes:
+                previous.sync()
+                previous.synced_bytes = previous.size_bytes
