@@ -40,7 +40,12 @@ def read_response_body(api_key: int, version: int, buffer: Frame, at: int, max_i
 
 
 def _read(reader: Callable[[Any, int], tuple[Any, int]], buffer: Frame, at: int, end: int) -> Any:
-    """kio has many errors (bad UTF-8, a time beyond the year 9999): all mean the same here."""
+    """kio has many errors (bad UTF-8, a time beyond the year 9999): all mean the same here.
+
+    It refuses writable memory, which a large frame is: a view of a buffer that was received into.
+    """
+    if isinstance(buffer, memoryview):
+        buffer = buffer.toreadonly()
     try:
         entity, size = reader(buffer, at)
     except Exception as cause:

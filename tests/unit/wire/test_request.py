@@ -254,3 +254,12 @@ def test_a_body_that_cannot_be_read_stays_unreadable() -> None:
 def test_packing_what_does_not_exist_is_a_clear_error(api_key: int, version: int) -> None:
     with pytest.raises(InvalidArgument, match=f"version {version}"):
         pack_request(api_key, version, 1, None, {})
+
+
+def test_a_large_request_is_read_out_of_the_buffer_it_was_received_into() -> None:
+    names = [f"topic-{number}" for number in range(1000)]
+    packed = pack_request(ApiKey.METADATA, 9, 1, "me", {"topics": [{"name": n} for n in names]})
+
+    request = parse_request(memoryview(bytearray(packed))[4:])
+
+    assert [topic.name for topic in request.body.topics] == names
