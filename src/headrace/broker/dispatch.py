@@ -3,7 +3,8 @@
 Rule 1: bytes that are no request, an unknown API and an unserved version close the connection, with
 the one exception every client relies on: ApiVersions of an unknown version is answered with what we
 do serve (KIP-511).
-Rule 2: before authentication only ApiVersions and the SASL requests are served.
+Rule 2: before authentication only ApiVersions and the SASL requests are served; after a
+SaslHandshake of version 0 frames are bare SASL tokens until the client has authenticated.
 Rule 3: a handler's own mistake is answered with UNKNOWN_SERVER_ERROR where the API can carry it,
 logged with its traceback, and never ends the broker.
 """
@@ -16,9 +17,11 @@ from typing import Any, TypeAlias, cast
 
 import structlog
 
+from headrace.broker.auth.session import Attempt
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Connection, Parts
 from headrace.broker.fault import code_of
+from headrace.broker.handlers.sasl_authenticate import take_raw_token
 from headrace.broker.node import Broker
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
@@ -50,6 +53,9 @@ class Dispatch:
         self._tasks: set[asyncio.Task[Parts | None]] = set()
 
     def __call__(self, connection: Connection, frame: Frame) -> Answer:
+        attempt = connection.authentication
+        if isinstance(attempt, Attempt) and attempt.raw:
+            return take_raw_token(self._broker, connection, attempt, frame)
         try:
             request = parse_request(frame)
         except UnsupportedVersion as error:
@@ -59,6 +65,8 @@ class Dispatch:
         key = request.header.api_key
         if not connection.authenticated and key not in _BEFORE_AUTHENTICATION:
             raise PeerError(f"{request.api.name} came before authentication")
+        if attempt is not None and key not in _BEFORE_AUTHENTICATION:
+            self._broker.authentication.check_session(connection)
         connection.client_id = request.header.client_id
         handler = self._handlers.get(key)
         if handler is None:

@@ -6,13 +6,17 @@ cluster's state through `administer`, which runs one at a time in the controller
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
 
+from headrace.broker.auth.authorizer import Authorizer, all_operations
+from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
+from headrace.broker.authentication import Authentication
+from headrace.broker.call import Call
 from headrace.broker.fetch_session import FetchSessions
 from headrace.broker.group_coordinator import GroupCoordinator
 from headrace.broker.listener import Listener
@@ -57,6 +61,7 @@ class Broker:
         store: ClusterStore,
         controller: Controller,
         cluster_id: str,
+        authentication: Authentication,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -69,6 +74,11 @@ class Broker:
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.quotas = Quotas(clock)
+        self.authentication = authentication
+        self.authorizer: Authorizer | None = settings.authorizer()
+        self.features: Mapping[str, int] = {}
+        self.features_epoch = 0
+        self.settings_followers: list[Callable[[], None]] = []
         self.metrics = BrokerMetrics()
         self.groups = GroupCoordinator(self, settings.groups())
         self.transactions = TransactionCoordinator(
@@ -81,7 +91,7 @@ class Broker:
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
         self._administering = asyncio.Lock()
-        self._changing: set[asyncio.Task[TopicPlan]] = set()
+        self._commands: set[asyncio.Task[Any]] = set()
         self._producer_ids = ProducerIds()
         self._claiming: asyncio.Future[None] | None = None
 
@@ -102,6 +112,30 @@ class Broker:
             if directory.offline is not None
         ]
 
+    # -- authorizing
+
+    def may(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """Whether the one who calls may do this; everybody may where no authorizer is set."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows(
+            call.principal, call.connection.peer_host, operation, kind, name
+        )
+
+    def may_on_cluster(self, call: Call, operation: Operation) -> bool:
+        return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_on_any(self, call: Call, operation: Operation, kind: ResourceType) -> bool:
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows_any(
+            call.principal, call.connection.peer_host, operation, kind
+        )
+
+    def operations(self, call: Call, kind: ResourceType, name: str) -> int:
+        """What the one who calls may do with a resource, a bit an operation (KIP-430)."""
+        if self.authorizer is None:
+            return all_operations(kind)
+        return self.authorizer.operations(call.principal, call.connection.peer_host, kind, name)
+
     # -- waiting
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
@@ -119,24 +153,41 @@ class Broker:
 
     # -- the cluster's state
 
-    async def administer(self, work: Callable[[Controller], Result]) -> Result:
-        """Run a command of the controller. One at a time, durable on return."""
+    async def administer(
+        self, work: Callable[[Controller], Result], follow: Callable[[], None] | None = None
+    ) -> Result:
+        """Run a command of the controller. One at a time, durable on return.
+
+        Args:
+            follow: takes over what the command changed, on the loop, before the next command runs.
+        """
+        return await self._to_the_end(self._administer(work, follow))
+
+    async def _administer(
+        self, work: Callable[[Controller], Result], follow: Callable[[], None] | None
+    ) -> Result:
         async with self._administering:
-            return await self._in_controller(work)
+            result = await self._in_controller(work)
+            if follow is not None:
+                follow()
+        return result
+
+    async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
+        """A client that goes away cancels its wait, never a change that is half done."""
+        task = self.loop.create_task(command)
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
+        return await asyncio.shield(task)
 
     async def _in_controller(self, work: Callable[[Controller], Result]) -> Result:
-        run = self.loop.run_in_executor(self._controller_thread, work, self._controller)
-        return await asyncio.shield(run)
+        return await self.loop.run_in_executor(self._controller_thread, work, self._controller)
 
     async def change_topics(self, work: Callable[[Controller], TopicPlan]) -> TopicPlan:
         """Run a command that creates, grows or deletes topics, and follow it on this broker.
 
         To its end, also when the client who asked goes away: a topic must not exist unserved.
         """
-        task = self.loop.create_task(self._change_topics(work))
-        self._changing.add(task)
-        task.add_done_callback(self._changing.discard)
-        return await asyncio.shield(task)
+        return await self._to_the_end(self._change_topics(work))
 
     async def _change_topics(self, work: Callable[[Controller], TopicPlan]) -> TopicPlan:
         async with self._administering:
@@ -170,6 +221,43 @@ class Broker:
         ):
             await self.in_thread(lambda: self._make_logs(record))
         self.add_topic(record)
+
+    def follow_all(self) -> None:
+        """At the start: what was set while the broker ran before."""
+        self.follow_broker_configs()
+        self.follow_quotas()
+        self.follow_acls()
+        self.follow_credentials()
+
+    def follow_broker_configs(self) -> None:
+        """Take over dynamic configurations: those of all brokers, then this one's own."""
+        configs = self._controller.state.broker_configs
+        texts: dict[str, str] = {}
+        for whose in (None, self.node_id):
+            if whose in configs:
+                texts.update(configs[whose].configs)
+        self.settings.set_dynamic(texts)
+        for directory in self.directories:
+            directory.configure_all()
+        for follower in self.settings_followers:
+            follower()
+
+    def follow_topic_config(self, name: str) -> None:
+        for directory in self.directories:
+            directory.configure(name)
+
+    def follow_features(self) -> None:
+        """Clients believe the answer with the higher epoch, so it grows over restarts too."""
+        found = self._controller.state.features.values()
+        self.features = {each.name: each.level for each in found if each.level > 0}
+        self.features_epoch = max(self.features_epoch + 1, self.clock.wall_ms())
+
+    def follow_acls(self) -> None:
+        if self.authorizer is not None:
+            self.authorizer.set_acls(self._controller.state.acls)
+
+    def follow_credentials(self) -> None:
+        self.authentication.set_credentials(dict(self._controller.state.credentials))
 
     def follow_quotas(self) -> None:
         """Take over the quotas of the cluster's state."""
@@ -214,6 +302,8 @@ class Broker:
         for partition in partitions:
             partition.wake_all()
         self.groups.topics_deleted({record.name})
+        if record.name == TRANSACTION_STATE:
+            self.transactions.stop()
 
         def delete() -> None:
             for partition in partitions:
@@ -257,11 +347,11 @@ class Broker:
             partitions=self.settings.num_partitions,
             replication_factor=self.settings.default_replication_factor,
         )
-        return await self.change_topics(
-            lambda controller: controller.create_topics(
-                wanted, defaults=defaults, validate_only=validate_only
-            )
-        )
+
+        def create(controller: Controller) -> TopicPlan:
+            return controller.create_topics(wanted, defaults=defaults, validate_only=validate_only)
+
+        return await (self.administer(create) if validate_only else self.change_topics(create))
 
     # -- producer ids
 

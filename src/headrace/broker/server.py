@@ -14,6 +14,7 @@ import structlog
 
 from headrace.broker.acceptor import Acceptor
 from headrace.broker.admin_http import AdminHttp
+from headrace.broker.authentication import Authentication
 from headrace.broker.compaction_worker import CompactionWorker
 from headrace.broker.dispatch import Dispatch
 from headrace.broker.handlers.registry import HANDLERS
@@ -22,6 +23,7 @@ from headrace.broker.maintenance import Chore, Maintenance
 from headrace.broker.metric import Reading
 from headrace.broker.node import Broker
 from headrace.broker.settings import BrokerSettings
+from headrace.broker.topics import TRANSACTION_STATE
 from headrace.cluster.broker import Broker as BrokerRecord
 from headrace.cluster.broker import Endpoint
 from headrace.cluster.controller import Controller
@@ -50,6 +52,7 @@ class Server:
         self._settings = settings
         self._clock = clock
         self._disk = Disk()
+        self._authentication = Authentication(settings, clock)
         self._ready = False
         self.listeners: tuple[Listener, ...] = ()
         self.admin_port: int | None = None
@@ -87,7 +90,9 @@ class Server:
             self._store,
             controller,
             _cluster_id(self._store, self._settings["cluster.id"]),
+            self._authentication,
         )
+        self.broker.follow_all()
         self.acceptor = self._make_acceptor()
         try:
             self._listen()
@@ -129,10 +134,9 @@ class Server:
     def _open_logs(self, controller: Controller) -> None:
         """Waits for the disk: nobody is served yet."""
         files, indexes = FilePool(self._disk), IndexCache()
-        state = controller.state
 
         def own_configs(topic: str) -> dict[str, str]:
-            record = state.topics.get(topic)
+            record = controller.state.topics.get(topic)
             return {} if record is None else dict(record.configs)
 
         for path in self._settings.log_dirs:
@@ -159,11 +163,14 @@ class Server:
             broker_id=broker.node_id, endpoints=endpoints, rack=self._settings.rack
         )
         await broker.administer(lambda each: each.register(record))
-        await broker.administer(lambda each: each.finalize_default_features())
+        await broker.administer(
+            lambda each: each.finalize_default_features(), broker.follow_features
+        )
         await broker.claim_producer_ids()
-        for topic in controller.state.topics.values():
+        # Transactions last: those that were decided write their markers into the others at once.
+        topics = controller.state.topics.values()
+        for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
             await broker.restore_topic(topic)
-        broker.follow_quotas()
 
     def _start_chores(self) -> None:
         settings, broker = self._settings, self.broker

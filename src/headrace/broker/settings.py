@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+from headrace.broker.auth.authorizer import Authorizer, parse_principals
 from headrace.broker.listener import Listener, advertised, split_address
 from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
@@ -14,6 +17,8 @@ from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
 from headrace.model.topic_config import TOPIC_CONFIG, LogConfig
 from headrace.transactions.config import TransactionConfig
+
+log = structlog.get_logger(__name__)
 
 _NO_ADMIN = "none"
 
@@ -95,6 +100,16 @@ class BrokerSettings:
 
     # -- what others are made with
 
+    def authorizer(self) -> Authorizer | None:
+        """None where requests are not checked."""
+        if not self["authorizer.class.name"]:
+            return None
+        principals = parse_principals(self["super.users"])
+        for principal in principals:
+            if not principal.startswith("User:"):
+                raise ConfigError(f"super.users has {principal!r}: write it as User:{principal}")
+        return Authorizer(principals, open_without_acl=bool(self["allow.everyone.if.no.acl.found"]))
+
     def groups(self) -> GroupConfig:
         return GroupConfig(
             group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
@@ -136,6 +151,12 @@ class BrokerSettings:
 
         def config_of(topic: str) -> LogConfig:
             own = TOPIC_CONFIG.parse(topic_configs(topic))
-            return LogConfig.of({**topic_defaults(self._values), **own})
+            try:
+                return LogConfig.of({**topic_defaults(self._values), **own})
+            except ConfigError as error:
+                # The topic's own keys were checked together, the broker's defaults under them not:
+                # a default that contradicts them must not keep the log from being opened.
+                log.error("the broker's defaults do not fit", topic=topic, reason=str(error))
+                return LogConfig.of(own)
 
         return config_of

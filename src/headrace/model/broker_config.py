@@ -339,7 +339,66 @@ _TRANSACTIONS = [
     ),
 ]
 
-_OWN = [*_NODE, *_NETWORK, *_TOPICS, *_FETCH, *_LOG, *_GROUPS, *_TRANSACTIONS]
+_SECURITY = [
+    _key(
+        "sasl.enabled.mechanisms",
+        ConfigType.LIST,
+        ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "How clients of a SASL_PLAINTEXT listener may prove who they are; PLAIN needs "
+        "headrace.sasl.plain.users.file.",
+        choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    ),
+    _key(
+        "headrace.sasl.plain.users.file",
+        ConfigType.STRING,
+        None,
+        "A file with the users of PLAIN, a line user=password each; read again when it changes.",
+    ),
+    _key(
+        "connection.failed.authentication.delay.ms",
+        ConfigType.INT,
+        100,
+        "How long a failed authentication waits for its answer, so that guessing is slow.",
+        minimum=0,
+    ),
+    _key(
+        "connections.max.reauth.ms",
+        ConfigType.LONG,
+        0,
+        "How long a client stays authenticated (KIP-368); 0 is for as long as it is connected.",
+        minimum=0,
+    ),
+    _key(
+        "authorizer.class.name",
+        ConfigType.STRING,
+        "",
+        "Kafka's StandardAuthorizer checks every request against the ACLs; empty lets all pass.",
+        choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ),
+    _key(
+        "super.users",
+        ConfigType.STRING,
+        "",
+        "Principals that may do everything, separated by semicolons: User:anna;User:bob.",
+    ),
+    _key(
+        "allow.everyone.if.no.acl.found",
+        ConfigType.BOOLEAN,
+        False,
+        "Whether a resource without any ACL is open to everybody or closed to all.",
+    ),
+]
+
+_OWN = [
+    *_NODE,
+    *_NETWORK,
+    *_TOPICS,
+    *_FETCH,
+    *_LOG,
+    *_GROUPS,
+    *_TRANSACTIONS,
+    *_SECURITY,
+]
 
 
 def _topic_defaults() -> list[ConfigKey]:

@@ -8,6 +8,7 @@ from headrace.wire.api import APIS, ApiKey
 
 API = ApiKey.API_VERSIONS
 
+# What we can do; what is switched on is in the cluster's state (UpdateFeatures).
 # group.version 1 turns KIP-848 groups on in clients, transaction.version 2 KIP-890 transactions.
 FEATURES = {"group.version": 1, "transaction.version": 2}
 
@@ -37,9 +38,9 @@ def answer(broker: Broker) -> dict[str, Any]:
             {"name": name, "min_version": 0, "max_version": level}
             for name, level in FEATURES.items()
         ],
-        "finalized_features_epoch": 1,
+        "finalized_features_epoch": broker.features_epoch,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in FEATURES.items()
+            for name, level in broker.features.items()
         ],
     }

@@ -1,0 +1,120 @@
+"""What configuration requests are about: topics and brokers, by Kafka's codes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from headrace.broker.auth.resource import Operation, ResourceType
+from headrace.broker.call import Call
+from headrace.broker.fault import cluster_code
+from headrace.broker.node import Broker
+from headrace.cluster.controller import Controller
+from headrace.cluster.rejection import Rejection
+from headrace.model.ids import BrokerId
+from headrace.wire.error_code import ErrorCode
+
+
+class ConfigResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRefusal:
+    """Why a resource is neither described nor changed."""
+
+    code: ErrorCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigTarget:
+    """A topic, or else a broker, where None stands for all brokers."""
+
+    topic: str | None = None
+    broker_id: BrokerId | None = None
+
+
+def find_target(
+    broker: Broker, call: Call, kind: int, name: str, operation: Operation
+) -> ConfigTarget | ConfigRefusal:
+    """The resource, if the one who calls may do the operation with it."""
+    if kind == ConfigResourceType.TOPIC:
+        if not broker.may(call, operation, ResourceType.TOPIC, name):
+            return ConfigRefusal(
+                ErrorCode.topic_authorization_failed, f"not allowed for the topic {name!r}"
+            )
+        return ConfigTarget(topic=name)
+    if not broker.may_on_cluster(call, operation):
+        return ConfigRefusal(
+            ErrorCode.cluster_authorization_failed, "not allowed for the cluster's configuration"
+        )
+    if kind != ConfigResourceType.BROKER:
+        return ConfigRefusal(
+            ErrorCode.invalid_request,
+            f"resources of type {kind} have no configuration here: topics (2) and brokers (4) have",
+        )
+    if not name:
+        return ConfigTarget()
+    if name != str(broker.node_id):
+        return ConfigRefusal(
+            ErrorCode.invalid_request,
+            f"this is broker {broker.node_id}, not {name!r}: an empty name means all brokers",
+        )
+    return ConfigTarget(broker_id=broker.node_id)
+
+
+Change = Callable[[Controller, ConfigTarget, Any], Rejection | None]
+"""Does what one resource of a request asks for."""
+
+
+async def change_configs(
+    broker: Broker, call: Call, resources: Sequence[Any], change: Change, *, validate_only: bool
+) -> dict[str, Any]:
+    """Change every resource on its own; the answer of AlterConfigs and IncrementalAlterConfigs."""
+    asked = [(resource.resource_type, resource.resource_name) for resource in resources]
+    answers = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        if asked.count((kind, name)) > 1:
+            refusal: ConfigRefusal | None = ConfigRefusal(
+                ErrorCode.invalid_request, f"{name!r} stands twice in this request"
+            )
+        else:
+            refusal = await _change(broker, call, resource, change, validate_only=validate_only)
+        answers.append(
+            {
+                "error_code": ErrorCode.none if refusal is None else refusal.code,
+                "error_message": None if refusal is None else refusal.message,
+                "resource_type": kind,
+                "resource_name": name,
+            }
+        )
+    return {"responses": answers}
+
+
+async def _change(
+    broker: Broker, call: Call, resource: Any, change: Change, *, validate_only: bool
+) -> ConfigRefusal | None:
+    target = find_target(
+        broker, call, resource.resource_type, resource.resource_name, Operation.ALTER_CONFIGS
+    )
+    if isinstance(target, ConfigRefusal):
+        return target
+
+    def follow() -> None:
+        if target.topic is None:
+            broker.follow_broker_configs()
+        else:
+            broker.follow_topic_config(target.topic)
+
+    rejection = await broker.administer(
+        lambda controller: change(controller, target, resource), None if validate_only else follow
+    )
+    if rejection is None:
+        return None
+    return ConfigRefusal(cluster_code(rejection.error), rejection.message)

@@ -1,0 +1,146 @@
+"""DescribeConfigs (32), versions 1 to 4: every key, its value, and where the value comes from.
+
+A value is looked for in this order (Kafka's synonyms): the topic's own, this broker's dynamic one,
+the dynamic one of all brokers, what the broker was started with, the default.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+
+from headrace.broker.auth.resource import Operation
+from headrace.broker.call import Call
+from headrace.broker.config_resource import ConfigRefusal, ConfigTarget, find_target
+from headrace.broker.node import Broker
+from headrace.cluster.state import ClusterState
+from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.config import ConfigKey
+from headrace.model.ids import BrokerId
+from headrace.model.topic_config import TOPIC_CONFIG
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.DESCRIBE_CONFIGS
+
+
+class Source(IntEnum):
+    """Where a value comes from; Kafka's codes."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+Layer = tuple[Source, Mapping[str, str]]
+Found = tuple[str, str | None, Source]
+"""The key a value was written under, the value, and where that was."""
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(DescribeConfigsRequest)
+    targets = [
+        find_target(broker, call, one.resource_type, one.resource_name, Operation.DESCRIBE_CONFIGS)
+        for one in request.resources
+    ]
+
+    def describe(state: ClusterState) -> list[dict[str, Any]]:
+        return [
+            _describe(broker, state, request, resource, target)
+            for resource, target in zip(request.resources, targets, strict=True)
+        ]
+
+    return {"results": await broker.administer(lambda controller: describe(controller.state))}
+
+
+def _describe(
+    broker: Broker,
+    state: ClusterState,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    target: ConfigTarget | ConfigRefusal,
+) -> dict[str, Any]:
+    named = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+    if isinstance(target, ConfigTarget):
+        found = _find(broker, state, target)
+        if found is not None:
+            wanted = set(resource.configuration_keys or ())
+            return named | {
+                "configs": [
+                    _answer(key, values, request)
+                    for key, values in found
+                    if not wanted or key.name in wanted
+                ]
+            }
+        target = ConfigRefusal(
+            ErrorCode.unknown_topic_or_partition,
+            f"there is no topic {target.topic!r} in this cluster",
+        )
+    return named | {"error_code": target.code, "error_message": target.message}
+
+
+def _find(
+    broker: Broker, state: ClusterState, target: ConfigTarget
+) -> list[tuple[ConfigKey, list[Found]]] | None:
+    """Every key with all its values; None for a topic that does not exist."""
+    layers = _broker_layers(broker, state)
+    if target.topic is not None:
+        record = state.topics.get(target.topic)
+        if record is None:
+            return None
+        layers = [(Source.DYNAMIC_TOPIC, record.configs), *layers]
+        return [(key, _look_up(key, layers)) for key in TOPIC_CONFIG]
+    if target.broker_id is not None:
+        return [(key, _look_up(key, layers)) for key in BROKER_CONFIG]
+    # All brokers: what was set for all of them, and nothing else.
+    return [
+        (BROKER_CONFIG[name], [(name, text, Source.DYNAMIC_DEFAULT_BROKER)])
+        for name, text in _dynamic(state, None).items()
+    ]
+
+
+def _broker_layers(broker: Broker, state: ClusterState) -> list[Layer]:
+    return [
+        (Source.DYNAMIC_BROKER, _dynamic(state, broker.node_id)),
+        (Source.DYNAMIC_DEFAULT_BROKER, _dynamic(state, None)),
+        (Source.STATIC_BROKER, broker.settings.written),
+    ]
+
+
+def _dynamic(state: ClusterState, broker_id: BrokerId | None) -> Mapping[str, str]:
+    known = state.broker_configs.get(broker_id)
+    return {} if known is None else known.configs
+
+
+def _look_up(key: ConfigKey, layers: list[Layer]) -> list[Found]:
+    """Every value there is for a key, the one that counts first."""
+    found: list[Found] = []
+    for source, texts in layers:
+        name = key.name if source is Source.DYNAMIC_TOPIC else key.broker_default or key.name
+        # A topic's key without a broker's counterpart is looked for in the topic alone.
+        if name in texts and (source is Source.DYNAMIC_TOPIC or name in BROKER_CONFIG):
+            found.append((name, texts[name], source))
+    found.append((key.broker_default or key.name, key.render(key.default), Source.DEFAULT))
+    return found
+
+
+def _answer(key: ConfigKey, values: list[Found], request: DescribeConfigsRequest) -> dict[str, Any]:
+    _, text, source = values[0]
+    return {
+        "name": key.name,
+        "value": None if key.sensitive else text,
+        "read_only": not key.dynamic,
+        "config_source": source,
+        "is_sensitive": key.sensitive,
+        "config_type": key.type.value,
+        "documentation": key.doc if request.include_documentation else None,
+        "synonyms": [
+            {"name": name, "value": None if key.sensitive else value, "source": where}
+            for name, value, where in values
+        ]
+        if request.include_synonyms
+        else [],
+    }

@@ -1,0 +1,33 @@
+"""GetTelemetrySubscriptions (71), version 0: which of its metrics a client should send (KIP-714).
+
+None: clients are named, as they ask for, and asked again after a while.
+"""
+
+from typing import Any
+from uuid import uuid4
+
+from kio.schema.get_telemetry_subscriptions.v0.request import GetTelemetrySubscriptionsRequest
+
+from headrace.broker.call import Call
+from headrace.broker.node import Broker
+from headrace.wire.api import ApiKey
+
+API = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
+
+SUBSCRIPTION_ID = 0
+_INTERVAL_MS = 5 * 60 * 1000
+_ZSTD, _LZ4, _GZIP, _SNAPPY = 4, 3, 1, 2
+MAX_BYTES = 1024 * 1024
+
+
+def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(GetTelemetrySubscriptionsRequest)
+    return {
+        "client_instance_id": request.client_instance_id or uuid4(),
+        "subscription_id": SUBSCRIPTION_ID,
+        "accepted_compression_types": [_ZSTD, _LZ4, _GZIP, _SNAPPY],
+        "push_interval": _INTERVAL_MS,
+        "telemetry_max_bytes": MAX_BYTES,
+        "delta_temporality": True,
+        "requested_metrics": [],
+    }

@@ -1,0 +1,76 @@
+"""UpdateFeatures (57), versions 0 to 2: which features clients and brokers agree on (KIP-584).
+
+All or nothing: one feature that cannot have its level leaves the others as they were.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+
+from headrace.broker.auth.resource import Operation
+from headrace.broker.call import Call
+from headrace.broker.handlers.api_versions import FEATURES
+from headrace.broker.node import Broker
+from headrace.cluster.controller import Controller
+from headrace.cluster.feature import Feature
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+API = ApiKey.UPDATE_FEATURES
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_FIRST_WITH_UPGRADE_TYPE = 1
+
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    request = call.read(UpdateFeaturesRequest)
+    if not broker.may_on_cluster(call, Operation.ALTER):
+        return {"error_code": ErrorCode.cluster_authorization_failed}
+    wanted = [
+        (update.feature, update.max_version_level, downgrade)
+        for update, downgrade in zip(request.feature_updates, _downgrades(call), strict=True)
+    ]
+
+    def update(controller: Controller) -> tuple[str, str] | None:
+        known = {name: feature.level for name, feature in controller.state.features.items()}
+        for name, level, downgrade in wanted:
+            problem = _problem(known, name, level, downgrade=downgrade)
+            if problem is not None:
+                return name, problem
+        if not request.validate_only:
+            for name, level, _ in wanted:
+                controller.finalize_feature(Feature(name, level))
+        return None
+
+    failed = await broker.administer(update, broker.follow_features)
+    if failed is None:
+        return {"results": [{"feature": name} for name, _, _ in wanted]}
+    code, message = ErrorCode.invalid_update_version, f"{failed[0]}: {failed[1]}"
+    return {
+        "error_code": code,
+        "error_message": message,
+        "results": [
+            {"feature": name, "error_code": code, "error_message": message} for name, _, _ in wanted
+        ],
+    }
+
+
+def _downgrades(call: Call) -> list[bool]:
+    """Whether each update may lower its feature."""
+    updates: tuple[Any, ...] = call.body.feature_updates
+    if call.version < _FIRST_WITH_UPGRADE_TYPE:
+        return [update.allow_downgrade for update in updates]
+    newest: tuple[FeatureUpdateKey, ...] = updates
+    return [each.upgrade_type in (_SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE) for each in newest]
+
+
+def _problem(known: Mapping[str, int], name: str, level: int, *, downgrade: bool) -> str | None:
+    highest = FEATURES.get(name)
+    if highest is None:
+        return f"there is no such feature; there are {', '.join(FEATURES)}"
+    if not 0 <= level <= highest:
+        return f"level {level} is not served: 0 to {highest} are"
+    if level < known.get(name, 0) and not downgrade:
+        return f"level {level} is below the present one, and no downgrade was asked for"
+    return None
