@@ -140,7 +140,7 @@ class TransactionShard:
         try:
             batch = build_batch(effects.records, self._now_ms)
             appended = self.partition.append(batch, from_client=False)
-        except HeadraceError as error:
+        except Exception as error:  # noqa: BLE001 - also a mistake of ours must leave no change open
             self._not_appended(effects, error)
             return
         written = [Written(self.partition, appended.last_offset + 1)]
@@ -154,8 +154,10 @@ class TransactionShard:
         _release(effects.replies)
         self._carry_out(following)
 
-    def _not_appended(self, effects: Effects, error: HeadraceError) -> None:
-        log.error("cannot append", shard=str(self.partition.name), reason=str(error))
+    def _not_appended(self, effects: Effects, error: Exception) -> None:
+        ours = None if isinstance(error, HeadraceError) else error
+        name = str(self.partition.name)
+        log.error("cannot append", shard=name, reason=str(error), exc_info=ours)
         if not isinstance(error, DiskFull):
             self.lose()
         _release(self.registry.reject(effects, self._now_ms).replies)
