@@ -88,7 +88,7 @@ def _large_appends(folder: Path, *, durable: bool) -> Row:
     """Into the page cache, or onto the disk: then both sides end each 64 MiB with one fdatasync."""
     batches = _batches()
     size_bytes = sum(map(len, batches))
-    plain = os.open(folder / "plain", os.O_RDWR | os.O_CREAT)
+    plain = os.open(folder / f"plain-{durable}", os.O_RDWR | os.O_CREAT)
     position = 0
     with _log(folder / f"large-{durable}") as log:
 
