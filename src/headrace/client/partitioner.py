@@ -1,0 +1,38 @@
+"""Which partition a record goes to: that of its key's hash, as in Kafka's own clients."""
+
+from functools import lru_cache
+from typing import Final
+
+_SEED: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit murmur2, as an unsigned number.
+
+    >>> murmur2(b"21") - 2**32
+    -973932308
+    """
+    value = (_SEED ^ len(data)) & _MASK
+    end = len(data) & ~3
+    for at in range(0, end, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * _MULTIPLIER & _MASK
+        word ^= word >> 24
+        value = (value * _MULTIPLIER & _MASK) ^ (word * _MULTIPLIER & _MASK)
+    if end < len(data):
+        value ^= int.from_bytes(data[end:], "little")
+        value = value * _MULTIPLIER & _MASK
+    value ^= value >> 13
+    value = value * _MULTIPLIER & _MASK
+    return value ^ value >> 15
+
+
+@lru_cache(maxsize=65536)
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a record with this key, in a topic of so many.
+
+    >>> partition_of(b"alice", 6)
+    3
+    """
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

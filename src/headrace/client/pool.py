@@ -1,0 +1,205 @@
+"""The connections to a cluster: one to each broker, made when it is first needed."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from headrace.client.address import Address
+from headrace.client.connection import Connection
+from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
+from headrace.client.metadata import Broker, Metadata
+from headrace.client.retry import STALE_COORDINATOR, Retry
+from headrace.client.settings import ClientSettings
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+T = TypeVar("T")
+
+_GROUP_KEY = 0
+# From here on one request names several keys (KIP-699), in a shape of its own: Kafka 3.0.
+_FIRST_MANY_KEYS = 4
+
+
+class ConnectionPool:
+    """A cluster as one thread sees it.
+
+    Example:
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": "127.0.0.1:9092"})) as pool:
+            print(pool.metadata().topics)
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._seed: Connection | None = None
+        self._connections: dict[int, Connection] = {}
+        self._brokers: dict[int, Broker] = {}
+        self._coordinators: dict[str, int] = {}
+        self._controller = -1
+        self._known: Metadata | None = None
+
+    def any(self) -> Connection:
+        """A connection to whichever broker answers first: one that is open, one that is known, or
+        one of bootstrap.servers.
+
+        Raises:
+            Unreachable: none of them does.
+        """
+        for connection in (*self._connections.values(), self._seed):
+            if connection is not None and not connection.closed:
+                return connection
+        addresses = dict.fromkeys((*self.settings.bootstrap, *self._known_addresses()))
+        problems = []
+        for address in addresses:
+            try:
+                self._seed = Connection(address, self.settings)
+            except (Unreachable, ConnectionLost) as error:
+                problems.append(error)
+            else:
+                return self._seed
+        raise _nobody(list(addresses), problems)
+
+    def node(self, node_id: int) -> Connection:
+        """The connection to one broker.
+
+        Raises:
+            Unreachable: it is not part of the cluster, or does not answer.
+        """
+        connection = self._connections.get(node_id)
+        if connection is not None and not connection.closed:
+            return connection
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise Unreachable(f"broker {node_id} is not there at the moment")
+        try:
+            connection = Connection(broker.address, self.settings)
+        except Unreachable as error:
+            raise Unreachable(f"broker {node_id}, as the cluster advertises it: {error}") from error
+        self._connections[node_id] = connection
+        return connection
+
+    def metadata(self, topics: Iterable[str] | None = None) -> Metadata:
+        """Ask about some topics, or about all of them. Never creates one."""
+        names = None if topics is None else [{"name": name} for name in dict.fromkeys(topics)]
+        body = {"topics": names, "allow_auto_topic_creation": False}
+        answer = self.on_any(lambda connection: connection.call(ApiKey.METADATA, body))
+        found = Metadata.of(answer)
+        self._brokers = found.brokers
+        self._controller = found.controller
+        self._known = found
+        return found
+
+    def known_metadata(self, topics: Collection[str]) -> Metadata:
+        """What was heard last, if it is about all of these topics and they were well; else ask.
+
+        It may be out of date: a broker that leads no longer says so, and then `metadata` is asked.
+        """
+        known = self._known
+        if known is not None:
+            found = [known.topics.get(name) for name in topics]
+            if all(topic is not None and topic.error is None for topic in found):
+                return known
+        return self.metadata(topics)
+
+    def on_any(self, call: Callable[[Connection], T]) -> T:
+        """Ask any broker, and another one when that one goes away. For questions only."""
+        retry = Retry(self.settings)
+        while True:
+            try:
+                return call(self.any())
+            except ConnectionLost:
+                if not retry.pause():
+                    raise
+
+    def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
+        """Ask the broker that changes the cluster, and follow it when it moves.
+
+        Args:
+            codes: the error codes of an answer; NOT_CONTROLLER among them means "ask again".
+        """
+        retry = Retry(self.settings)
+        while True:
+            if self._controller not in self._brokers:
+                self.metadata(())
+            known = self._controller in self._brokers
+            answer = call(self.node(self._controller) if known else self.any())
+            if ErrorCode.not_controller not in codes(answer) or not retry.pause():
+                return answer
+            self._controller = -1
+
+    def on_coordinator(self, group: str, call: Callable[[Connection], Any], codes: "Codes") -> Any:
+        """Ask the coordinator of a group, and follow it when it moves.
+
+        A request that got lost is sent again: everything a coordinator is asked is harmless twice.
+        """
+        retry = Retry(self.settings)
+        while True:
+            try:
+                answer = call(self.node(self._coordinator(group)))
+            except (ConnectionLost, Unreachable) as error:
+                self._coordinators.pop(group, None)
+                if isinstance(error, Unreachable) and not self._brokers:
+                    raise
+                if not retry.pause():
+                    raise
+                continue
+            if STALE_COORDINATOR.isdisjoint(codes(answer)) or not retry.pause():
+                return answer
+            self._coordinators.pop(group, None)
+
+    def coordinators(self, groups: Iterable[str]) -> dict[str, int]:
+        """The broker that coordinates each group."""
+        return {group: self._coordinator(group) for group in groups}
+
+    def _coordinator(self, group: str) -> int:
+        known = self._coordinators.get(group)
+        if known is not None:
+            return known
+        retry = Retry(self.settings)
+        while True:
+            found = self.on_any(lambda connection: _find_coordinator(connection, group))
+            error = error_of(found.error_code, found.error_message)
+            if error is None:
+                break
+            if error.code not in STALE_COORDINATOR or not retry.pause():
+                raise error
+        node_id = int(found.node_id)
+        self._brokers[node_id] = Broker(node_id, Address(found.host, found.port), None)
+        self._coordinators[group] = node_id
+        return node_id
+
+    def _known_addresses(self) -> list[Address]:
+        return [broker.address for broker in self._brokers.values()]
+
+    def close(self) -> None:
+        for connection in (*self._connections.values(), self._seed):
+            if connection is not None:
+                connection.close()
+
+    def __enter__(self) -> "ConnectionPool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+Codes = Callable[[Any], Iterable[ErrorCode]]
+
+
+def _find_coordinator(connection: Connection, group: str) -> Any:
+    body = {"key_type": _GROUP_KEY, "coordinator_keys": [group]}
+    answer = connection.call(ApiKey.FIND_COORDINATOR, body, lowest=_FIRST_MANY_KEYS)
+    if not answer.coordinators:
+        raise BrokerError(ErrorCode.coordinator_not_available)
+    return answer.coordinators[0]
+
+
+def _nobody(addresses: list[Address], problems: Sequence[Exception]) -> Unreachable:
+    text = str(problems[0]) if len(addresses) == 1 else "; ".join(map(str, problems))
+    if any("refused" in str(problem) for problem in problems):
+        text += "; is the broker running? start one with: headrace up"
+    return Unreachable(text)

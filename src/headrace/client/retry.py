@@ -1,0 +1,47 @@
+"""When to try again, and when to give up."""
+
+import time
+
+from headrace.client.settings import ClientSettings
+from headrace.wire.error_code import ErrorCode
+
+_LONGEST_BACKOFF_SECONDS = 1.0
+
+STALE_LEADER = frozenset(
+    {
+        ErrorCode.leader_not_available,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.replica_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.offset_not_available,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.unknown_topic_id,
+    }
+)
+"""The leader has moved, or is not ready yet: ask for metadata, then again."""
+
+STALE_COORDINATOR = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+"""The coordinator has moved, or is reading its log: find it, then ask again."""
+
+
+class Retry:
+    """One call's patience: default.api.timeout.ms over all attempts, longer pauses each time."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._deadline = time.monotonic() + settings.api_timeout_ms / 1000
+        self._pause = settings.retry_backoff_ms / 1000
+
+    def pause(self) -> bool:
+        """Wait before the next attempt; False when there is no time left for one."""
+        if time.monotonic() + self._pause > self._deadline:
+            return False
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_BACKOFF_SECONDS)
+        return True
