@@ -92,14 +92,17 @@ def _finish_swaps(
         suffixes = swaps[base_offset]
         unprepared = first_cleaned is not None and base_offset >= first_cleaned
         tidied.changed = True
-        if unprepared or LOG not in suffixes:
+        if unprepared:
             for suffix in suffixes:
                 filesystem.remove(directory / segment_file_name(base_offset, suffix, SWAP))
             continue
-        end = _end_offset(storage, directory / segment_file_name(base_offset, LOG, SWAP))
-        for covered in [base for base in tidied.files if base_offset < base < end]:
-            for suffix in tidied.files.pop(covered):
-                filesystem.remove(directory / segment_file_name(covered, suffix))
+        if LOG in suffixes:
+            end = _end_offset(storage, directory / segment_file_name(base_offset, LOG, SWAP))
+            for covered in [base for base in tidied.files if base_offset < base < end]:
+                for suffix in tidied.files.pop(covered):
+                    filesystem.remove(directory / segment_file_name(covered, suffix))
+            # They must not come back once the `.swap` that covers them is gone.
+            filesystem.sync_directory(directory)
         # A file that is no longer `.swap` was put in its place before the crash.
         for suffix in sorted(suffixes, key=SEGMENT_SUFFIXES.index):
             filesystem.replace(

@@ -97,6 +97,9 @@ class SegmentList:
             for segment in old:
                 segment.retired = True
         self._bury(old, delay_ms)
+        # While a `.swap` is there the loader drops the old ones it covers; afterwards they would
+        # come back beside it.
+        self.sync_names()
         for segment in new:
             segment.rename("")
         self.names_changed = True
