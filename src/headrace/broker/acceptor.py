@@ -1,4 +1,11 @@
-"""Listening sockets and the connections that came through them."""
+"""Listening sockets and the connections that came through them.
+
+Rule 1: connections never take the descriptors that the log needs: without them a segment could not
+be opened, and that takes a directory offline. Past the limit the newest is refused, unless an older
+one has never sent a request: strangers that only sit there (slow loris) make room for clients.
+Rule 2: a connection that sent no request for `max_idle_ms` is closed, whatever it began to send,
+and so is one that does not read its answers for as long. One that waits for an answer is not.
+"""
 
 import asyncio
 import contextlib
@@ -7,9 +14,11 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from heapq import nsmallest
 
 import structlog
 
+from headrace.broker.complaint import Complaints
 from headrace.broker.connection import Answer, Connection
 from headrace.broker.listener import Listener
 from headrace.model.error import ConfigError
@@ -21,14 +30,22 @@ log = structlog.get_logger(__name__)
 _ACCEPTS_PER_TURN = 64
 _RETRY_ACCEPT_SECONDS = 0.5
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# A client sends its first request at once; whoever has not after this long may have to make room.
+_STRANGER_SECONDS = 5.0
+_EVICTED_TOGETHER = 64
+_SWEEP_MAX_SECONDS = 30.0
+_SWEEP_MIN_SECONDS = 0.05
 
 
 class Acceptor:
     """Takes connections on every listener, within bounds, and closes those that sleep.
 
+    Attributes:
+        max_connections, max_connections_per_host: may be changed while it runs.
+        refused: connections that were closed as they came.
+
     Args:
-        dispatch: what a connection does with a frame. max_idle_ms: a connection that sent nothing
-        for so long is closed, whatever it began to send.
+        dispatch: what a connection does with a frame.
     """
 
     def __init__(
@@ -45,18 +62,21 @@ class Acceptor:
     ) -> None:
         self.connections: set[Connection] = set()
         self.accepted = 0
+        self.refused = 0
+        self.max_connections = max_connections
+        self.max_connections_per_host = max_connections_per_host
         self._loop = loop
         self._dispatch = dispatch
         self._max_request_bytes = max_request_bytes
         self._max_pending = max_pending
         self._max_idle_seconds = max_idle_ms / 1000
-        self._max_connections = max_connections
-        self._max_per_host = max_connections_per_host
         self._backlog = backlog
         self._pool = BufferPool()
+        self._complaints = Complaints(loop.time)
         self._per_host: Counter[str] = Counter()
         self._sockets: dict[socket.socket, Listener] = {}
         self._sweeper: asyncio.TimerHandle | None = None
+        self._no_strangers_until = 0.0
 
     def bind(self, listener: Listener) -> Listener:
         """Open the socket of a listener; the answer has the port the kernel chose for port 0.
@@ -93,6 +113,8 @@ class Acceptor:
         for connection in tuple(self.connections):
             connection.close()
 
+    # -- taking
+
     def _accept(self, sock: socket.socket, listener: Listener) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             try:
@@ -116,15 +138,18 @@ class Acceptor:
             self._loop.add_reader(sock, self._accept, sock, listener)
 
     def _admit(self, client: socket.socket, host: str, listener: Listener) -> None:
-        if len(self.connections) >= self._max_connections or (
-            self._per_host[host] >= self._max_per_host
-        ):
-            log.warning("refused a connection: too many", peer=host, open=len(self.connections))
+        if not self._has_room(host):
+            self.refused += 1
+            self._complaints.warn(
+                "refused a connection: too many", peer=host, open=len(self.connections)
+            )
             client.close()
             return
         client.setblocking(False)
         with contextlib.suppress(OSError):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A client whose machine vanished while it waits for an answer is found out by this.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._per_host[host] += 1
         self.accepted += 1
         limit = PREAUTHENTICATION_MAX_BYTES if listener.authenticates else self._max_request_bytes
@@ -137,10 +162,35 @@ class Acceptor:
                 self._pool,
                 dispatch=self._dispatch,
                 on_close=self._forget,
+                complaints=self._complaints,
                 max_request_bytes=limit,
                 max_pending=self._max_pending,
             )
         )
+
+    def _has_room(self, host: str) -> bool:
+        if self._per_host[host] >= self.max_connections_per_host:
+            return False
+        return len(self.connections) < self.max_connections or self._evict_strangers()
+
+    def _evict_strangers(self) -> bool:
+        """Close those that came long ago and never asked for anything; several with one look."""
+        now = self._loop.time()
+        if now < self._no_strangers_until:
+            return False
+        oldest = now - _STRANGER_SECONDS
+        strangers = [
+            each for each in self.connections if not each.requests and each.last_active < oldest
+        ]
+        if not strangers:
+            self._no_strangers_until = now + _STRANGER_SECONDS / 10
+            return False
+        for each in nsmallest(_EVICTED_TOGETHER, strangers, key=lambda it: it.last_active):
+            each.close()
+        self._complaints.warn("closed connections that sent no request", found=len(strangers))
+        return True
+
+    # -- forgetting
 
     def _forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -152,9 +202,10 @@ class Acceptor:
         """Close what slept too long; a byte now and then (slow loris) is not a request."""
         oldest = self._loop.time() - self._max_idle_seconds
         for connection in tuple(self.connections):
-            if connection.last_active < oldest and connection.idle:
+            slept = connection.last_active < oldest and (connection.idle or connection.stalled)
+            if slept or connection.has_left():
                 connection.close()
-        pause = min(30.0, max(0.05, self._max_idle_seconds / 4))
+        pause = min(_SWEEP_MAX_SECONDS, max(_SWEEP_MIN_SECONDS, self._max_idle_seconds / 4))
         self._sweeper = self._loop.call_later(pause, self._sweep)
 
 

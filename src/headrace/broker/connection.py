@@ -1,49 +1,63 @@
 """One client's connection: frames in, answers out, in order.
 
-The connection owns its non-blocking socket instead of leaving it to an asyncio transport, because
-an answer mixes bytes with pieces of files, and a piece of a file must go from the page cache to
-the socket (`os.sendfile`) without passing through this process.
+The connection owns its non-blocking socket instead of leaving it to an asyncio transport
+(docs/decisions/0004): an answer mixes bytes with pieces of files, and those go from the page cache
+to the socket without passing through this process.
 
 Rule 1: answers leave in the order in which their requests came, whenever each is ready.
-Rule 2: a request is started only while fewer than `max_pending` wait for their answers and less
-than `_MAX_UNSENT_BYTES` lie unsent; past that nothing is read, so a client that does not read, or
-floods, stops itself and not us.
-Rule 3: bytes that are not the protocol close the connection. Nothing is answered to them.
-Rule 4: the last send of an answer never carries MSG_MORE: the kernel would hold it for 200 ms.
+Rule 2: requests are served one after the other, as Kafka serves a connection, so that a client may
+rely on the first when it sends the second. Only Produce requests overlap: they wait for a disk, and
+their order is that of their appends.
+Rule 3: what a client can make us hold is bounded: one answer and `_MAX_HELD_BYTES` that it does not
+read, `max_pending` produces of `_MAX_PENDING_BYTES` together, and what one receive brought. Past
+that nothing is read, so a client that floods, or does not read, stops itself and not us.
+Rule 4: one turn of the event loop starts at most `_REQUESTS_PER_TURN` requests of a connection.
+Rule 5: bytes that are not the protocol end the connection. What came whole before them is answered
+first; to them nothing is.
+Rule 6: when a client goes away, waits end (a long poll), and work goes on (a topic that is being
+created): a change is never half made because nobody listens any more.
 """
 
 import asyncio
-import os
+import select
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import TypeAlias
 
 import structlog
 
+from headrace.broker.complaint import Complaints
 from headrace.broker.listener import Listener
-from headrace.log.read import LogSlice
+from headrace.broker.outbox import Outbox, Part, Parts
 from headrace.model.error import PeerError
+from headrace.wire.error import FrameTooLarge
 from headrace.wire.framing import BufferPool, Frame, FrameSplitter
+
+__all__ = ["Answer", "Connection", "Part", "Parts"]
 
 log = structlog.get_logger(__name__)
 
-Part: TypeAlias = bytes | bytearray | memoryview | LogSlice
-Parts: TypeAlias = Sequence[Part]
 Answer: TypeAlias = "Parts | asyncio.Future[Parts | None] | None"
-"""Parts to send now, a promise of them, or None: no answer at all (acks=0)."""
+"""Parts to send now, a promise of them, or None: no answer at all (acks=0).
 
-# Bytes in memory that one client may leave unread; slices of files cost nothing and do not count.
-_MAX_UNSENT_BYTES = 1024 * 1024
-# As many buffers as one sendmsg gathers; Linux takes at most 1024.
-_MAX_GATHER = 64
-# How much of a file one call sends before other connections get their turn.
-_SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024
+A task is work, any other future only a wait (rule 6)."""
+
+_MAX_HELD_BYTES = 64 * 1024
+_MAX_HELD_PARTS = 1024
+_MAX_PENDING_BYTES = 8 * 1024 * 1024
+_REQUESTS_PER_TURN = 32
+_PRODUCE_KEY = b"\x00\x00"
+_HANG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
 class Connection:
-    """The socket of one client and the answers it still waits for. Lives on the event loop."""
+    """The socket of one client and the answers it still waits for. Lives on the event loop.
+
+    Attributes:
+        last_active: when the client last sent a whole request or took bytes of an answer.
+        requests: how many whole requests it has sent.
+    """
 
     def __init__(
         self,
@@ -55,6 +69,7 @@ class Connection:
         *,
         dispatch: "Callable[[Connection, Frame], Answer]",
         on_close: "Callable[[Connection], None]",
+        complaints: Complaints,
         max_request_bytes: int,
         max_pending: int,
     ) -> None:
@@ -66,22 +81,27 @@ class Connection:
         self.client_id: str | None = None
         self.client_software = "unknown"
         self.last_active = loop.time()
+        self.requests = 0
         self._loop = loop
         self._sock = sock
         self._fd = sock.fileno()
         self._splitter = FrameSplitter(pool, limit_bytes=max_request_bytes)
         self._dispatch = dispatch
         self._on_close = on_close
+        self._complaints = complaints
         self._max_pending = max_pending
         self._waiting: deque[Frame] = deque()
-        self._answers: deque[Answer] = deque()
-        self._unsent: deque[Part] = deque()
-        self._unsent_bytes = 0
+        self._answers: deque[tuple[Answer, int]] = deque()  # with the size of the request
+        self._pending_bytes = 0
+        self._overlaps = False  # whether the request started last was a Produce
+        self._outbox = Outbox(sock)
+        self._muted_until = 0.0
         self._reading = True
         self._writing = False
+        self._scheduled = False
+        self._starting = False
+        self._ending = False
         self._closed = False
-        self._closing = False
-        self._muted_until = 0.0
         loop.add_reader(self._fd, self._on_readable)
 
     @property
@@ -91,7 +111,24 @@ class Connection:
     @property
     def idle(self) -> bool:
         """Nothing is owed to this client: it may be closed without losing an answer."""
-        return not self._answers and not self._unsent
+        return not self._answers and not self._outbox and not self._waiting
+
+    @property
+    def stalled(self) -> bool:
+        """It has answers to read; whether it does, `last_active` says."""
+        return len(self._outbox) > 0
+
+    def has_left(self) -> bool:
+        """Whether the client hung up while nothing is read from it and it waits for an answer.
+
+        While the connection is read the end of its stream says so at once; while it is not,
+        nobody would notice before the answer, which a long poll may put off for days.
+        """
+        if self._reading or self._closed or not self._answers:
+            return False
+        poll = select.poll()
+        poll.register(self._fd, _HANG_UP)
+        return bool(poll.poll(0))
 
     def allow_requests_of(self, max_request_bytes: int) -> None:
         """Raise the size limit, once the client has authenticated."""
@@ -102,7 +139,7 @@ class Connection:
         until = self._loop.time() + duration_ms / 1000
         if until > self._muted_until:
             self._muted_until = until
-            self._loop.call_later(duration_ms / 1000 + 0.001, self._start_waiting)
+            self._loop.call_later(duration_ms / 1000 + 0.001, self._serve)
 
     def close(self) -> None:
         """Close at once; answers that were not sent are lost, as with a cut cable."""
@@ -112,21 +149,18 @@ class Connection:
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         self._sock.close()
-        for answer in self._answers:
-            if isinstance(answer, asyncio.Future):
+        for answer, _ in self._answers:
+            if isinstance(answer, asyncio.Future) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
         self._answers.clear()
-        self._unsent.clear()
+        self._outbox.clear()
         self._waiting.clear()
         self._on_close(self)
 
     def close_when_idle(self) -> None:
         """Take no further request, send what is owed, then close."""
-        self._closing = True
         self._waiting.clear()
-        self._pause()
-        if self.idle:
-            self.close()
+        self._end()
 
     # -- in
 
@@ -136,159 +170,166 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            self.close()
-            return
+            count = 0
         if count == 0:
             self.close()
             return
         try:
             frames = self._splitter.buffer_updated(count)
-        except PeerError as error:
-            self._refuse(error)
+        except FrameTooLarge as error:
+            self._complain(error)
+            self._take(error.frames)
+            self._end()
             return
         if frames:
-            self.last_active = self._loop.time()
-            self._waiting.extend(frames)
-            self._start_waiting()
+            self._take(frames)
 
-    def _start_waiting(self) -> None:
-        """Start requests until one of rule 2's bounds is met; read on once none is left."""
-        while self._waiting and not self._closed and not self._closing:
-            if self._must_wait():
+    def _take(self, frames: list[Frame]) -> None:
+        self.requests += len(frames)
+        self.last_active = self._loop.time()
+        self._waiting.extend(frames)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Start requests as far as the rules allow; read on once none is left."""
+        started = 0
+        waiting = self._waiting
+        while waiting and not self._closed:
+            if not self._may_start(waiting[0]):
+                # An answer, a writable socket or the end of the muting calls again.
                 self._pause()
                 return
-            try:
-                answer = self._dispatch(self, self._waiting.popleft())
-            except PeerError as error:
-                self._refuse(error)
+            if started == _REQUESTS_PER_TURN:
+                self._pause()
+                self._serve_soon()
                 return
-            if answer is None:
-                continue
-            if isinstance(answer, asyncio.Future):
-                self._answers.append(answer)
-                answer.add_done_callback(self._on_answer)
-            elif self._answers:
-                self._answers.append(answer)
-            else:
-                self._send(answer)
-        if not self._reading and not self._closed and not self._closing:
+            started += 1
+            self._start(waiting.popleft())
+        if self._ending:
+            self._close_if_done()
+        elif not self._reading and not self._closed:
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
 
-    def _must_wait(self) -> bool:
+    def _may_start(self, frame: Frame) -> bool:
+        if self._outbox.held_bytes > _MAX_HELD_BYTES or len(self._outbox) > _MAX_HELD_PARTS:
+            return False
+        if self._muted_until > 0 and self._loop.time() < self._muted_until:
+            return False
+        if not self._answers:
+            return True
         return (
-            len(self._answers) >= self._max_pending
-            or self._unsent_bytes > _MAX_UNSENT_BYTES
-            or (self._muted_until > 0 and self._loop.time() < self._muted_until)
+            self._overlaps
+            and frame[:2] == _PRODUCE_KEY
+            and len(self._answers) < self._max_pending
+            and self._pending_bytes + len(frame) <= _MAX_PENDING_BYTES
         )
+
+    def _start(self, frame: Frame) -> None:
+        self._overlaps = frame[:2] == _PRODUCE_KEY
+        self._starting = True
+        try:
+            answer = self._dispatch(self, frame)
+        except PeerError as error:
+            self._complain(error)
+            self.close_when_idle()
+            return
+        finally:
+            self._starting = False
+        if self._closed or answer is None:
+            return
+        if not self._answers and not isinstance(answer, asyncio.Future):
+            self._send(answer)
+            return
+        self._answers.append((answer, len(frame)))
+        self._pending_bytes += len(frame)
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(self._on_answer)
+
+    def _serve_soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._serve_again)
+
+    def _serve_again(self) -> None:
+        self._scheduled = False
+        self._serve()
 
     def _pause(self) -> None:
         if self._reading and not self._closed:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
-    def _refuse(self, error: PeerError) -> None:
-        log.warning("closing a connection", peer=self.peer_host, reason=str(error))
-        self.close()
+    def _complain(self, error: PeerError) -> None:
+        self._complaints.warn("closing a connection", peer=self.peer_host, reason=str(error))
 
     # -- out
 
-    def _on_answer(self, _: "asyncio.Future[Parts | None]") -> None:
+    def _on_answer(self, future: "asyncio.Future[Parts | None]") -> None:
         if self._closed:
+            if not future.cancelled():
+                future.exception()  # looked at: nobody is left to be told
             return
         while self._answers:
-            answer = self._answers[0]
+            answer, size = self._answers[0]
             if isinstance(answer, asyncio.Future):
                 if not answer.done():
                     break
-                if answer.cancelled() or answer.exception() is not None:
+                if not self._succeeded(answer):
                     self.close()
                     return
                 answer = answer.result()
             self._answers.popleft()
+            self._pending_bytes -= size
             if answer is not None:
                 self._send(answer)
-        self._start_waiting()
-        self._close_if_done()
+        self._serve()
+
+    def _succeeded(self, answer: "asyncio.Future[Parts | None]") -> bool:
+        """Whether there is something to send; a failed request is owed nothing but the end."""
+        if answer.cancelled():
+            return False
+        error = answer.exception()
+        if isinstance(error, PeerError):
+            self._complain(error)
+        elif error is not None:
+            log.error("a request failed", peer=self.peer_host, exc_info=error)
+        return error is None
 
     def _send(self, parts: Parts) -> None:
-        for part in parts:
-            if isinstance(part, LogSlice):
-                if part.size:
-                    self._unsent.append(part)
-            elif part:
-                self._unsent.append(part)
-                self._unsent_bytes += len(part)
+        self._outbox.add(parts)
         if not self._writing:
             self._write()
 
     def _write(self) -> None:
         """Hand the kernel as much as it takes; the rest waits until the socket is writable."""
         try:
-            while self._unsent:
-                if isinstance(self._unsent[0], LogSlice):
-                    if not self._write_slice():
-                        break
-                else:
-                    self._write_bytes()
-        except (BlockingIOError, InterruptedError):
-            pass
+            sent = self._outbox.write()
         except OSError:
             self.close()
             return
-        self._watch_writable(bool(self._unsent))
-
-    def _write_bytes(self) -> None:
-        gather: list[bytes | bytearray | memoryview] = []
-        more = 0
-        for part in self._unsent:
-            if isinstance(part, LogSlice) or len(gather) == _MAX_GATHER:
-                more = socket.MSG_MORE
-                break
-            gather.append(part)
-        sent = self._sock.sendmsg(gather, (), more)
-        self._unsent_bytes -= sent
-        for part in gather:
-            self._unsent.popleft()
-            if sent < len(part):
-                self._unsent.appendleft(memoryview(part)[sent:])
-                return
-            sent -= len(part)
-
-    def _write_slice(self) -> bool:
-        """Whether to go on at once; False gives other connections their turn."""
-        piece = self._unsent[0]
-        assert isinstance(piece, LogSlice)
-        assert piece.file is not None
-        wanted = min(piece.size, _SENDFILE_CHUNK_BYTES)
-        sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, wanted)
-        if sent == 0:
-            # The file ended early: truncated under us. The length is already announced.
-            self.close()
-            return False
-        self.last_active = self._loop.time()
-        if sent == piece.size:
-            self._unsent.popleft()
-            return True
-        self._unsent[0] = replace(piece, position=piece.position + sent, size=piece.size - sent)
-        return False
-
-    def _watch_writable(self, wanted: bool) -> None:
+        if sent:
+            self.last_active = self._loop.time()
+        wanted = len(self._outbox) > 0
         if wanted and not self._writing:
-            self._writing = True
             self._loop.add_writer(self._fd, self._on_writable)
         elif not wanted and self._writing:
-            self._writing = False
             self._loop.remove_writer(self._fd)
+        self._writing = wanted
 
     def _on_writable(self) -> None:
         self._write()
-        if self._closed:
-            return
-        if not self._reading and not self._closing:
-            self._start_waiting()
+        if not self._reading or self._ending:
+            self._serve()
+
+    # -- the end
+
+    def _end(self) -> None:
+        """Read no more; close once what came is answered."""
+        self._ending = True
+        self._pause()
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._closing and not self._closed and self.idle:
+        if self._ending and self.idle and not self._starting:
             self.close()

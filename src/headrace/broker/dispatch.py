@@ -5,8 +5,9 @@ the one exception every client relies on: ApiVersions of an unknown version is a
 do serve (KIP-511).
 Rule 2: before authentication only ApiVersions and the SASL requests are served; after a
 SaslHandshake of version 0 frames are bare SASL tokens until the client has authenticated.
-Rule 3: a handler's own mistake is answered with UNKNOWN_SERVER_ERROR where the API can carry it,
-logged with its traceback, and never ends the broker.
+Rule 3: an error that has a code is answered with it where the API can carry one. A mistake of ours
+is answered with UNKNOWN_SERVER_ERROR, logged with its traceback, and never ends the broker. A
+peer's mistake that has no code, as a body that cannot be read, ends the connection.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from headrace.broker.node import Broker
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
+from headrace.wire.error_code import ErrorCode
 from headrace.wire.framing import Frame
 from headrace.wire.request import parse_request
 from headrace.wire.response import api_versions_fallback, pack_response
@@ -75,12 +77,10 @@ class Dispatch:
         call = Call(connection, request)
         try:
             outcome = handler(self._broker, call)
-        except PeerError:
-            raise
+            if isinstance(outcome, Mapping):
+                return (self._pack(call, outcome),)
         except Exception as error:  # noqa: BLE001 - rule 3
             return self._failed(call, error)
-        if isinstance(outcome, Mapping):
-            return (self._pack(call, outcome),)
         if inspect.iscoroutine(outcome):
             return self._later(call, outcome)
         return cast(Answer, outcome)
@@ -102,10 +102,14 @@ class Dispatch:
             return self._failed(call, error)
 
     def _failed(self, call: Call, error: Exception) -> Parts:
-        name = call.request.api.name
-        log.error("a request failed", api=name, version=call.version, exc_info=error)
-        self._broker.metrics.failures[name] += 1
+        name, code = call.request.api.name, code_of(error)
+        if isinstance(error, PeerError):
+            if code is ErrorCode.unknown_server_error:
+                raise error
+        else:
+            log.error("a request failed", api=name, version=call.version, exc_info=error)
+            self._broker.metrics.failures[name] += 1
         try:
-            return (self._pack(call, {"error_code": code_of(error)}),)
+            return (self._pack(call, {"error_code": code}),)
         except Exception as unpackable:
-            raise PeerError(f"{name} failed and has no field to say so") from unpackable
+            raise PeerError(f"{name} failed and has no field to say so: {error}") from unpackable

@@ -1,0 +1,42 @@
+"""Log lines that strangers can cause, a few a second at most.
+
+Whoever can connect can make us refuse him a thousand times a second. That must not fill a disk with
+log lines, nor cost the time to write them.
+"""
+
+from collections.abc import Callable
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+_WINDOW_SECONDS = 1.0
+_LINES_PER_WINDOW = 10
+
+
+class Complaints:
+    """Warnings of one kind of source. `left_out` on the next line says how many were not written.
+
+    Args:
+        time: seconds that only grow, as `loop.time`.
+    """
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self.count = 0
+        self._time = time
+        self._window = -_WINDOW_SECONDS
+        self._lines = 0
+        self._left_out = 0
+
+    def warn(self, event: str, **facts: object) -> None:
+        self.count += 1
+        now = self._time()
+        if now - self._window >= _WINDOW_SECONDS:
+            self._window, self._lines = now, 0
+        if self._lines == _LINES_PER_WINDOW:
+            self._left_out += 1
+            return
+        self._lines += 1
+        if self._left_out:
+            facts["left_out"], self._left_out = self._left_out, 0
+        log.warning(event, **facts)
