@@ -283,14 +283,17 @@ class _Loader:
         scan = BatchScan(segment.file(), position, stored_bytes, begin)
         # What is not scanned yet does not count, for the time of the newest record either.
         segment.size_bytes = position
+        epoch = -1
         for at, batch in scan:
-            placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+            placed = Placed(batch, batch.base_offset, scan.next_offset - 1, batch.max_timestamp)
             segment.note(placed, at, self._interval_bytes)
             segment.size_bytes = scan.position
             if batch.base_offset >= start:
-                remember_batch(self._producers, segment, placed)
-                if batch.leader_epoch >= 0:
-                    self._epochs.assign(batch.leader_epoch, batch.base_offset)
+                if batch.producer_id >= 0:
+                    remember_batch(self._producers, segment, placed)
+                if batch.leader_epoch != epoch and batch.leader_epoch >= 0:
+                    epoch = batch.leader_epoch
+                    self._epochs.assign(epoch, batch.base_offset)
         segment.synced_bytes = 0
         self.recovered.scanned_bytes += scan.position - position
         self.repaired |= scan.position > position

@@ -14,7 +14,6 @@ from headrace.model.error import CorruptBatch, CorruptLog, UnsupportedBatch
 from headrace.records.batch import (
     HEADER_BYTES,
     LAST_OFFSET_DELTA_AT,
-    LENGTH_AT,
     LOG_OVERHEAD,
     Batch,
 )
@@ -71,12 +70,15 @@ def find_batch(file: File, offset: int, start: int, end: int) -> FoundBatch | No
     return None
 
 
-class BatchScan(Iterator[tuple[int, Batch]]):
+class BatchScan:
     """(position, batch) for every sound batch from `position` on, CRC checked.
 
     When the iteration is over, `position` is where the sound bytes end, `next_offset` what follows
-    them, and `problem` says why it ended there: None at the very end of the file.
+    them, and `problem` says why it ended there: None at the very end of the file. While it goes on
+    they stand behind the batch that was given last.
     """
+
+    __slots__ = ("_end", "_file", "next_offset", "position", "problem")
 
     def __init__(self, file: File, position: int, end: int, next_offset: int) -> None:
         self.position = position
@@ -84,49 +86,45 @@ class BatchScan(Iterator[tuple[int, Batch]]):
         self.problem: str | None = None
         self._file = file
         self._end = end
-        self._chunk = memoryview(b"")
-        self._chunk_at = position
 
-    def __next__(self) -> tuple[int, Batch]:
-        position = self.position
-        if position >= self._end or self.problem is not None:
-            raise StopIteration
+    def __iter__(self) -> Iterator[tuple[int, Batch]]:
+        size = _SCAN_BYTES
         try:
-            batch = self._batch_at(position)
-            batch.validate()
+            while self.position < self._end:
+                chunk_at = self.position
+                chunk = memoryview(self._file.pread(min(size, self._end - chunk_at), chunk_at))
+                yield from self._sound_batches(chunk)
+                size = _SCAN_BYTES
+                if self.position == chunk_at:
+                    # Not one whole batch: it is larger than a chunk, or it is torn. A batch may
+                    # claim any size, but the file bounds what is read for it.
+                    batch = Batch(chunk)
+                    if not len(chunk) < batch.size_bytes <= self._end - chunk_at:
+                        batch.validate()
+                    size = batch.size_bytes
         except (CorruptBatch, UnsupportedBatch) as error:
-            self.problem = str(error)
-            raise StopIteration from None
-        if batch.base_offset < self.next_offset:
-            self.problem = (
-                f"The batch at byte {position} has base offset {batch.base_offset}, "
-                f"but offsets up to {self.next_offset} came before it."
-            )
-            raise StopIteration
-        self.position = position + batch.size_bytes
-        self.next_offset = batch.next_offset
-        return position, batch
+            self.problem = f"At byte {self.position} of the file: {error}"
 
-    def _batch_at(self, position: int) -> Batch:
-        at = position - self._chunk_at
-        left = len(self._chunk) - at
-        if left < HEADER_BYTES:
-            at = self._read(position, _SCAN_BYTES)
-        elif left < (size := self._claimed_size(at)):
-            at = self._read(position, max(size, _SCAN_BYTES))
-        if len(self._chunk) >= HEADER_BYTES and len(self._chunk) < (size := self._claimed_size(at)):
-            at = self._read(position, size)
-        return Batch(self._chunk, at)
-
-    def _claimed_size(self, at: int) -> int:
-        return int(LOG_OVERHEAD + _DELTA.unpack_from(self._chunk, at + LENGTH_AT)[0])
-
-    def _read(self, position: int, size: int) -> int:
-        """Load from `position` on; a batch may claim any size, but the file bounds what is read."""
-        data = self._file.pread(min(size, self._end - position), position)
-        self._chunk = memoryview(data)
-        self._chunk_at = position
-        return 0
+    def _sound_batches(self, chunk: memoryview) -> Iterator[tuple[int, Batch]]:
+        """The whole batches of a chunk; recovery of millions of small ones waits for this loop."""
+        at = 0
+        last_head = len(chunk) - HEADER_BYTES
+        while at <= last_head:
+            batch = Batch(chunk, at)
+            size = LOG_OVERHEAD + batch.length
+            if at + size > len(chunk):
+                return
+            batch.validate()
+            if batch.base_offset < self.next_offset:
+                raise CorruptBatch(
+                    f"it has base offset {batch.base_offset}, "
+                    f"but offsets up to {self.next_offset} came before it."
+                )
+            position = self.position
+            self.position = position + size
+            self.next_offset = batch.base_offset + batch.last_offset_delta + 1
+            yield position, batch
+            at += size
 
 
 def walk_heads(file: File, start: int, end: int) -> Iterator[Batch]:
