@@ -184,10 +184,10 @@ def _tail_reads(folder: Path) -> Row:
 
 
 def _growth(folder: Path) -> list[Row]:
-    """Fill a log; the disk is drained between chunks, outside the clock.
+    """Fill a log; between chunks, off the clock, the disk is drained and the page cache emptied.
 
-    Otherwise the page cache would swallow the first gigabytes and the disk would set the pace of
-    the rest: that is the disk's curve and not the log's.
+    Otherwise the cache would swallow the first gigabytes, the disk would set the pace of the next,
+    and the search for free pages that of the last: curves of the machine and not of the log.
     """
     batches = _batches()
     rates = []
@@ -200,6 +200,8 @@ def _growth(folder: Path) -> list[Row]:
                 log.append(batches[(chunk + number) % LARGE_BATCHES], 0)
             rates.append(per_chunk / (time.perf_counter() - start))
             log.sync()
+            for segment in log.segments[-2:]:
+                os.posix_fadvise(segment.file().fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         stored_gib = log.size_bytes / MIB / 1024
     decile = max(1, chunks // 10)
     first, last = median(rates[:decile]), median(rates[-decile:])

@@ -157,6 +157,18 @@ class LogState:
         """Oldest first; the last one is active. A snapshot of this moment."""
         return self._segments.all
 
+    def assert_order(self) -> None:
+        """The order of the offsets. Checked where they may fall, and by the crash tests."""
+        with self._lock:
+            start, end = self._log_start, self._tip.end_offset
+            stable, high = self.last_stable_offset, self._high_watermark
+            assert start <= stable <= high <= end, (start, stable, high, end)
+            assert self._recovery_point <= self._synced <= end, (
+                self._recovery_point,
+                self._synced,
+                end,
+            )
+
     def set_high_watermark(self, offset: int) -> HighWatermark:
         """Told by the owner: on one node the log end after every append. Kept within the log."""
         with self._lock:

@@ -71,6 +71,7 @@ class PartitionLog(WritableLog):
             self._segments.names_changed = True
             self._segments.sync_names()
             self._reload_producers(end)
+            self.assert_order()
             _log.info("log_truncated", partition=str(self.partition), end_offset=end)
             return True
 
@@ -100,6 +101,7 @@ class PartitionLog(WritableLog):
         segments.names_changed = True
         segments.sync_names()
         self._synced = offset
+        self.assert_order()
 
     def _forget_from(self, end: int) -> None:
         """Nothing from `end` on may be taken for durable any more, not even after a crash."""

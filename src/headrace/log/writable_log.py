@@ -286,3 +286,4 @@ class WritableLog(DurableLog):
             if previous.synced_bytes < previous.size_bytes:
                 previous.sync()
                 previous.synced_bytes = previous.size_bytes
+            self._segments.sync_names()

@@ -294,6 +294,7 @@ class LogHistory:
         self._batches += stored.unknown
         self._doubtful.clear()
         self._synced = stored.end
+        self._log.assert_order()
         self._check_start()
         self._check_lookups()
         self._check_producers()

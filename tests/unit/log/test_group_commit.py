@@ -1,13 +1,23 @@
 """One fsync for many who wait."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 from threading import Event
 
 import pytest
 
 from headrace.log.group_commit import GroupCommit
+from headrace.log.loader import load_log
+from headrace.log.partition_log import PartitionLog
+from headrace.log.storage import Storage
+from headrace.model.clock import ManualClock
 from headrace.model.error import InvalidArgument, OffsetOutOfRange, StorageError
+from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
+from headrace.model.topic_config import LogConfig
+from headrace.testing.crash_disk import CrashDisk
+from headrace.testing.sample_batch import sample_batch
 
 _PATIENCE_S = 20
 
@@ -122,3 +132,22 @@ def test_no_request_is_lost_among_many_logs(commit: GroupCommit) -> None:
 def test_it_needs_a_worker() -> None:
     with pytest.raises(InvalidArgument):
         GroupCommit(workers=0)
+
+
+def test_what_was_acknowledged_survives_a_crash(
+    commit: GroupCommit, disk: CrashDisk, directory: Path
+) -> None:
+    def load() -> PartitionLog:
+        storage = Storage(disk, ManualClock())
+        config = LogConfig(segment_bytes=1024)
+        return load_log(storage, TopicPartition("clicks", 0), directory, config)[0]
+
+    log = load()
+    acknowledged = 0
+    for _ in range(40):
+        appended = log.append(sample_batch(b"v" * 50), 0)
+        acknowledged = commit.request(log, appended.last_offset + 1).result(_PATIENCE_S)
+    log.append(sample_batch(b"not acknowledged"), 0)
+    disk.crash(Random(4))
+
+    assert load().log_end_offset >= acknowledged == 40
