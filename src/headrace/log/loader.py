@@ -183,9 +183,16 @@ class _Loader:
         active = self._segments[-1]
         try:
             log_end = self._tail(active)
+            active.time_index.check()
         except CorruptIndex:
             self._rebuild(active)
             log_end = self._tail(active)
+        try:
+            active.transaction_index.entries()
+        except CorruptIndex:
+            # Only a replay of the segment can tell its transactions.
+            self._recovery_point = active.base_offset
+            return self._recover()
         active.end_offset = log_end
         self._load_producers(log_end)
         self._recovery_point = log_end

@@ -161,12 +161,14 @@ class PartitionLog(WritableLog):
         segments that was. Their files go after file.delete.delay.ms (`remove_deleted`)."""
         with self._structure, self._storage.io(f"apply retention to {self.partition}"):
             self._check_open()
-            deletable = deletable_segments(
-                self._segments.all,
-                self.config,
-                log_start=self._log_start,
-                high_watermark=self._high_watermark,
-                now_ms=self._storage.clock.wall_ms(),
+            deletable = self._retrying(
+                lambda: deletable_segments(
+                    self._segments.all,
+                    self.config,
+                    log_start=self._log_start,
+                    high_watermark=self._high_watermark,
+                    now_ms=self._storage.clock.wall_ms(),
+                )
             )
             count = deletable.count
             if not count:

@@ -39,12 +39,20 @@ def remember_batch(producers: ProducerState, segment: Segment | None, placed: Pl
 
 
 def replay_producers(
-    producers: ProducerState, segments: Sequence[Segment], start: int, end: int
+    producers: ProducerState,
+    segments: Sequence[Segment],
+    start: int,
+    end: int,
+    *,
+    indexed: Segment | None = None,
 ) -> None:
     """Bring `producers`, which are at `start`, up to `end` from the heads of the batches between.
 
     Control batches are read whole, for the marker is in their body. Nothing is verified: the caller
     knows these bytes to be sound.
+
+    Args:
+        indexed: the segment whose transaction index is told of its markers again.
     """
     for segment in segments[floor(segments, start) :]:
         if segment.base_offset >= end:
@@ -59,7 +67,7 @@ def replay_producers(
                 if head.is_control:
                     batch = Batch(file.pread(head.size_bytes, position))
                 placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
-                remember_batch(producers, None, placed)
+                remember_batch(producers, segment if segment is indexed else None, placed)
             position += head.size_bytes
 
 

@@ -6,6 +6,8 @@ from typing import TypeVar
 from headrace.log.index_rebuild import rebuild_if_broken
 from headrace.log.leader_epoch import EpochEnd
 from headrace.log.log_state import LogState, Tip
+from headrace.log.producer_replay import replay_producers
+from headrace.log.producer_state import ProducerState
 from headrace.log.read import LogSlice, TimestampedOffset
 from headrace.log.segment import Segment
 from headrace.log.segment_list import floor
@@ -190,5 +192,24 @@ class ReadableLog(LogState):
     def _rebuild_broken_indexes(self) -> None:
         with self._structure, self._storage.io(f"rebuild an index of {self.partition}"):
             for segment in self._segments.all:
-                if segment is not self._tip.segment:
-                    rebuild_if_broken(segment, self.config.index_interval_bytes)
+                if segment is self._tip.segment:
+                    continue
+                if rebuild_if_broken(segment, self.config.index_interval_bytes):
+                    segment.sync_indexes()
+                try:
+                    segment.transaction_index.entries()
+                except CorruptIndex:
+                    self._rebuild_transaction_index(segment)
+
+    def _rebuild_transaction_index(self, segment: Segment) -> None:
+        """From the producers as they were where the segment starts, and its markers."""
+        base, end = segment.base_offset, segment.end_offset
+        segments = self._segments.all
+        with self._shelving:
+            start, entries = self._snapshots.latest(base) or (segments[0].base_offset, [])
+        producers = ProducerState()
+        producers.load(entries)
+        segment.transaction_index.reset()
+        replay_producers(producers, segments, start, base)
+        replay_producers(producers, segments, base, end, indexed=segment)
+        segment.transaction_index.flush()

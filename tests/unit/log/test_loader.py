@@ -311,3 +311,38 @@ def test_a_swap_that_was_ready_is_finished(load: Load, disk: CrashDisk, director
     log.set_high_watermark(4)
     assert log.read(0, 1 << 20).read() == compacted
     assert log.log_end_offset == 4
+
+
+def abort_in_two_segments(log: PartitionLog) -> None:
+    for producer_id in (1, 2):
+        log.append(
+            sample_batch(
+                b"t", producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True
+            ),
+            0,
+        )
+        log.append_marker(producer_id, 0, 0, commit=False, coordinator_epoch=0)
+        if producer_id == 1:
+            log.roll()
+    log.set_high_watermark(log.log_end_offset)
+
+
+@pytest.mark.parametrize("kind", ["txnindex", "timeindex", "index"])
+@pytest.mark.parametrize("base", [0, 2])
+def test_any_index_that_was_damaged_while_we_were_away_is_rebuilt(
+    load: Load, disk: CrashDisk, directory: Path, kind: str, base: int
+) -> None:
+    log, _ = load()
+    abort_in_two_segments(log)
+    log.close()
+    file = disk.open(directory / f"{base:020d}.{kind}")
+    file.pwritev([b"\xff" * 5], file.size())
+
+    log, _ = load(clean=True, recovery_point=4)
+    write(log, 2)
+    log.set_high_watermark(log.log_end_offset)
+
+    assert [each.producer_id for each in log.aborted_transactions(0, 4)] == [1, 2]
+    assert log.offset_of_max_timestamp().offset >= 0
+    assert stored(log) == [0, 1, 2, 3, 4, 5]
+    assert log.apply_retention() == 0
