@@ -1,15 +1,21 @@
 """/healthz, /readyz and /metrics on a port of their own.
 
-A deliberately small HTTP server: GET, three paths, one answer a connection, bounded input. A broker
-must not need a web framework to say that it is alive.
+A deliberately small HTTP server: GET and HEAD, three paths, one answer a connection, everything
+bounded: the head's bytes, the time to send it and to read the answer, the connections at once. A
+broker must not need a web framework to say that it is alive.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
+
+log = structlog.get_logger(__name__)
+
 _MAX_HEAD_BYTES = 8 * 1024
-_READ_SECONDS = 5
+_EXCHANGE_SECONDS = 5
+_MAX_CONNECTIONS = 64
 _PLAIN = "text/plain; charset=utf-8"
 _PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8"
 
@@ -41,33 +47,56 @@ class AdminHttp:
         self._problems = problems
         self._metrics = metrics
         self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which the kernel chose when it was 0."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=_MAX_HEAD_BYTES)
+        self._server = await asyncio.start_server(
+            self._serve, host or None, port, limit=_MAX_HEAD_BYTES
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     async def stop(self) -> None:
+        """Close at once: whoever asks for the health of a broker that stops can ask again."""
         if self._server is not None:
             self._server.close()
+            for writer in tuple(self._open):
+                writer.transport.abort()
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= _MAX_CONNECTIONS:
+            writer.transport.abort()
+            return
+        self._open.add(writer)
         try:
-            async with asyncio.timeout(_READ_SECONDS):
+            async with asyncio.timeout(_EXCHANGE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-            page = self._page(head)
-            writer.write(
-                f"HTTP/1.1 {page.status}\r\nContent-Type: {page.kind}\r\n"
-                f"Content-Length: {len(page.content)}\r\nConnection: close\r\n\r\n".encode()
-            )
-            writer.write(page.content)
-            await writer.drain()
+                writer.write(self._answer(head))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
+            writer.transport.abort()
         finally:
-            writer.close()
+            self._open.discard(writer)
+
+    def _answer(self, head: bytes) -> bytes:
+        method = head.split(b" ", 1)[0]
+        try:
+            page = self._page(head)
+        except Exception as error:
+            log.error("an administration page failed", exc_info=error)
+            page = _Page("500 Internal Server Error", b"see the broker's log\n")
+        lines = (
+            f"HTTP/1.1 {page.status}",
+            f"Content-Type: {page.kind}",
+            f"Content-Length: {len(page.content)}",
+            "Connection: close",
+        )
+        start = "\r\n".join((*lines, "", "")).encode()
+        return start if method == b"HEAD" else start + page.content
 
     def _page(self, head: bytes) -> _Page:
         words = head.split(b"\r\n", 1)[0].split(b" ")

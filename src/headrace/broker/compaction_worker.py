@@ -34,6 +34,13 @@ class CompactionWorker:
             for directory in directories
         ]
 
+    def configure(self, *, memory_bytes: int, bytes_per_second: float) -> None:
+        """From the next run on; a run under way ends as it began."""
+        if (memory_bytes, bytes_per_second) != (self._memory_bytes, self._bytes_per_second):
+            self._memory_bytes = memory_bytes
+            self._bytes_per_second = bytes_per_second
+            self._compactor = None
+
     def run(self) -> None:
         """Compact until no log needs it."""
         for directory, cleaner in self._cleaners:

@@ -13,7 +13,8 @@ class DelayedFetch:
     a later turn of the event loop, so that the producer's answer leaves first.
 
     Args:
-        readable_bytes: how much could be sent now; asked again after growth.
+        readable_bytes: how much could be sent now, or at least `min_bytes` if there is an error to
+            tell; asked after growth.
         done: called exactly once, with enough to send or when time is up.
     """
 

@@ -11,8 +11,11 @@ Rule 2: an unknown id is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH
 client then starts over with a full fetch. Neither is ever an error of the connection.
 Rule 3: a partition that was answered with records goes to the end of the order, so that a byte
 limit cannot starve the others.
-Rule 4: the cache is bounded. A new session takes the place of the one unused for longest, if that
-was unused for two minutes; otherwise the client goes on without a session.
+Rule 4: the cache is bounded, in sessions and in partitions of all sessions together. A new session
+takes the place of those unused for longest, if they were unused for two minutes; otherwise the
+client goes on without a session. A session that grows past the bound ends.
+Rule 5: a session speaks of topics by name or by id, as its first request did. A client that changes
+over (KIP-516) is told so and starts over.
 """
 
 import random
@@ -28,6 +31,8 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 _MIN_EVICTION_MS = 120_000
+_MAX_PARTITIONS = 1 << 18
+"""Of all sessions together, some 100 MB: one request can name as many."""
 
 PartitionKey = tuple[str | UUID, int]
 
@@ -55,12 +60,20 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one client, in the order in which they are read next."""
 
-    __slots__ = ("epoch", "partitions", "session_id", "used_ms")
+    __slots__ = ("by_id", "epoch", "partitions", "session_id", "used_ms")
 
-    def __init__(self, session_id: int, partitions: Iterable[FetchedPartition], now_ms: int):
+    def __init__(
+        self,
+        session_id: int,
+        partitions: Iterable[FetchedPartition],
+        now_ms: int,
+        *,
+        by_id: bool = False,
+    ) -> None:
         self.session_id = session_id
         self.epoch = 1
         self.used_ms = now_ms
+        self.by_id = by_id
         self.partitions = OrderedDict((item.key, item) for item in partitions)
 
     def update(self, request: FetchRequest) -> None:
@@ -98,50 +111,86 @@ class Admission:
 
 
 class FetchSessions:
-    """All sessions of a broker, the longest unused first."""
+    """All sessions of a broker, the longest unused first. Lives on the event loop."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, *, max_partitions: int = _MAX_PARTITIONS) -> None:
         self._slots = slots
+        self._max_partitions = max_partitions
+        self._partitions = 0
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def admit(self, request: FetchRequest, now_ms: int) -> Admission:
-        """Find, open, update or close the session a request speaks of."""
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all sessions together."""
+        return self._partitions
+
+    def admit(self, request: FetchRequest, now_ms: int, *, by_id: bool = False) -> Admission:
+        """Find, open, update or close the session a request speaks of.
+
+        Args:
+            by_id: whether the request's version names topics by their ids.
+        """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._drop(request.session_id)
             partitions = tuple(fetched_partitions(request))
             if request.session_epoch == FINAL_EPOCH or not partitions:
                 return Admission(partitions)
-            return Admission(partitions, self._open(partitions, now_ms))
+            return Admission(partitions, self._open(partitions, now_ms, by_id))
         session = self._sessions.get(request.session_id)
         if session is None:
             return Admission(error=ErrorCode.fetch_session_id_not_found)
         if session.epoch != request.session_epoch:
             return Admission(error=ErrorCode.invalid_fetch_session_epoch)
+        if session.by_id != by_id:
+            return Admission(error=ErrorCode.fetch_session_topic_id_error)
+        return self._go_on(session, request, now_ms)
+
+    def _go_on(self, session: FetchSession, request: FetchRequest, now_ms: int) -> Admission:
+        before = len(session.partitions)
         session.update(request)
+        self._partitions += len(session.partitions) - before
+        if self._partitions > self._max_partitions:
+            self._drop(session.session_id)
+            return Admission(error=ErrorCode.fetch_session_id_not_found)
         session.next_epoch()
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         return Admission(tuple(session.partitions.values()), session, incremental=True)
 
-    def _open(self, partitions: tuple[FetchedPartition, ...], now_ms: int) -> FetchSession | None:
-        if len(self._sessions) >= self._slots and not self._evict(now_ms):
-            return None
+    def _open(
+        self, partitions: tuple[FetchedPartition, ...], now_ms: int, by_id: bool
+    ) -> FetchSession | None:
+        while not self._has_room(len(partitions)):
+            if not self._evict(now_ms):
+                return None
         session_id = random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = random.randint(1, 2**31 - 1)
-        session = FetchSession(session_id, partitions, now_ms)
+        session = FetchSession(session_id, partitions, now_ms, by_id=by_id)
         self._sessions[session_id] = session
+        self._partitions += len(session.partitions)
         return session
+
+    def _has_room(self, partitions: int) -> bool:
+        return (
+            len(self._sessions) < self._slots
+            and self._partitions + partitions <= self._max_partitions
+        )
 
     def _evict(self, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.used_ms < _MIN_EVICTION_MS:
             return False
-        del self._sessions[oldest.session_id]
+        self._drop(oldest.session_id)
         return True
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
 
 
 def fetched_partitions(request: FetchRequest) -> Iterable[FetchedPartition]:

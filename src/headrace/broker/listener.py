@@ -7,6 +7,8 @@ from headrace.model.error import ConfigError
 # The security protocols a listener may be named after, and whether a client must authenticate.
 PROTOCOLS = {"PLAINTEXT": False, "SASL_PLAINTEXT": True}
 
+_WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound to
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
@@ -23,6 +25,11 @@ class Listener:
     @property
     def authenticates(self) -> bool:
         return PROTOCOLS.get(self.name, False)
+
+    @property
+    def wildcard(self) -> bool:
+        """It stands for every address of the machine, so no client can be told to connect to it."""
+        return self.host in _WILDCARDS
 
     @property
     def address(self) -> str:
@@ -79,7 +86,7 @@ def advertised(listeners: tuple[Listener, ...], texts: tuple[str, ...]) -> dict[
             raise ConfigError(
                 f"advertised.listeners has {listener.name}, which is not among listeners"
             )
-        if not listener.host:
+        if listener.wildcard:
             raise ConfigError(f"advertised.listeners has {text!r} without a host to connect to")
         told[listener.name] = listener
     return told

@@ -1,8 +1,10 @@
 """What a broker does beside serving: retention, compaction, timed syncs, checkpoints.
 
-Each chore runs in a thread, one run of it at a time, and starts again a while after it ended. The
-log's kernels release the GIL and its locks are never held while the disk works, so requests go on.
-A chore that fails is logged and tried again; a failed disk has taken its directory offline by then.
+Each chore runs in a thread of its own, one run of it at a time, and starts again a while after it
+ended: a compaction that takes minutes holds up neither the other chores nor a request that needs a
+thread. The log's kernels release the GIL and its locks are never held while the disk works, so
+requests go on. A chore that fails is logged and tried again; a failed disk has taken its directory
+offline by then.
 """
 
 import asyncio
@@ -27,11 +29,12 @@ class Chore:
 class Maintenance:
     """Runs chores until it is stopped."""
 
-    def __init__(self, executor: ThreadPoolExecutor) -> None:
-        self._executor = executor
+    def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
+        self._threads: ThreadPoolExecutor | None = None
 
     def start(self, chores: list[Chore]) -> None:
+        self._threads = ThreadPoolExecutor(len(chores), thread_name_prefix="chore")
         self._tasks = [asyncio.create_task(self._repeat(chore)) for chore in chores]
 
     async def stop(self) -> None:
@@ -39,12 +42,14 @@ class Maintenance:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._threads is not None:
+            self._threads.shutdown()
 
     async def _repeat(self, chore: Chore) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(chore.rest_ms / 1000)
-            run = loop.run_in_executor(self._executor, chore.work)
+            run = loop.run_in_executor(self._threads, chore.work)
             try:
                 await asyncio.shield(run)
             except asyncio.CancelledError:

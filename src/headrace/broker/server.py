@@ -1,13 +1,16 @@
 """Starting and stopping a broker.
 
-Order matters. Starting: the lock, the cluster's state, the logs (recovering after a crash), then
-the sockets; so whoever can connect is served. Stopping: no new requests, answer what was asked,
-then background work, then the logs, which are flushed and marked clean last.
+Order matters. Starting: the lock, the cluster's state, the addresses (a port in use must be known
+before a long recovery), the logs, recovering after a crash, and only then the first connection; so
+whoever is let in is served. The admin port answers all the while: alive, but not ready. Stopping is
+the same backwards: no new requests, answer what was asked, end background work, and at last the
+logs, which are flushed and marked clean. A start that fails undoes what it had done.
 """
 
 import asyncio
 import secrets
 from base64 import urlsafe_b64encode
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import structlog
@@ -16,11 +19,12 @@ from headrace.broker.acceptor import Acceptor
 from headrace.broker.admin_http import AdminHttp
 from headrace.broker.authentication import Authentication
 from headrace.broker.compaction_worker import CompactionWorker
+from headrace.broker.descriptor import connection_limit, raise_limit
 from headrace.broker.dispatch import Dispatch
+from headrace.broker.gauge import gauges
 from headrace.broker.handlers.registry import HANDLERS
 from headrace.broker.listener import Listener
 from headrace.broker.maintenance import Chore, Maintenance
-from headrace.broker.metric import Reading
 from headrace.broker.node import Broker
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import TRANSACTION_STATE
@@ -42,6 +46,7 @@ log = structlog.get_logger(__name__)
 _CLUSTER_DIRECTORY = "cluster"
 _CLUSTER_ID_PATH = "/cluster/id"
 _DRAIN_SECONDS = 5.0
+_LOOPBACK = "127.0.0.1"
 
 
 class Server:
@@ -49,6 +54,7 @@ class Server:
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         """Use `start`."""
+        raise_limit()
         self._settings = settings
         self._clock = clock
         self._disk = Disk()
@@ -71,7 +77,23 @@ class Server:
         return server
 
     async def _start(self) -> None:
-        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as undo:
+            controller = self._open_store(undo)
+            self.broker.follow_all()
+            self._files = FilePool(self._disk)
+            self.acceptor = self._make_acceptor()
+            undo.push_async_callback(self.acceptor.stop, 0)
+            self._listen()
+            await self._start_admin(undo)
+            await self.broker.loop.run_in_executor(None, self._open_logs, controller)
+            await self._announce(controller)
+            self._start_chores(undo)
+            self._undo = undo.pop_all()
+        self.acceptor.start()
+        self._ready = True
+
+    def _open_store(self, undo: AsyncExitStack) -> Controller:
+        """The lock, the cluster's state, and the broker on top of them."""
         home = self._settings.log_dirs[0] / _CLUSTER_DIRECTORY
         try:
             self._disk.make_directory(home)
@@ -80,31 +102,22 @@ class Server:
                 f"{self._settings.log_dirs[0]} cannot hold the broker's data: "
                 f"{error.strerror or error}"
             ) from error
-        self._lock = DirectoryLock.acquire(self._disk, home)
-        self._store: ClusterStore = LocalStore.open(self._disk, home)
-        controller = Controller(self._store)
+        lock = DirectoryLock.acquire(self._disk, home)
+        undo.callback(lock.release)
+        store: ClusterStore = LocalStore.open(self._disk, home)
+        undo.callback(store.close)
+        controller = Controller(store)
         self.broker = Broker(
             self._settings,
             self._clock,
-            loop,
-            self._store,
+            asyncio.get_running_loop(),
+            store,
             controller,
-            _cluster_id(self._store, self._settings["cluster.id"]),
+            _cluster_id(store, self._settings["cluster.id"]),
             self._authentication,
         )
-        self.broker.follow_all()
-        self.acceptor = self._make_acceptor()
-        try:
-            self._listen()
-            self._open_logs(controller)
-            await self._announce(controller)
-        except BaseException:
-            await self._close_all()
-            raise
-        self._start_chores()
-        self.acceptor.start()
-        await self._start_admin()
-        self._ready = True
+        undo.push_async_callback(self._close_broker)
+        return controller
 
     def _make_acceptor(self) -> Acceptor:
         settings, broker = self._settings, self.broker
@@ -115,25 +128,34 @@ class Server:
             max_request_bytes=settings["socket.request.max.bytes"],
             max_pending=settings["queued.max.requests"],
             max_idle_ms=settings["connections.max.idle.ms"],
-            max_connections=settings["max.connections"],
+            max_connections=self._max_connections(),
             max_connections_per_host=settings["max.connections.per.ip"],
             backlog=settings["socket.listen.backlog.size"],
         )
 
+    def _max_connections(self) -> int:
+        """As many as are wished for, and as there are descriptors for."""
+        wished = int(self._settings["max.connections"])
+        return min(wished, connection_limit(self._files.capacity))
+
     def _listen(self) -> None:
-        """Bind first: a port in use must be known before a long recovery, not after it."""
         self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
         told = dict(self._settings.told)
         for listener in self.listeners:
             if told[listener.name].port == 0:
                 told[listener.name] = replace(told[listener.name], port=listener.port)
-            if not told[listener.name].host:
-                told[listener.name] = replace(told[listener.name], host="127.0.0.1")
+            if told[listener.name].wildcard:
+                log.warning(
+                    "clients on other machines are told an address of this machine only: "
+                    "set advertised.listeners",
+                    listener=str(listener),
+                )
+                told[listener.name] = replace(told[listener.name], host=_LOOPBACK)
         self.broker.advertised = told
 
     def _open_logs(self, controller: Controller) -> None:
-        """Waits for the disk: nobody is served yet."""
-        files, indexes = FilePool(self._disk), IndexCache()
+        """Runs in a thread, so that the admin port answers during a long recovery."""
+        indexes = IndexCache()
 
         def own_configs(topic: str) -> dict[str, str]:
             record = controller.state.topics.get(topic)
@@ -147,7 +169,7 @@ class Server:
                     cluster_id=self.broker.cluster_id,
                     configs=self._settings.log_configs(own_configs),
                     clock=self._clock,
-                    files=files,
+                    files=self._files,
                     indexes=indexes,
                     recovery_threads=self._settings["num.recovery.threads.per.data.dir"],
                 )
@@ -172,9 +194,9 @@ class Server:
         for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
             await broker.restore_topic(topic)
 
-    def _start_chores(self) -> None:
+    def _start_chores(self, undo: AsyncExitStack) -> None:
         settings, broker = self._settings, self.broker
-        self._compaction = CompactionWorker(
+        compaction = CompactionWorker(
             broker.directories,
             self._clock,
             memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
@@ -194,9 +216,22 @@ class Server:
         ]
         if settings["log.cleaner.enable"]:
             rest_ms = settings["log.cleaner.backoff.ms"]
-            chores.append(Chore("compaction", rest_ms, self._compaction.run))
-        self._maintenance = Maintenance(broker.threads)
-        self._maintenance.start(chores)
+            chores.append(Chore("compaction", rest_ms, compaction.run))
+        maintenance = Maintenance()
+        undo.push_async_callback(maintenance.stop)
+        undo.callback(compaction.stop)
+        maintenance.start(chores)
+        broker.settings_followers.append(lambda: self._follow_settings(compaction))
+
+    def _follow_settings(self, compaction: CompactionWorker) -> None:
+        """What was handed on at the start and may change while the broker runs (KIP-226)."""
+        settings = self._settings
+        self.acceptor.max_connections = self._max_connections()
+        self.acceptor.max_connections_per_host = settings["max.connections.per.ip"]
+        compaction.configure(
+            memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
+            bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
+        )
 
     def _keep_retention(self) -> None:
         expiration_ms = self._settings["producer.id.expiration.ms"]
@@ -214,46 +249,41 @@ class Server:
     def _online(self) -> list[LogDirectory]:
         return [each for each in self.broker.directories if each.offline is None]
 
-    async def _start_admin(self) -> None:
+    async def _start_admin(self, undo: AsyncExitStack) -> None:
         broker = self.broker
-        for reading in _readings(broker, self.acceptor):
+        for reading in gauges(broker, self.acceptor):
             broker.metrics.add(reading)
-        self._admin = AdminHttp(
+        address = self._settings.admin_address
+        if address is None:
+            return
+        admin = AdminHttp(
             ready=lambda: self._ready, problems=broker.problems, metrics=broker.metrics.render
         )
-        address = self._settings.admin_address
-        if address is not None:
-            try:
-                self.admin_port = await self._admin.start(*address)
-            except OSError as error:
-                await self.stop()
-                raise ConfigError(
-                    f"cannot listen on {address[0]}:{address[1]} for administration: "
-                    f"{error.strerror or error}"
-                ) from error
+        undo.push_async_callback(admin.stop)
+        try:
+            self.admin_port = await admin.start(*address)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {address[0]}:{address[1]} for administration: "
+                f"{error.strerror or error}"
+            ) from error
 
     async def stop(self) -> None:
-        """Drain, flush, mark clean. Safe to call once, from a signal handler's task."""
+        """Drain, flush, mark clean. Call it once."""
         self._ready = False
         # Requests parked in a rebalance are answered now: they would use up the time to drain.
         self.broker.groups.stop()
         await self.acceptor.stop(_DRAIN_SECONDS)
-        self._compaction.stop()
-        await self._maintenance.stop()
-        await self._admin.stop()
-        await self._close_all()
+        await self._undo.aclose()
 
-    async def _close_all(self) -> None:
+    async def _close_broker(self) -> None:
         broker = self.broker
-        await self.acceptor.stop(0)
         broker.groups.stop()
         broker.transactions.stop()
         broker.group_commit.close()
         for directory in broker.directories:
             await broker.loop.run_in_executor(None, directory.close)
         broker.shut_down()
-        self._store.close()
-        self._lock.release()
 
 
 def _cluster_id(store: ClusterStore, wanted: str | None) -> str:
@@ -267,36 +297,3 @@ def _cluster_id(store: ClusterStore, wanted: str | None) -> str:
     made = wanted or urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
     store.put(_CLUSTER_ID_PATH, made.encode(), None)
     return made
-
-
-def _readings(broker: Broker, acceptor: Acceptor) -> list[Reading]:
-    return [
-        Reading("headrace_connections", "Open connections.", lambda: len(acceptor.connections)),
-        Reading(
-            "headrace_connections_accepted",
-            "Connections taken since the start.",
-            lambda: acceptor.accepted,
-            counts_up=True,
-        ),
-        Reading("headrace_topics", "Topics.", lambda: len(broker.topics)),
-        Reading(
-            "headrace_partitions",
-            "Partitions this broker leads.",
-            lambda: sum(1 for _ in broker.topics.partitions()),
-        ),
-        Reading(
-            "headrace_log_size_bytes",
-            "Bytes in the segments of all partitions.",
-            lambda: sum(partition.log.size_bytes for partition in broker.topics.partitions()),
-        ),
-        Reading(
-            "headrace_log_directories_offline",
-            "Log directories that were taken offline by an error.",
-            lambda: len(broker.problems()),
-        ),
-        Reading(
-            "headrace_fetch_sessions",
-            "Incremental fetch sessions.",
-            lambda: len(broker.fetch_sessions),
-        ),
-    ]
