@@ -121,6 +121,29 @@ class Broker:
             call.principal, call.connection.peer_host, operation, kind, name
         )
 
+    def denies_topic(
+        self, call: Call, operation: Operation, name: str | None, topic_id: UUID | None = None
+    ) -> bool:
+        """Whether a topic of a request is closed to the one who calls.
+
+        Asked before anyone looks whether it exists, as that is a secret too. An id tells nothing:
+        one that nobody has is left to be found missing.
+        """
+        if self.authorizer is None:
+            return False
+        if name is None:
+            topic = None if topic_id is None else self.topics.by_id(topic_id)
+            if topic is None:
+                return False
+            name = topic.name
+        return not self.may(call, operation, ResourceType.TOPIC, name)
+
+    def denies_group(self, call: Call, operation: Operation, group_id: str) -> bool:
+        return not self.may(call, operation, ResourceType.GROUP, group_id)
+
+    def denies_transactional_id(self, call: Call, operation: Operation, named: str) -> bool:
+        return not self.may(call, operation, ResourceType.TRANSACTIONAL_ID, named)
+
     def may_on_cluster(self, call: Call, operation: Operation) -> bool:
         return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 

@@ -178,7 +178,6 @@ _LOG = [
         15_000,
         "How long compaction rests when there is nothing to do.",
         minimum=0,
-        dynamic=True,
     ),
     _key(
         "log.cleaner.dedupe.buffer.size",

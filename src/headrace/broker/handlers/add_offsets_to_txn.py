@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import transaction_code
 from headrace.broker.node import Broker
@@ -21,6 +22,10 @@ API = ApiKey.ADD_OFFSETS_TO_TXN
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AddOffsetsToTxnRequest)
+    if broker.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
+        return {"error_code": ErrorCode.transactional_id_authorization_failed}
+    if broker.denies_group(call, Operation.READ, request.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed}
     try:
         partition = await offsets_partition(broker, request.group_id)
     except HeadraceError:

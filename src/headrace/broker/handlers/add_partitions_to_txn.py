@@ -13,6 +13,7 @@ from kio.schema.add_partitions_to_txn.v5.request import (
     AddPartitionsToTxnTransaction,
 )
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import transaction_code
 from headrace.broker.node import Broker
@@ -31,6 +32,8 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    if call.version >= _FIRST_BATCHED and not broker.may_on_cluster(call, Operation.CLUSTER_ACTION):
+        return {"error_code": ErrorCode.cluster_authorization_failed}
     if call.version < _FIRST_BATCHED:
         body = call.body
         event = AddPartitions(
@@ -73,17 +76,18 @@ def _partitions(topics: Iterable[Any]) -> frozenset[TopicPartition]:
 
 
 async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only: bool) -> Codes:
-    """All of them or none: a partition that does not exist keeps the others out."""
-    missing = {
-        name for name in event.partitions if broker.find(name.topic, None, name.partition) is None
+    """All of them or none: a partition that cannot be joined keeps the others out."""
+    if broker.denies_transactional_id(call, Operation.WRITE, event.transactional_id):
+        code = ErrorCode.transactional_id_authorization_failed
+        return dict.fromkeys(event.partitions, code)
+    refused = {
+        name: code
+        for name in event.partitions
+        if (code := _refusal(broker, call, name, verify_only=verify_only))
     }
-    if missing:
-        return {
-            name: ErrorCode.unknown_topic_or_partition
-            if name in missing
-            else ErrorCode.operation_not_attempted
-            for name in event.partitions
-        }
+    if refused:
+        not_tried = ErrorCode.operation_not_attempted
+        return {name: refused.get(name, not_tried) for name in event.partitions}
     if verify_only:
         verified = broker.transactions.verify(event)
         return {
@@ -92,6 +96,14 @@ async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only
         }
     reply = await broker.transactions.add_partitions(event)
     return dict.fromkeys(event.partitions, _code(call, reply.error))
+
+
+def _refusal(broker: Broker, call: Call, name: TopicPartition, *, verify_only: bool) -> ErrorCode:
+    if not verify_only and broker.denies_topic(call, Operation.WRITE, name.topic):
+        return ErrorCode.topic_authorization_failed
+    if broker.find(name.topic, None, name.partition) is None:
+        return ErrorCode.unknown_topic_or_partition
+    return ErrorCode.none
 
 
 def _code(call: Call, error: TransactionError) -> ErrorCode:

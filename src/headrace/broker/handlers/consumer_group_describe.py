@@ -5,6 +5,7 @@ from typing import Any
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 
+from headrace.broker.auth.resource import UNKNOWN_OPERATIONS, Operation, ResourceType
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.handlers.consumer_group_heartbeat import by_topic
@@ -13,6 +14,7 @@ from headrace.groups.description import ConsumerDescription
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.topic import TopicIdPartition
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.CONSUMER_GROUP_DESCRIBE
 
@@ -21,10 +23,17 @@ _CONSUMER_MEMBER = 1  # 0 would be a classic member in the middle of a migration
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ConsumerGroupDescribeRequest)
-    return {"groups": [await _answer(broker, group_id) for group_id in request.group_ids]}
+    told = request.include_authorized_operations
+    return {
+        "groups": [
+            await _answer(broker, call, group_id, told=told) for group_id in request.group_ids
+        ]
+    }
 
 
-async def _answer(broker: Broker, group_id: str) -> dict[str, Any]:
+async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> dict[str, Any]:
+    if broker.denies_group(call, Operation.DESCRIBE, group_id):
+        return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:
         if not group_id:
             raise Refusal(GroupError.INVALID_GROUP_ID, "the group id is empty")
@@ -37,7 +46,30 @@ async def _answer(broker: Broker, group_id: str) -> dict[str, Any]:
             "error_code": group_code(refusal.error),
             "error_message": refusal.message,
         }
-    return _describe(broker, found)
+    if broker.authorizer is not None and any(
+        broker.denies_topic(call, Operation.DESCRIBE, name) for name in _topics(broker, found)
+    ):
+        return {
+            "group_id": group_id,
+            "error_code": ErrorCode.topic_authorization_failed,
+            "error_message": "the group reads topics that you may not describe",
+        }
+    operations = UNKNOWN_OPERATIONS
+    if told:
+        operations = broker.operations(call, ResourceType.GROUP, group_id)
+    return _describe(broker, found) | {"authorized_operations": operations}
+
+
+def _topics(broker: Broker, group: ConsumerDescription) -> set[str]:
+    """What the members subscribe to and what they have."""
+    names: set[str] = set()
+    for member in group.members:
+        names.update(member.subscribed_topic_names)
+        for each in (*member.assignment, *member.target_assignment):
+            known = broker.topics.by_id(each.topic_id)
+            if known is not None:
+                names.add(known.name)
+    return names
 
 
 def _describe(broker: Broker, group: ConsumerDescription) -> dict[str, Any]:

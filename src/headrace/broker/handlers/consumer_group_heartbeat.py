@@ -13,12 +13,14 @@ from kio.schema.consumer_group_heartbeat.v1.request import (
     TopicPartitions,
 )
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
 from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.topic import TopicIdPartition
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.CONSUMER_GROUP_HEARTBEAT
 
@@ -27,6 +29,9 @@ _FIRST_OWN_MEMBER_ID = 1
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     beat = _beat(call)
+    denied = _denied(broker, call, beat)
+    if denied:
+        return {"error_code": denied, "error_message": "not allowed"}
     reply = await broker.groups.answer(
         beat.group_id,
         ConsumerHeartbeatReply(member_id=beat.member_id or None, member_epoch=beat.member_epoch),
@@ -42,6 +47,15 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         if reply.assignment is None
         else {"topic_partitions": by_topic(reply.assignment)},
     }
+
+
+def _denied(broker: Broker, call: Call, beat: ConsumerHeartbeat) -> ErrorCode:
+    if broker.denies_group(call, Operation.READ, beat.group_id):
+        return ErrorCode.group_authorization_failed
+    names = beat.subscribed_topic_names or ()
+    if any(broker.denies_topic(call, Operation.DESCRIBE, name) for name in names):
+        return ErrorCode.topic_authorization_failed
+    return ErrorCode.none
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> list[dict[str, Any]]:

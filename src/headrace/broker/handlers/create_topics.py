@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
@@ -12,16 +13,37 @@ from headrace.cluster.topic import Topic
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.ids import BrokerId
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.CREATE_TOPICS
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(CreateTopicsRequest)
+    may_create_all = broker.may_on_cluster(call, Operation.CREATE)
+    denied = {
+        topic.name
+        for topic in request.topics
+        if not may_create_all and broker.denies_topic(call, Operation.CREATE, topic.name)
+    }
     plan = await broker.create_topics(
-        [_wanted(topic) for topic in request.topics], validate_only=request.validate_only
+        [_wanted(topic) for topic in request.topics if topic.name not in denied],
+        validate_only=request.validate_only,
     )
-    return {"topics": [_answer(name, outcome) for name, outcome in plan.outcomes.items()]}
+    return {
+        "topics": [
+            *(_denied(name) for name in denied),
+            *(_answer(broker, call, name, outcome) for name, outcome in plan.outcomes.items()),
+        ]
+    }
+
+
+def _denied(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "error_code": ErrorCode.topic_authorization_failed,
+        "error_message": "not allowed to create this topic",
+    }
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:
@@ -37,12 +59,21 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _answer(name: str, outcome: Topic | Rejection) -> dict[str, Any]:
+def _answer(broker: Broker, call: Call, name: str, outcome: Topic | Rejection) -> dict[str, Any]:
     if isinstance(outcome, Rejection):
         return {
             "name": name,
             "error_code": cluster_code(outcome.error),
             "error_message": outcome.message,
+        }
+    if broker.denies_topic(call, Operation.DESCRIBE_CONFIGS, name):
+        return {
+            "name": name,
+            "topic_id": outcome.topic_id,
+            "topic_config_error_code": ErrorCode.topic_authorization_failed,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "configs": None,
         }
     return {
         "name": name,

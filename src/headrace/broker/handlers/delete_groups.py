@@ -4,28 +4,33 @@ from typing import Any
 
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
 from headrace.groups.offset_message import DeleteGroupReply
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.DELETE_GROUPS
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DeleteGroupsRequest)
-    replies = [await _delete(broker, group_id) for group_id in dict.fromkeys(request.groups_names)]
     return {
         "results": [
-            {"group_id": reply.group_id, "error_code": group_code(reply.error)} for reply in replies
+            {"group_id": group_id, "error_code": await _delete(broker, call, group_id)}
+            for group_id in dict.fromkeys(request.groups_names)
         ]
     }
 
 
-async def _delete(broker: Broker, group_id: str) -> DeleteGroupReply:
-    return await broker.groups.answer(
+async def _delete(broker: Broker, call: Call, group_id: str) -> ErrorCode:
+    if broker.denies_group(call, Operation.DELETE, group_id):
+        return ErrorCode.group_authorization_failed
+    reply = await broker.groups.answer(
         group_id,
         DeleteGroupReply(group_id=group_id),
         lambda registry, token, _: registry.delete_group(group_id, token),
     )
+    return group_code(reply.error)

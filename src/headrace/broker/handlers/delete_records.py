@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import code_of
 from headrace.broker.node import Broker
@@ -22,16 +23,22 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         "topics": [
             {
                 "name": topic.name,
-                "partitions": [await _delete(broker, topic.name, one) for one in topic.partitions],
+                "partitions": [
+                    await _delete(broker, call, topic.name, one) for one in topic.partitions
+                ],
             }
             for topic in request.topics
         ]
     }
 
 
-async def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> dict[str, Any]:
+async def _delete(
+    broker: Broker, call: Call, topic: str, wanted: DeleteRecordsPartition
+) -> dict[str, Any]:
     partition = broker.find(topic, None, wanted.partition_index)
-    if partition is None:
+    if broker.denies_topic(call, Operation.DELETE, topic):
+        code, low = ErrorCode.topic_authorization_failed, _NOTHING
+    elif partition is None:
         code, low = ErrorCode.unknown_topic_or_partition, _NOTHING
     elif not partition.log.config.deleted:
         code, low = ErrorCode.policy_violation, _NOTHING

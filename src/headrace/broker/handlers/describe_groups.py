@@ -7,6 +7,7 @@ from typing import Any
 
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 
+from headrace.broker.auth.resource import UNKNOWN_OPERATIONS, Operation, ResourceType
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
@@ -23,10 +24,25 @@ _FIRST_NOT_FOUND = 6
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeGroupsRequest)
-    return {"groups": [await _answer(broker, call, group_id) for group_id in request.groups]}
+    told = request.include_authorized_operations
+    return {
+        "groups": [
+            await _answer(broker, call, group_id)
+            | {"authorized_operations": _operations(broker, call, group_id, told=told)}
+            for group_id in request.groups
+        ]
+    }
+
+
+def _operations(broker: Broker, call: Call, group_id: str, *, told: bool) -> int:
+    if not told or broker.denies_group(call, Operation.DESCRIBE, group_id):
+        return UNKNOWN_OPERATIONS
+    return broker.operations(call, ResourceType.GROUP, group_id)
 
 
 async def _answer(broker: Broker, call: Call, group_id: str) -> dict[str, Any]:
+    if broker.denies_group(call, Operation.DESCRIBE, group_id):
+        return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:
         found = (await broker.groups.registry(group_id)).describe_classic(group_id)
     except Refusal as refusal:

@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
@@ -19,7 +20,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
             {
                 "name": topic.name,
                 "partitions": [
-                    _describe(broker, topic.name, index) for index in topic.partition_indexes
+                    _describe(broker, call, topic.name, index) for index in topic.partition_indexes
                 ],
             }
             for topic in request.topics
@@ -27,7 +28,9 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _describe(broker: Broker, topic: str, index: int) -> dict[str, Any]:
+def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, Any]:
+    if broker.denies_topic(call, Operation.READ, topic):
+        return {"partition_index": index, "error_code": ErrorCode.topic_authorization_failed}
     partition = broker.find(topic, None, index)
     if partition is None:
         return {"partition_index": index, "error_code": ErrorCode.unknown_topic_or_partition}

@@ -5,11 +5,13 @@ from typing import Any
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import transaction_code
 from headrace.broker.node import Broker
 from headrace.transactions.error import TransactionError
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.DESCRIBE_TRANSACTIONS
 
@@ -18,12 +20,18 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeTransactionsRequest)
     return {
         "transaction_states": [
-            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+            _describe(broker, call, transactional_id)
+            for transactional_id in request.transactional_ids
         ]
     }
 
 
-def _describe(broker: Broker, transactional_id: str) -> dict[str, Any]:
+def _describe(broker: Broker, call: Call, transactional_id: str) -> dict[str, Any]:
+    if broker.denies_transactional_id(call, Operation.DESCRIBE, transactional_id):
+        return {
+            "transactional_id": transactional_id,
+            "error_code": ErrorCode.transactional_id_authorization_failed,
+        }
     found = broker.transactions.describe(transactional_id)
     if isinstance(found, TransactionError):
         return {"transactional_id": transactional_id, "error_code": transaction_code(found)}
@@ -37,5 +45,6 @@ def _describe(broker: Broker, transactional_id: str) -> dict[str, Any]:
         "topics": [
             {"topic": topic, "partitions": [name.partition for name in names]}
             for topic, names in groupby(sorted(found.partitions), key=lambda name: name.topic)
+            if not broker.denies_topic(call, Operation.DESCRIBE, topic)
         ],
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from kio.schema.end_txn.v5.request import EndTxnRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import transaction_code
 from headrace.broker.node import Broker
@@ -16,6 +17,7 @@ from headrace.transactions.error import for_version
 from headrace.transactions.event import EndTransaction
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.END_TXN
 
@@ -24,6 +26,8 @@ _FIRST_EPOCH_BUMP = 5
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(EndTxnRequest)
+    if broker.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
+        return {"error_code": ErrorCode.transactional_id_authorization_failed}
     bumps = call.version >= _FIRST_EPOCH_BUMP
     reply = await broker.transactions.end_transaction(
         EndTransaction(

@@ -7,6 +7,7 @@ bytes around it, which saves system calls where sendfile would save no copying w
 import asyncio
 from itertools import groupby
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Part, Parts
 from headrace.broker.delayed_fetch import DelayedFetch
@@ -18,7 +19,7 @@ from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
-from headrace.wire.fetch_request import FetchRequest
+from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
 from headrace.wire.fetch_response import (
     AbortedTransaction,
     FetchPartitionResult,
@@ -37,7 +38,9 @@ Result = FetchPartitionResult[Part]
 
 def handle(broker: Broker, call: Call) -> Answer:
     request: FetchRequest = call.body
-    admission = broker.fetch_sessions.admit(request, broker.clock.monotonic_ms())
+    admission = broker.fetch_sessions.admit(
+        request, broker.clock.monotonic_ms(), by_id=call.version >= FIRST_TOPIC_ID
+    )
     if admission.error:
         return pack_fetch_response(
             call.version, call.request.header.correlation_id, (), error_code=admission.error
@@ -48,7 +51,16 @@ def handle(broker: Broker, call: Call) -> Answer:
 class _Fetch:
     """One fetch: read once, and read again when it waited."""
 
-    __slots__ = ("_admission", "_broker", "_call", "_failed", "_future", "_request", "_wait")
+    __slots__ = (
+        "_admission",
+        "_broker",
+        "_call",
+        "_failed",
+        "_found",
+        "_future",
+        "_request",
+        "_wait",
+    )
 
     def __init__(
         self, broker: Broker, call: Call, request: FetchRequest, admission: Admission
@@ -58,6 +70,7 @@ class _Fetch:
         self._request = request
         self._admission = admission
         self._failed = False
+        self._found: list[tuple[FetchedPartition, Result]] | None = None
         self._wait: DelayedFetch | None = None
         self._future: asyncio.Future[Parts | None] | None = None
 
@@ -84,7 +97,7 @@ class _Fetch:
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
-            readable_bytes=lambda: self._read()[1],
+            readable_bytes=self._look_again,
             done=self._finish,
         )
         self._future.add_done_callback(self._forget)
@@ -94,9 +107,22 @@ class _Fetch:
         if future.cancelled() and self._wait is not None:
             self._wait.cancel()
 
+    def _look_again(self) -> int:
+        """How much there is now; an error (the topic was deleted) is told at once, too."""
+        results, size = self._read()
+        if self._failed:
+            size = max(size, self._request.min_bytes)
+        self._found = results if size >= self._request.min_bytes else None
+        return size
+
     def _finish(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._future.set_result(self._pack(self._read()[0]))
+        if self._future is None or self._future.done():
+            return
+        try:
+            results = self._read()[0] if self._found is None else self._found
+            self._future.set_result(self._pack(results))
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+            self._future.set_exception(error)
 
     # -- reading
 
@@ -115,6 +141,8 @@ class _Fetch:
 
     def _read_partition(self, item: FetchedPartition, budget: int, *, at_least_one: bool) -> Result:
         wanted = item.wanted
+        if self._broker.denies_topic(self._call, Operation.READ, item.name, item.topic_id):
+            return FetchPartitionResult(wanted.partition, ErrorCode.topic_authorization_failed)
         partition = self._broker.find(item.name, item.topic_id, wanted.partition)
         if partition is None:
             missing = (

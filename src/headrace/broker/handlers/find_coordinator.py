@@ -8,6 +8,7 @@ from typing import Any
 
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.handlers.metadata import describe_node
 from headrace.broker.node import Broker
@@ -19,15 +20,32 @@ from headrace.wire.error_code import ErrorCode
 API = ApiKey.FIND_COORDINATOR
 
 _FIRST_BATCHED = 4
-_TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+_GROUP, _TRANSACTION = 0, 1
+_TOPICS = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE}
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(FindCoordinatorRequest)
     found = await _find(broker, call, request.key_type)
     if call.version < _FIRST_BATCHED:
-        return found
-    return {"coordinators": [{"key": key, **found} for key in request.coordinator_keys]}
+        return _denied(broker, call, request.key_type, call.body.key) or found
+    return {
+        "coordinators": [
+            {"key": key, **(_denied(broker, call, request.key_type, key) or found)}
+            for key in request.coordinator_keys
+        ]
+    }
+
+
+def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, Any] | None:
+    if key_type == _GROUP and broker.denies_group(call, Operation.DESCRIBE, key):
+        return _nowhere(ErrorCode.group_authorization_failed, "not allowed to describe this group")
+    if key_type == _TRANSACTION and broker.denies_transactional_id(call, Operation.DESCRIBE, key):
+        return _nowhere(
+            ErrorCode.transactional_id_authorization_failed,
+            "not allowed to describe this transactional id",
+        )
+    return None
 
 
 async def _find(broker: Broker, call: Call, key_type: int) -> dict[str, Any]:

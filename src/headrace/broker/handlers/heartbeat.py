@@ -4,17 +4,21 @@ from typing import Any
 
 from kio.schema.heartbeat.v4.request import HeartbeatRequest as Wire
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
 from headrace.groups.classic_message import HeartbeatReply, HeartbeatRequest
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.HEARTBEAT
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(Wire)
+    if broker.denies_group(call, Operation.READ, request.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed}
     beat = HeartbeatRequest(
         group_id=request.group_id,
         member_id=request.member_id,

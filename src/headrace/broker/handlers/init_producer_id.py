@@ -8,6 +8,7 @@ from typing import Any
 
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
+from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.fault import transaction_code
 from headrace.broker.node import Broker
@@ -15,12 +16,16 @@ from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch,
 from headrace.transactions.error import TransactionError, for_version
 from headrace.transactions.event import InitProducerId, InitReply
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.INIT_PRODUCER_ID
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(InitProducerIdRequest)
+    denied = _denied(broker, call, request.transactional_id)
+    if denied:
+        return {"error_code": denied, "producer_id": NO_PRODUCER_ID, "producer_epoch": -1}
     if request.transactional_id is None:
         reply = _new_producer(broker, request)
     else:
@@ -38,6 +43,18 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         "producer_id": reply.producer_id,
         "producer_epoch": reply.producer_epoch,
     }
+
+
+def _denied(broker: Broker, call: Call, named: str | None) -> ErrorCode:
+    """Who may write to any topic may be an idempotent producer (KIP-679)."""
+    if named is not None:
+        if broker.denies_transactional_id(call, Operation.WRITE, named):
+            return ErrorCode.transactional_id_authorization_failed
+    elif not broker.may_on_cluster(call, Operation.IDEMPOTENT_WRITE) and not broker.may_on_any(
+        call, Operation.WRITE, ResourceType.TOPIC
+    ):
+        return ErrorCode.cluster_authorization_failed
+    return ErrorCode.none
 
 
 def _new_producer(broker: Broker, request: InitProducerIdRequest) -> InitReply:

@@ -7,11 +7,13 @@ from typing import Any
 
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
 from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.JOIN_GROUP
 
@@ -22,6 +24,8 @@ _FIRST_SKIP_ASSIGNMENT = 9  # KIP-814
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wanted = _wanted(call)
+    if broker.denies_group(call, Operation.READ, wanted.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed, "member_id": wanted.member_id}
     reply = await broker.groups.answer(
         wanted.group_id,
         JoinReply(member_id=wanted.member_id),

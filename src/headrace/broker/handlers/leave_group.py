@@ -4,11 +4,13 @@ from typing import Any
 
 from kio.schema.leave_group.v5.request import LeaveGroupRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
 from headrace.groups.classic_message import LeaveReply, LeaveRequest, LeavingMember
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.LEAVE_GROUP
 
@@ -17,6 +19,8 @@ _FIRST_LIST = 3  # KIP-345
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wanted = _wanted(call)
+    if broker.denies_group(call, Operation.READ, wanted.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed}
     reply = await broker.groups.answer(
         wanted.group_id,
         LeaveReply(),

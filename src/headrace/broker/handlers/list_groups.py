@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
@@ -19,6 +20,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         registries = broker.groups.registries()
     except Refusal as refusal:
         return {"error_code": group_code(refusal.error)}
+    sees_all = broker.may_on_cluster(call, Operation.DESCRIBE)
     return {
         "groups": [
             {
@@ -29,5 +31,6 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
             }
             for registry in registries
             for group in registry.list_groups(request.states_filter, request.types_filter)
+            if sees_all or not broker.denies_group(call, Operation.DESCRIBE, group.group_id)
         ]
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import code_of
 from headrace.broker.node import Broker
@@ -34,7 +35,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             {
                 "name": topic.name,
                 "partitions": [
-                    await _answer(broker, topic.name, wanted, committed)
+                    await _answer(broker, call, topic.name, wanted, committed)
                     for wanted in topic.partitions
                 ],
             }
@@ -44,11 +45,13 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 async def _answer(
-    broker: Broker, topic: str, wanted: ListOffsetsPartition, committed: bool
+    broker: Broker, call: Call, topic: str, wanted: ListOffsetsPartition, committed: bool
 ) -> dict[str, Any]:
     partition = broker.find(topic, None, wanted.partition_index)
-    if partition is None:
-        code: int = ErrorCode.unknown_topic_or_partition
+    if broker.denies_topic(call, Operation.DESCRIBE, topic):
+        code: int = ErrorCode.topic_authorization_failed
+    elif partition is None:
+        code = ErrorCode.unknown_topic_or_partition
     else:
         code = partition.check_epoch(wanted.current_leader_epoch)
     if partition is None or code:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code, transaction_code
 from headrace.broker.node import Broker
@@ -32,6 +33,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             listing
             for registry in broker.transactions.registries()
             for listing in registry.list_transactions(wanted, now_ms)
+            if not broker.denies_transactional_id(
+                call, Operation.DESCRIBE, listing.transactional_id
+            )
         ]
     except TransactionRefusal as refusal:
         return {"error_code": transaction_code(refusal.error)}

@@ -6,6 +6,12 @@ from uuid import UUID
 import structlog
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
+from headrace.broker.auth.resource import (
+    CLUSTER_NAME,
+    UNKNOWN_OPERATIONS,
+    Operation,
+    ResourceType,
+)
 from headrace.broker.call import Call
 from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
@@ -28,17 +34,33 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(MetadataRequest)
     wants_all = request.topics is None or (call.version == _ALL_WHEN_EMPTY and not request.topics)
     if wants_all:
-        topics = [_describe(broker, topic) for topic in broker.topics]
+        topics = [
+            _describe(broker, topic)
+            for topic in broker.topics
+            if not broker.denies_topic(call, Operation.DESCRIBE, topic.name)
+        ]
     else:
         assert request.topics is not None
-        await _create_missing(broker, request)
-        topics = [_answer(broker, wanted) for wanted in request.topics]
+        uncreated = await _create_missing(broker, call, request)
+        topics = [_answer(broker, call, wanted, uncreated) for wanted in request.topics]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic["topic_authorized_operations"] = _operations(broker, call, topic)
     return {
         "brokers": [describe_node(broker, call)],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.node_id,
         "topics": topics,
+        "cluster_authorized_operations": broker.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
+        if getattr(call.body, "include_cluster_authorized_operations", False)
+        else UNKNOWN_OPERATIONS,
     }
+
+
+def _operations(broker: Broker, call: Call, topic: dict[str, Any]) -> int:
+    if topic.get("error_code"):
+        return UNKNOWN_OPERATIONS
+    return broker.operations(call, ResourceType.TOPIC, topic["name"])
 
 
 def describe_node(broker: Broker, call: Call) -> dict[str, Any]:
@@ -52,29 +74,48 @@ def describe_node(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-async def _create_missing(broker: Broker, request: MetadataRequest) -> None:
+async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) -> set[str]:
+    """Create what may be created; the names of those that the caller is not allowed to."""
     if not request.allow_auto_topic_creation or not broker.settings["auto.create.topics.enable"]:
-        return
+        return set()
     missing = [
         topic.name
         for topic in request.topics or ()
         if topic.name
         and broker.topics.by_name(topic.name) is None
         and topic_name_problem(topic.name) is None
+        and not broker.denies_topic(call, Operation.DESCRIBE, topic.name)
     ]
-    if not missing:
-        return
+    may_create_all = broker.may_on_cluster(call, Operation.CREATE)
+    denied: set[str] = {
+        name
+        for name in missing
+        if not may_create_all and broker.denies_topic(call, Operation.CREATE, name)
+    }
     wanted = [
         broker.settings.internal_topic(name) if name in INTERNAL else NewTopic(name=name)
         for name in dict.fromkeys(missing)
+        if name not in denied
     ]
+    if not wanted:
+        return denied
     plan = await broker.create_topics(wanted)
     for name, outcome in plan.outcomes.items():
         if isinstance(outcome, Rejection) and outcome.error != ClusterError.TOPIC_ALREADY_EXISTS:
             log.warning("cannot create a topic", topic=name, reason=outcome.message)
+    return denied
 
 
-def _answer(broker: Broker, wanted: MetadataRequestTopic) -> dict[str, Any]:
+def _answer(
+    broker: Broker, call: Call, wanted: MetadataRequestTopic, uncreated: set[str]
+) -> dict[str, Any]:
+    denied = broker.denies_topic(call, Operation.DESCRIBE, wanted.name, wanted.topic_id)
+    if denied or wanted.name in uncreated:
+        return {
+            "error_code": ErrorCode.topic_authorization_failed,
+            "name": wanted.name,
+            "topic_id": wanted.topic_id or _NO_ID,
+        }
     if wanted.name is None:
         topic = None if wanted.topic_id is None else broker.topics.by_id(wanted.topic_id)
         missing = ErrorCode.unknown_topic_id

@@ -4,11 +4,13 @@ Version 10 names topics by id. A commit for a partition that does not exist is r
 others of the request are kept.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from kio.schema.offset_commit.v10.request import OffsetCommitRequest, OffsetCommitRequestPartition
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
@@ -26,7 +28,18 @@ _FIRST_TOPIC_ID = 10
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(OffsetCommitRequest)
+    if broker.denies_group(call, Operation.READ, request.group_id):
+        return _answer(call, lambda place, index: ErrorCode.group_authorization_failed)
     topics = [_topic(broker, call, named) for named in call.body.topics]
+    denied = [
+        broker.denies_topic(
+            call,
+            Operation.READ,
+            getattr(named, "name", None),
+            getattr(named, "topic_id", None),
+        )
+        for named in call.body.topics
+    ]
     wanted = CommitRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -34,8 +47,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         instance_id=request.group_instance_id,
         offsets={
             TopicPartition(topic.name, each.partition_index): _offset(topic, each)
-            for topic, named in zip(topics, request.topics, strict=True)
-            if topic is not None
+            for topic, named, closed in zip(topics, request.topics, denied, strict=True)
+            if topic is not None and not closed
             for each in named.partitions
             if _has(topic, each.partition_index)
         },
@@ -47,6 +60,17 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         CommitReply(),
         lambda registry, token, now_ms: registry.commit(wanted, token, now_ms),
     )
+
+    def code(place: int, index: int) -> ErrorCode:
+        if denied[place]:
+            return ErrorCode.topic_authorization_failed
+        return _code(call, topics[place], index, reply)
+
+    return _answer(call, code)
+
+
+def _answer(call: Call, code: Callable[[int, int], ErrorCode]) -> dict[str, Any]:
+    """`code` is asked for each partition: (the topic's place in the request, partition)."""
     return {
         "topics": [
             {
@@ -55,12 +79,12 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
                 "partitions": [
                     {
                         "partition_index": each.partition_index,
-                        "error_code": _code(call, topic, each.partition_index, reply),
+                        "error_code": code(place, each.partition_index),
                     }
                     for each in named.partitions
                 ],
             }
-            for topic, named in zip(topics, call.body.topics, strict=True)
+            for place, named in enumerate(call.body.topics)
         ]
     }
 

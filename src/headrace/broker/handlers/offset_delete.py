@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
@@ -17,10 +18,17 @@ API = ApiKey.OFFSET_DELETE
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(OffsetDeleteRequest)
+    if broker.denies_group(call, Operation.DELETE, request.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed}
+    denied = {
+        topic.name
+        for topic in request.topics
+        if broker.denies_topic(call, Operation.READ, topic.name)
+    }
     doomed = [
         TopicPartition(topic.name, each.partition_index)
         for topic in request.topics
-        if broker.topics.by_name(topic.name) is not None
+        if topic.name not in denied and broker.topics.by_name(topic.name) is not None
         for each in topic.partitions
     ]
     reply = await broker.groups.answer(
@@ -38,9 +46,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
                 "partitions": [
                     {
                         "partition_index": each.partition_index,
-                        "error_code": _code(
-                            TopicPartition(topic.name, each.partition_index), known, reply
-                        ),
+                        "error_code": ErrorCode.topic_authorization_failed
+                        if topic.name in denied
+                        else _code(TopicPartition(topic.name, each.partition_index), known, reply),
                     }
                     for each in topic.partitions
                 ],

@@ -7,6 +7,7 @@ id. Version 1 has no field for an error of the whole group, so each partition ca
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
@@ -34,6 +35,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) -> dict[str, Any]:
     by_id = call.version >= _FIRST_TOPIC_ID
     head = {"group_id": asked.group_id} if call.version >= _FIRST_MANY_GROUPS else {}
+    if broker.denies_group(call, Operation.DESCRIBE, asked.group_id):
+        code = ErrorCode.group_authorization_failed
+        return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
     try:
         registry = await broker.groups.registry(asked.group_id)
         found = registry.fetch_offsets(
@@ -47,8 +51,13 @@ async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) 
         code = group_code(refusal.error)
         return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
     if asked.topics is None:
-        return {**head, "topics": _all_topics(broker, found, by_id)}
-    return {**head, "topics": [_topic(broker, topic, found) for topic in asked.topics]}
+        seen = {
+            where: offset
+            for where, offset in found.items()
+            if not broker.denies_topic(call, Operation.DESCRIBE, where.topic)
+        }
+        return {**head, "topics": _all_topics(broker, seen, by_id)}
+    return {**head, "topics": [_topic(broker, call, topic, found) for topic in asked.topics]}
 
 
 def _name(broker: Broker, topic: Any) -> str | None:
@@ -68,11 +77,13 @@ def _partitions(broker: Broker, topics: Iterable[Any]) -> Iterable[TopicPartitio
 
 
 def _topic(
-    broker: Broker, asked: Any, found: Mapping[TopicPartition, FetchedOffset]
+    broker: Broker, call: Call, asked: Any, found: Mapping[TopicPartition, FetchedOffset]
 ) -> dict[str, Any]:
     name = _name(broker, asked)
     if name is None:
         return _refused([asked], ErrorCode.unknown_topic_id)[0]
+    if broker.denies_topic(call, Operation.DESCRIBE, name):
+        return _refused([asked], ErrorCode.topic_authorization_failed)[0]
     return _named(asked) | {
         "partitions": [
             _partition(index, found[TopicPartition(name, index)])

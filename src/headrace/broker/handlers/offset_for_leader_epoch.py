@@ -7,6 +7,7 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderPartition,
 )
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
@@ -21,14 +22,21 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         "topics": [
             {
                 "topic": topic.topic,
-                "partitions": [_answer(broker, topic.topic, one) for one in topic.partitions],
+                "partitions": [_answer(broker, call, topic.topic, one) for one in topic.partitions],
             }
             for topic in request.topics
         ]
     }
 
 
-def _answer(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> dict[str, Any]:
+def _answer(
+    broker: Broker, call: Call, topic: str, wanted: OffsetForLeaderPartition
+) -> dict[str, Any]:
+    if broker.denies_topic(call, Operation.DESCRIBE, topic):
+        return {
+            "partition": wanted.partition,
+            "error_code": ErrorCode.topic_authorization_failed,
+        }
     partition = broker.find(topic, None, wanted.partition)
     if partition is None:
         return {

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from struct import Struct
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Parts
 from headrace.broker.fault import code_of, join_code
@@ -58,8 +59,9 @@ def handle(broker: Broker, call: Call) -> Answer:
         return _pack(broker, call, request, _refuse(request, ErrorCode.invalid_required_acks))
     if not _is_transactional(request):
         return _append_and_answer(broker, call, request, {})
-    if request.transactional_id is None:
-        # Kafka asks whether the producer may use its transactional id, and none may use no id.
+    named = request.transactional_id
+    # Nobody may use no transactional id: Kafka answers the same for both.
+    if named is None or broker.denies_transactional_id(call, Operation.WRITE, named):
         code = ErrorCode.transactional_id_authorization_failed
         return _answer(broker, call, request, _refuse(request, code), [])
     joined = _join(broker, call, request)
@@ -88,7 +90,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asyncio.Future[None]":
     """The partitions that are refused; or a future: call again when it is done."""
-    batches = _transactional_batches(broker, request)
+    batches = _transactional_batches(broker, call, request)
     if not batches:
         return {}
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
@@ -111,10 +113,14 @@ def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asy
     return {name: join_code(error, "Produce", call.version) for name, error in joined.items()}
 
 
-def _transactional_batches(broker: Broker, request: ProduceRequest) -> dict[TopicPartition, Batch]:
+def _transactional_batches(
+    broker: Broker, call: Call, request: ProduceRequest
+) -> dict[TopicPartition, Batch]:
     """Where there is such a partition. What is broken is left to the log to refuse."""
     found: dict[TopicPartition, Batch] = {}
     for topic in request.topics:
+        if broker.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
+            continue
         for index, records in topic.partitions:
             if records is None or len(records) < HEADER_BYTES:
                 continue
@@ -148,6 +154,9 @@ def _append_and_answer(
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
+        if broker.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
+            results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
+            continue
         for produced in topic.partitions:
             result, appended_to, end = _append(broker, topic, produced, refused, implicit)
             if appended_to is not None and appended_to.log.config.flush_messages == 1:
@@ -225,14 +234,12 @@ def _failed(index: int, error: HeadraceError) -> ProducePartitionResult:
 
 
 def _refuse(request: ProduceRequest, code: ErrorCode) -> list[ProduceTopicResult]:
-    return [
-        ProduceTopicResult(
-            topic.name,
-            topic.topic_id,
-            [ProducePartitionResult(produced.partition, code) for produced in topic.partitions],
-        )
-        for topic in request.topics
-    ]
+    return [_refuse_topic(topic, code) for topic in request.topics]
+
+
+def _refuse_topic(topic: ProduceTopic, code: ErrorCode) -> ProduceTopicResult:
+    refused = [ProducePartitionResult(produced.partition, code) for produced in topic.partitions]
+    return ProduceTopicResult(topic.name, topic.topic_id, refused)
 
 
 def _close_on_error(results: Sequence[ProduceTopicResult]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
@@ -18,6 +19,8 @@ _FIRST_PROTOCOL = 5  # KIP-559: from here on a member must say what it takes as 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(SyncGroupRequest)
+    if broker.denies_group(call, Operation.READ, request.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed}
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if call.version >= _FIRST_PROTOCOL and not says_protocol:
         return {"error_code": ErrorCode.inconsistent_group_protocol}

@@ -12,6 +12,7 @@ from kio.schema.txn_offset_commit.v5.request import (
     TxnOffsetCommitRequestPartition,
 )
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import group_code, join_code
 from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
@@ -32,17 +33,32 @@ _FIRST_IMPLICIT_JOIN = 5
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(TxnOffsetCommitRequest)
-    refusal = await _join(broker, call, request)
+    refusal = _denied(broker, call, request) or await _join(broker, call, request)
     if refusal:
         return _answer(request, lambda name: refusal)
-    reply = await _commit(broker, request)
+    denied: set[str] = {
+        topic.name
+        for topic in request.topics
+        if broker.denies_topic(call, Operation.READ, topic.name)
+    }
+    reply = await _commit(broker, request, denied)
 
     def code(name: TopicPartition) -> ErrorCode:
+        if name.topic in denied:
+            return ErrorCode.topic_authorization_failed
         if broker.find(name.topic, None, name.partition) is None:
             return ErrorCode.unknown_topic_or_partition
         return group_code(reply.error or reply.errors.get(name))
 
     return _answer(request, code)
+
+
+def _denied(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+    if broker.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
+        return ErrorCode.transactional_id_authorization_failed
+    if broker.denies_group(call, Operation.READ, request.group_id):
+        return ErrorCode.group_authorization_failed
+    return ErrorCode.none
 
 
 async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
@@ -67,7 +83,7 @@ async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> 
     return ErrorCode.none
 
 
-async def _commit(broker: Broker, request: TxnOffsetCommitRequest) -> CommitReply:
+async def _commit(broker: Broker, request: TxnOffsetCommitRequest, denied: set[str]) -> CommitReply:
     wanted = CommitRequest(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -76,6 +92,7 @@ async def _commit(broker: Broker, request: TxnOffsetCommitRequest) -> CommitRepl
         offsets={
             TopicPartition(topic.name, each.partition_index): _offset(each)
             for topic in request.topics
+            if topic.name not in denied
             for each in topic.partitions
             if broker.find(topic.name, None, each.partition_index) is not None
         },

@@ -8,6 +8,7 @@ from typing import Any
 
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 
+from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.fault import code_of
 from headrace.broker.marker_writer import Marker
@@ -22,10 +23,14 @@ API = ApiKey.WRITE_TXN_MARKERS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(WriteTxnMarkersRequest)
-    return {"markers": [await _end(broker, wanted) for wanted in request.markers]}
+    # Kafka asked for CLUSTER_ACTION alone before KIP-1123; administrators have ALTER.
+    allowed = broker.may_on_cluster(call, Operation.ALTER) or broker.may_on_cluster(
+        call, Operation.CLUSTER_ACTION
+    )
+    return {"markers": [await _end(broker, wanted, allowed) for wanted in request.markers]}
 
 
-async def _end(broker: Broker, wanted: WritableTxnMarker) -> dict[str, Any]:
+async def _end(broker: Broker, wanted: WritableTxnMarker, allowed: bool) -> dict[str, Any]:
     marker = Marker(
         producer_id=ProducerId(wanted.producer_id),
         producer_epoch=ProducerEpoch(wanted.producer_epoch),
@@ -43,7 +48,9 @@ async def _end(broker: Broker, wanted: WritableTxnMarker) -> dict[str, Any]:
                         "partition_index": index,
                         "error_code": await _write(
                             broker, marker, TopicPartition(topic.name, index)
-                        ),
+                        )
+                        if allowed
+                        else ErrorCode.cluster_authorization_failed,
                     }
                     for index in topic.partition_indexes
                 ],
