@@ -289,6 +289,7 @@ class LogHistory:
         self._log.set_high_watermark(self._log.log_end_offset)
 
     def _check(self) -> None:
+        self._disarm()
         stored = self._check_content()
         self._batches = [data for data in self._batches if Batch(data).base_offset < stored.end]
         self._batches += stored.unknown
