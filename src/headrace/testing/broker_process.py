@@ -23,6 +23,7 @@ FOR_TESTS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
     "log.cleaner.backoff.ms": "100",
 }
 

@@ -1,0 +1,278 @@
+"""Consumer groups with librdkafka: both protocols, every way to rebalance, static members."""
+
+from collections.abc import Iterator
+from itertools import count
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.member import Member, create_topic, poll_until, produce, share
+from headrace.testing.wire_client import WireClient
+from headrace.wire.api import ApiKey
+
+PARTITIONS = 6
+CLASSIC = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 100}
+RANGE = CLASSIC | {"partition.assignment.strategy": "range"}
+ROUNDROBIN = CLASSIC | {"partition.assignment.strategy": "roundrobin"}
+COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
+CONSUMER = {"group.protocol": "consumer"}
+CONSUMER_RANGE = CONSUMER | {"group.remote.assignor": "range"}
+ALL = [RANGE, ROUNDROBIN, COOPERATIVE, CONSUMER, CONSUMER_RANGE]
+IDS = ["range", "roundrobin", "cooperative-sticky", "KIP-848", "KIP-848 range"]
+
+every_protocol = pytest.mark.parametrize("protocol", ALL, ids=IDS)
+both_protocols = pytest.mark.parametrize("protocol", [RANGE, CONSUMER], ids=["classic", "KIP-848"])
+
+
+class Load:
+    """Records produced without end, until it is stopped."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self.acknowledged: set[bytes] = set()
+        self._stop = Event()
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": address, "enable.idempotence": False})
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for number in count():
+            if self._stop.wait(0.001):
+                break
+            value = b"%d" % number
+            self._producer.produce(
+                self._topic, value, partition=number % PARTITIONS, on_delivery=self._delivered
+            )
+            self._producer.poll(0)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        assert error is None, error
+        self.acknowledged.add(message.value())
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+
+
+@pytest.fixture
+def load(broker: BrokerProcess, topic: str) -> Iterator[Load]:
+    """Endless records into `topic`, which has six partitions."""
+    create_topic(broker.address, topic, PARTITIONS)
+    running = Load(broker.address, topic)
+    yield running
+    running.stop()
+
+
+@every_protocol
+def test_nothing_is_missed_while_members_come_and_go_under_load(
+    broker: BrokerProcess, topic: str, group: str, load: Load, protocol: dict[str, Any]
+) -> None:
+    def member() -> Member:
+        return Member(broker.address, group, [topic], **protocol)
+
+    members = [member()]
+    share(members, PARTITIONS)
+    for _ in range(2):
+        members.append(member())
+        share(members, PARTITIONS)
+    gone = members.pop(0)
+    gone.close()
+    share(members, PARTITIONS)
+    members.append(member())
+    share(members, PARTITIONS)
+    load.stop()
+
+    def read() -> list[bytes]:
+        return [value for each in (gone, *members) for value in each.values]
+
+    poll_until(members, lambda: load.acknowledged <= set(read()), what="reading everything")
+    assert len(load.acknowledged) > 100
+    # Everybody left in peace and committed, so nothing was read twice either.
+    assert len(read()) == len(load.acknowledged)
+    for each in members:
+        each.close()
+
+
+@pytest.mark.parametrize("protocol", [COOPERATIVE, CONSUMER], ids=["cooperative", "KIP-848"])
+def test_an_incremental_rebalance_takes_away_only_what_moves(
+    broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+    first = Member(broker.address, group, [topic], **protocol)
+    share([first], PARTITIONS)
+    second = Member(broker.address, group, [topic], **protocol)
+    share([first, second], PARTITIONS)
+
+    assert [len(each) for each in first.revoked] == [3]
+    assert sum(len(each) for each in first.assigned) == PARTITIONS
+    assert first.lost == []
+    first.close()
+    second.close()
+
+
+@both_protocols
+def test_a_static_member_comes_back_without_a_rebalance(
+    broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+
+    def member(instance: str) -> Member:
+        return Member(broker.address, group, [topic], **protocol, group_instance_id=instance)
+
+    first, second = member("one"), member("two")
+    share([first, second], PARTITIONS)
+    before, rebalances = second.partitions, len(first.assigned)
+
+    second.close()
+    back = member("two")
+    share([first, back], PARTITIONS)
+
+    assert back.partitions == before
+    assert len(first.assigned) == rebalances
+    first.close()
+    back.close()
+
+
+def test_of_two_static_classic_members_the_older_is_fenced(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+    older = Member(broker.address, group, [topic], **RANGE, group_instance_id="one")
+    share([older], PARTITIONS)
+
+    newer = Member(broker.address, group, [topic], **RANGE, group_instance_id="one")
+    poll_until([older, newer], lambda: older.fatal is not None, what="the fencing")
+
+    assert newer.fatal is None
+    share([newer], PARTITIONS)
+    newer.close()
+    older.close()
+
+
+def test_of_two_static_members_of_the_new_protocol_the_younger_is_refused(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+    older = Member(broker.address, group, [topic], **CONSUMER, group_instance_id="one")
+    share([older], PARTITIONS)
+
+    newer = Member(broker.address, group, [topic], **CONSUMER, group_instance_id="one")
+    poll_until([older, newer], lambda: newer.fatal is not None, what="the refusal")
+
+    assert older.fatal is None
+    share([older], PARTITIONS)
+    older.close()
+    newer.close()
+
+
+@both_protocols
+def test_a_regular_expression_follows_topics_as_they_come(
+    broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    create_topic(broker.address, f"{topic}.a", 2)
+    member = Member(broker.address, group, [f"^{topic}[.].*"], **protocol)
+    share([member], 2)
+
+    create_topic(broker.address, f"{topic}.b", 3)
+    create_topic(broker.address, f"other-{topic}", 1)
+    share([member], 5)
+
+    assert {name for name, _ in member.partitions} == {f"{topic}.a", f"{topic}.b"}
+    member.close()
+
+
+@both_protocols
+def test_partitions_that_are_added_are_shared_out(
+    broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    create_topic(broker.address, topic, 2)
+    members = [Member(broker.address, group, [topic], **protocol) for _ in range(2)]
+    share(members, 2)
+
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(10)
+
+    share(members, 4)
+    for member in members:
+        member.close()
+
+
+@both_protocols
+def test_a_member_that_dies_is_replaced_when_its_session_ends(
+    own_broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    own_broker.settings |= {
+        "group.min.session.timeout.ms": "100",
+        "group.consumer.session.timeout.ms": "1000",
+    }
+    own_broker.start()
+    create_topic(own_broker.address, topic, 2)
+    with WireClient(own_broker.address) as dying:
+        _join_and_say_no_more(dying, topic, group, protocol)
+
+    member = Member(own_broker.address, group, [topic], **protocol)
+
+    share([member], 2)
+    member.close()
+
+
+def _join_and_say_no_more(
+    client: WireClient, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    if protocol == CONSUMER:
+        body: dict[str, Any] = {
+            "group_id": group,
+            "member_id": "dying",
+            "rebalance_timeout": 60_000,
+            "subscribed_topic_names": [topic],
+            "topic_partitions": [],
+        }
+        joined = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body)
+        assert len(joined.assignment.topic_partitions[0].partitions) == 2
+        return
+    body = {
+        "group_id": group,
+        "session_timeout": 1000,
+        "rebalance_timeout": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"}],
+    }
+    assert client.ask(ApiKey.JOIN_GROUP, 3, body).generation_id == 1
+
+
+@both_protocols
+def test_members_go_on_after_the_broker_was_killed(
+    own_broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]
+) -> None:
+    own_broker.settings |= {"log.flush.interval.messages": "1"}
+    own_broker.start()
+    create_topic(own_broker.address, topic, 4)
+    values = [b"%d" % number for number in range(400)]
+    produce(own_broker.address, topic, values[:200], 4)
+    members = [
+        Member(own_broker.address, group, [topic], **protocol, enable_auto_commit=False)
+        for _ in range(2)
+    ]
+    share(members, 4)
+
+    def read() -> list[bytes]:
+        return [value for member in members for value in member.values]
+
+    poll_until(members, lambda: len(read()) == 200, what="the first half")
+    held = [member.partitions for member in members]
+    for member in members:
+        member.consumer.commit(asynchronous=False)
+    own_broker.kill()
+    own_broker.start()
+    produce(own_broker.address, topic, values[200:], 4)
+    poll_until(members, lambda: len(read()) >= 400, what="the second half")
+
+    assert sorted(read()) == sorted(values)
+    assert [member.partitions for member in members] == held
+    for member in members:
+        member.close()

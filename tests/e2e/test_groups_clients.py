@@ -1,0 +1,183 @@
+"""The same group, met by clients of other makers: kafka-python, aiokafka, kcat."""
+
+import asyncio
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any, Protocol
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.member import Member, create_topic, poll_until, produce, share
+from headrace.testing.peer import PeerMissing, find_program, require_peer
+from headrace.testing.readiness import wait_until
+
+with warnings.catch_warnings():
+    # Its import reads resources in a way that Python 3.11 warns of.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
+
+PARTITIONS = 6
+RANGE = {
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 100,
+    "partition.assignment.strategy": "range",
+}
+
+
+class Reader(Protocol):
+    """A member of a group that reads in a thread of its own."""
+
+    values: list[bytes]
+    held: int
+
+
+class KafkaPythonReader:
+    """kafka-python's consumer."""
+
+    def __init__(self, address: str, group: str, topic: str) -> None:
+        self.values: list[bytes] = []
+        self.held = 0
+        self._wanted = (address, group, topic)
+
+    def run(self, stop: Event) -> None:
+        address, group, topic = self._wanted
+        consumer = kafka.KafkaConsumer(
+            topic,
+            bootstrap_servers=address,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=100,
+            partition_assignment_strategy=[_range_assignor()],
+        )
+        while not stop.is_set():
+            for messages in consumer.poll(timeout_ms=50).values():
+                self.values += [message.value for message in messages]
+            self.held = len(consumer.assignment())
+        consumer.close()
+
+
+def _range_assignor() -> Any:
+    from kafka.coordinator.assignors.range import RangePartitionAssignor as Range
+
+    return Range
+
+
+class AioKafkaReader:
+    """aiokafka's consumer, on an event loop of its own."""
+
+    def __init__(self, address: str, group: str, topic: str) -> None:
+        self.values: list[bytes] = []
+        self.held = 0
+        self._wanted = (address, group, topic)
+
+    def run(self, stop: Event) -> None:
+        asyncio.run(self._run(stop))
+
+    async def _run(self, stop: Event) -> None:
+        address, group, topic = self._wanted
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=address,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=100,
+            partition_assignment_strategy=(RangePartitionAssignor,),
+        )
+        await consumer.start()
+        try:
+            while not stop.is_set():
+                for messages in (await consumer.getmany(timeout_ms=50)).values():
+                    self.values += [message.value for message in messages]
+                self.held = len(consumer.assignment())
+        finally:
+            await consumer.stop()
+
+
+@contextmanager
+def running(*readers: Any) -> Iterator[None]:
+    stop = Event()
+    threads = [Thread(target=reader.run, args=(stop,)) for reader in readers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("kind", [KafkaPythonReader, AioKafkaReader])
+def test_two_of_a_kind_share_a_topic(
+    broker: BrokerProcess, topic: str, group: str, kind: type[Any]
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+    values = [b"%d" % number for number in range(300)]
+    first, second = (kind(broker.address, group, topic) for _ in range(2))
+
+    with running(first, second):
+        wait_until(lambda: first.held == second.held == 3, what="the share")
+        produce(broker.address, topic, values, PARTITIONS)
+        wait_until(lambda: len(first.values + second.values) >= 300, what="reading everything")
+
+    assert sorted(first.values + second.values) == sorted(values)
+    assert first.values
+    assert second.values
+
+
+def test_clients_of_three_makers_share_one_group(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+    values = [b"%d" % number for number in range(300)]
+    own = Member(broker.address, group, [topic], **RANGE)
+    others = [
+        KafkaPythonReader(broker.address, group, topic),
+        AioKafkaReader(broker.address, group, topic),
+    ]
+
+    def read() -> list[bytes]:
+        return own.values + [value for other in others for value in other.values]
+
+    with running(*others):
+        poll_until(
+            [own],
+            lambda: [len(own.partitions), *(other.held for other in others)] == [2, 2, 2],
+            what="the share of three",
+        )
+        produce(broker.address, topic, values, PARTITIONS)
+        poll_until([own], lambda: len(read()) >= 300, what="reading everything")
+        assert sorted(read()) == sorted(values)
+        assert all(reader.values for reader in (own, *others))
+    share([own], PARTITIONS)
+    own.close()
+
+
+@pytest.mark.interop
+def test_kcat_reads_as_a_group_and_goes_on_where_it_was(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
+    try:
+        kcat = find_program("kcat", package="kcat")
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    create_topic(broker.address, topic, 2)
+
+    def read(count: int) -> list[str]:
+        command = [str(kcat), "-b", broker.address, "-G", group, "-q", "-c", str(count)]
+        command += ["-X", "auto.offset.reset=earliest", topic]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout.split()
+
+    produce(broker.address, topic, [b"1", b"2", b"3"], 2)
+    assert sorted(read(3)) == ["1", "2", "3"]
+    produce(broker.address, topic, [b"4", b"5"], 2)
+    assert sorted(read(2)) == ["4", "5"]
