@@ -47,7 +47,7 @@ class AdminHttp:
         self._problems = problems
         self._metrics = metrics
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which the kernel chose when it was 0."""
@@ -61,15 +61,16 @@ class AdminHttp:
         """Close at once: whoever asks for the health of a broker that stops can ask again."""
         if self._server is not None:
             self._server.close()
-            for writer in tuple(self._open):
+            for writer in self._open:
                 writer.transport.abort()
+            await asyncio.gather(*(task for task in self._open.values() if task is not None))
             await self._server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= _MAX_CONNECTIONS:
             writer.transport.abort()
             return
-        self._open.add(writer)
+        self._open[writer] = asyncio.current_task()
         try:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -80,7 +81,7 @@ class AdminHttp:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             writer.transport.abort()
         finally:
-            self._open.discard(writer)
+            del self._open[writer]
 
     def _answer(self, head: bytes) -> bytes:
         method = head.split(b" ", 1)[0]

@@ -1,30 +1,33 @@
 """Where the broker listens and what it tells clients: Kafka's `NAME://HOST:PORT`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.model.error import ConfigError
 
-# The security protocols a listener may be named after, and whether a client must authenticate.
+# The security protocols there are, and whether a client must authenticate.
 PROTOCOLS = {"PLAINTEXT": False, "SASL_PLAINTEXT": True}
-
 _WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound to
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address. The name picks the advertised address and says whether to authenticate.
+    """One address. The name picks the advertised address, the protocol says how clients speak.
 
     >>> Listener.parse("PLAINTEXT://[::1]:9092")
-    Listener(name='PLAINTEXT', host='::1', port=9092)
+    Listener(name='PLAINTEXT', host='::1', port=9092, protocol='PLAINTEXT')
+    >>> Listener.parse("INSIDE://:9093", {"INSIDE": "SASL_PLAINTEXT"}).authenticates
+    True
     """
 
     name: str
     host: str
     port: int
+    protocol: str = "PLAINTEXT"
 
     @property
     def authenticates(self) -> bool:
-        return PROTOCOLS.get(self.name, False)
+        return PROTOCOLS[self.protocol]
 
     @property
     def wildcard(self) -> bool:
@@ -40,21 +43,57 @@ class Listener:
         return f"{self.name}://{self.address}"
 
     @classmethod
-    def parse(cls, text: str) -> "Listener":
+    def parse(cls, text: str, protocols: Mapping[str, str] | None = None) -> "Listener":
         """Read `NAME://HOST:PORT`; a bare `HOST:PORT` is PLAINTEXT.
+
+        Args:
+            protocols: the protocol of each name; a protocol's own name stands for itself.
 
         Raises:
             ConfigError: saying which part is missing.
         """
-        name, separator, address = text.partition("://")
+        name, separator, address = text.strip().partition("://")
         if not separator:
-            name, address = "PLAINTEXT", text
-        if name not in PROTOCOLS:
+            name, address = "PLAINTEXT", name
+        protocol = (protocols or {}).get(name, name)
+        if protocol not in PROTOCOLS:
             raise ConfigError(
-                f"listener {text!r} has the protocol {name!r}: write one of {', '.join(PROTOCOLS)}"
+                f"listener {text!r} has the name {name!r}, which has no protocol: write one of "
+                f"{', '.join(PROTOCOLS)}, or give it one in listener.security.protocol.map"
             )
         host, port = split_address(address)
-        return cls(name, host, port)
+        return cls(name, host, port, protocol)
+
+
+def parse_protocols(texts: tuple[str, ...]) -> dict[str, str]:
+    """listener.security.protocol.map: `NAME:PROTOCOL`, one a listener.
+
+    >>> parse_protocols(("INSIDE:PLAINTEXT",))
+    {'INSIDE': 'PLAINTEXT'}
+    """
+    protocols: dict[str, str] = {}
+    for text in texts:
+        name, _, protocol = text.partition(":")
+        if not name or protocol not in PROTOCOLS:
+            raise ConfigError(
+                f"listener.security.protocol.map has {text!r}: write it as NAME:PROTOCOL, where "
+                f"the protocol is one of {', '.join(PROTOCOLS)}"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def check_distinct(listeners: tuple[Listener, ...]) -> None:
+    """A name stands once, or once with an IPv4 and once with an IPv6 address (KIP-797)."""
+    seen: set[tuple[str, bool]] = set()
+    for listener in listeners:
+        kind = (listener.name, ":" in listener.host)
+        if kind in seen:
+            raise ConfigError(
+                f"listeners has {listener.name} twice: give each a name of its own in "
+                "listener.security.protocol.map"
+            )
+        seen.add(kind)
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -73,15 +112,21 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def advertised(listeners: tuple[Listener, ...], texts: tuple[str, ...]) -> dict[str, Listener]:
+def advertised(
+    listeners: tuple[Listener, ...],
+    texts: tuple[str, ...],
+    protocols: Mapping[str, str] | None = None,
+) -> dict[str, Listener]:
     """What clients of each listener are told to connect to, by the listener's name.
 
     A listener that is not advertised on its own tells its own address; port 0 is filled in by the
     server once the kernel has chosen.
     """
-    told = {listener.name: listener for listener in listeners}
+    told: dict[str, Listener] = {}
+    for listener in listeners:
+        told.setdefault(listener.name, listener)
     for text in texts:
-        listener = Listener.parse(text)
+        listener = Listener.parse(text, protocols)
         if listener.name not in told:
             raise ConfigError(
                 f"advertised.listeners has {listener.name}, which is not among listeners"

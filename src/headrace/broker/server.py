@@ -178,7 +178,7 @@ class Server:
     async def _announce(self, controller: Controller) -> None:
         broker = self.broker
         endpoints = tuple(
-            Endpoint(each.name, each.host, each.port, each.name)
+            Endpoint(each.name, each.host, each.port, each.protocol)
             for each in broker.advertised.values()
         )
         record = BrokerRecord(
@@ -202,6 +202,7 @@ class Server:
             memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
             bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
         )
+        broker.uncompacted = compaction.deleting
         chores = [
             Chore("retention", settings["log.retention.check.interval.ms"], self._keep_retention),
             Chore("flush", settings["log.flush.scheduler.interval.ms"], self._sync_due),

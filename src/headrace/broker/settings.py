@@ -7,7 +7,13 @@ from typing import Any
 import structlog
 
 from headrace.broker.auth.authorizer import Authorizer, parse_principals
-from headrace.broker.listener import Listener, advertised, split_address
+from headrace.broker.listener import (
+    Listener,
+    advertised,
+    check_distinct,
+    parse_protocols,
+    split_address,
+)
 from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
 from headrace.groups.config import GroupConfig
@@ -39,13 +45,12 @@ class BrokerSettings:
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.written = dict(texts)
         self._values: dict[str, ConfigValue] = BROKER_CONFIG.defaults() | BROKER_CONFIG.parse(texts)
-        self.listeners = tuple(Listener.parse(text) for text in self._list("listeners"))
+        protocols = parse_protocols(self._list("listener.security.protocol.map"))
+        self.listeners = tuple(Listener.parse(text, protocols) for text in self._list("listeners"))
         if not self.listeners:
             raise ConfigError("listeners is empty: write at least one, as PLAINTEXT://HOST:PORT")
-        names = [listener.name for listener in self.listeners]
-        if len(set(names)) != len(names):
-            raise ConfigError(f"listeners names {names} twice: each protocol may stand once")
-        self.told = advertised(self.listeners, self._list("advertised.listeners"))
+        check_distinct(self.listeners)
+        self.told = advertised(self.listeners, self._list("advertised.listeners"), protocols)
         self.log_dirs = tuple(Path(text) for text in self._list("log.dirs"))
         if not self.log_dirs:
             raise ConfigError("log.dirs is empty: write at least one directory")

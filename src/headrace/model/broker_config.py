@@ -55,6 +55,12 @@ _NETWORK = [
         "What clients are told to connect to; the same names as listeners, which is the default.",
     ),
     _key(
+        "listener.security.protocol.map",
+        ConfigType.LIST,
+        (),
+        "The protocol of listeners with names of their own: NAME:PROTOCOL, separated by commas.",
+    ),
+    _key(
         "headrace.admin.listener",
         ConfigType.STRING,
         "127.0.0.1:0",
