@@ -1,6 +1,8 @@
 """Compaction in the background of a broker: numba and the key map are loaded when first needed."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.log.cleaner import Cleaner
@@ -8,6 +10,7 @@ from headrace.log.log_directory import LogDirectory
 from headrace.log.throttle import Throttle
 from headrace.model.clock import Clock
 from headrace.model.error import CompactionStopped
+from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.log.compaction import Compactor
@@ -52,6 +55,16 @@ class CompactionWorker:
                     pass
             except CompactionStopped:
                 continue  # the log changed under the round, or we stop
+
+    @contextmanager
+    def deleting(self, partition: TopicPartition) -> Iterator[None]:
+        """Compaction keeps off a partition inside this, and has forgotten it afterwards."""
+        with ExitStack() as paused:
+            for _, cleaner in self._cleaners:
+                paused.enter_context(cleaner.paused(partition))
+            yield
+            for _, cleaner in self._cleaners:
+                cleaner.forget(partition)
 
     def stop(self) -> None:
         """End the round under way at its next chunk."""

@@ -8,6 +8,7 @@ cluster's state through `administer`, which runs one at a time in the controller
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -86,6 +87,10 @@ class Broker:
         )
         self.group_commit = GroupCommit()
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
+        # Holds compaction off a partition that is taken away; the server puts its worker here.
+        self.uncompacted: Callable[[TopicPartition], AbstractContextManager[None]] = lambda _: (
+            nullcontext()
+        )
         self.served_apis: frozenset[ApiKey] = frozenset()
         self._store = store
         self._controller = controller
@@ -332,7 +337,8 @@ class Broker:
             for partition in partitions:
                 directory = self._directory_of(partition.name)
                 if directory is not None:
-                    directory.delete(partition.name)
+                    with self.uncompacted(partition.name):
+                        directory.delete(partition.name)
 
         await self.in_thread(delete)
 
