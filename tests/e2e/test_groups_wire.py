@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from confluent_kafka import Producer
 
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.wire_client import WireClient
@@ -423,6 +424,41 @@ def test_consumer_group_describe_names_topics(
     (assigned,) = found.members[0].assignment.topic_partitions
     assert (assigned.topic_name, assigned.topic_id) == (topic, topic_id)
     assert missing.error_code == ErrorCode.group_id_not_found
+
+
+def test_nobody_else_writes_into_the_offsets(
+    broker: BrokerProcess, client: WireClient, group: str
+) -> None:
+    stable_member(client, group)
+    refused = []
+    producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": False})
+    producer.produce("__consumer_offsets", b"x", b"x", on_delivery=lambda e, _: refused.append(e))
+    producer.flush(10)
+
+    assert [error.code() for error in refused] == [ErrorCode.invalid_topic_exception]
+
+
+def test_stopping_answers_who_waits_in_a_rebalance(own_broker: BrokerProcess, group: str) -> None:
+    own_broker.settings |= {"group.initial.rebalance.delay.ms": "60000"}
+    own_broker.start()
+    with WireClient(own_broker.address) as client:
+        asked = client.ask(ApiKey.FIND_COORDINATOR, 0, {"key": group})
+        assert asked.error_code == NONE
+        body = {
+            "group_id": group,
+            "session_timeout": 10_000,
+            "rebalance_timeout": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        parked = client.send(ApiKey.JOIN_GROUP, 3, body)
+        with WireClient(own_broker.address) as other:
+            while not other.ask(ApiKey.LIST_GROUPS, 0, {}).groups:
+                pass
+        assert own_broker.stop() == 0
+
+        answer = client.receive(ApiKey.JOIN_GROUP, 3, parked)
+    assert answer.error_code == ErrorCode.not_coordinator
 
 
 def test_a_connection_that_closes_in_a_rebalance_does_not_stop_it(

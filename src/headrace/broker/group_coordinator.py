@@ -32,6 +32,7 @@ from headrace.groups.effect import Effects, Producer, Reply, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.primitive import Malformed
 from headrace.groups.record_codec import encode
+from headrace.groups.regex import load_engine
 from headrace.groups.shard import shard_of
 from headrace.groups.topic import Topic as GroupTopic
 from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
@@ -359,6 +360,8 @@ def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
         for record in iter_records(batch):
             if record.key is not None:
                 registry.replay(record.key, record.value, producer)
+    if registry.uses_regex:
+        load_engine()
     return at
 
 

@@ -463,6 +463,14 @@ class GroupRegistry:
     def group_ids(self) -> list[str]:
         return sorted({*self._groups, *self.offsets.groups()})
 
+    @property
+    def uses_regex(self) -> bool:
+        """Whether a group subscribes by regular expression."""
+        return any(
+            isinstance(group, ConsumerGroup) and bool(group.regexes)
+            for group in self._groups.values()
+        )
+
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[GroupListing]:

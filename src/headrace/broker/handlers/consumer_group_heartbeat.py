@@ -18,6 +18,7 @@ from headrace.broker.call import Call, milliseconds
 from headrace.broker.fault import group_code
 from headrace.broker.node import Broker
 from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.regex import load_engine
 from headrace.groups.topic import TopicIdPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -32,6 +33,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     denied = _denied(broker, call, beat)
     if denied:
         return {"error_code": denied, "error_message": "not allowed"}
+    if beat.subscribed_topic_regex:
+        await broker.in_thread(load_engine)
     reply = await broker.groups.answer(
         beat.group_id,
         ConsumerHeartbeatReply(member_id=beat.member_id or None, member_epoch=beat.member_epoch),

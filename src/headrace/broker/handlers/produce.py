@@ -18,6 +18,7 @@ from headrace.broker.connection import Answer, Parts
 from headrace.broker.fault import code_of, join_code
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
+from headrace.broker.topics import INTERNAL
 from headrace.log.append import Appended
 from headrace.model.error import CorruptBatch, HeadraceError, InvalidRecord, PeerError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -182,6 +183,10 @@ def _append(
             else ErrorCode.unknown_topic_id
         )
         return ProducePartitionResult(produced.partition, missing), None, 0
+    if partition.name.topic in INTERNAL:
+        # Only the coordinators write there: what they cannot read they could not load again.
+        code = ErrorCode.invalid_topic_exception
+        return ProducePartitionResult(produced.partition, code), None, 0
     if refused and partition.name in refused:
         return ProducePartitionResult(produced.partition, refused[partition.name]), None, 0
     try:
