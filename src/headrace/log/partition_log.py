@@ -226,11 +226,11 @@ class PartitionLog(WritableLog):
         """Flush everything and let go of memory and files; opening again needs no scan."""
         if self._closed:
             return
-        with self._structure:
+        with self._structure, self._storage.io(f"close {self.partition}"):
             with self._lock:
                 grown = self._tip.segment.close_indexes()
             self.flush(force=grown)
-            with self._flushing, self._storage.io(f"close {self.partition}"):
+            with self._flushing:
                 self._closed = True
                 self.epochs.flush()
                 for segment in self._segments.all:

@@ -707,6 +707,16 @@ def test_a_failed_sync_is_not_tried_again(log: PartitionLog, disk: CrashDisk) ->
     assert log.synced_offset == 0
 
 
+def test_a_disk_that_fails_while_closing_is_told_as_such(
+    log: PartitionLog, disk: CrashDisk
+) -> None:
+    fill(log, 2)
+    log.segments[0].reload_time()
+    disk.inject(Fault(errno.EIO, lambda call: call.name == "pread"))
+    with pytest.raises(StorageError, match="cannot close"):
+        log.close()
+
+
 def test_a_closed_log_takes_nothing(log: PartitionLog) -> None:
     fill(log, 2)
     log.close()
