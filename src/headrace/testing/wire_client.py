@@ -8,6 +8,14 @@ from types import TracebackType
 from typing import Any
 
 from headrace.wire.api import ApiKey
+from headrace.wire.fetch_request import FetchRequest, pack_fetch_request
+from headrace.wire.fetch_response import FetchResponse
+from headrace.wire.produce_request import (
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+    pack_produce_request,
+)
 from headrace.wire.request import pack_request
 from headrace.wire.response import parse_response
 
@@ -38,6 +46,40 @@ class WireClient:
         number = next(self._numbers)
         self._socket.sendall(pack_request(api, version, number, self._client_id, body))
         return number
+
+    def send_bytes(self, content: bytes) -> None:
+        """Send what is no request, or no whole one."""
+        self._socket.sendall(content)
+
+    def send_fetch(self, version: int, request: FetchRequest) -> int:
+        number = next(self._numbers)
+        self._socket.sendall(pack_fetch_request(version, number, self._client_id, request))
+        return number
+
+    def fetch(self, version: int, request: FetchRequest) -> FetchResponse:
+        answer: FetchResponse = self.receive(
+            ApiKey.FETCH, version, self.send_fetch(version, request)
+        )
+        return answer
+
+    def send_produce(self, version: int, request: ProduceRequest) -> int:
+        number = next(self._numbers)
+        parts = pack_produce_request(version, number, self._client_id, request)
+        self._socket.sendall(b"".join(parts))
+        return number
+
+    def produce(self, topic: str, records: bytes, partition: int = 0, acks: int = -1) -> Any:
+        """Send records to one partition and return what the broker says about it."""
+        produced = [ProduceTopic(topic, None, [ProducePartition(partition, memoryview(records))])]
+        number = self.send_produce(9, ProduceRequest(None, acks, 30_000, produced))
+        return self.receive(ApiKey.PRODUCE, 9, number).topics[0].partitions[0]
+
+    def ended(self) -> bool:
+        """Whether the broker closed the connection; waits until it did or said something."""
+        try:
+            return self._socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
 
     def receive(self, api: ApiKey, version: int, number: int) -> Any:
         """The answer to what was sent as `number`, which must be the next to come."""
