@@ -77,6 +77,9 @@ class FileSystem(Protocol):
 
     def free_bytes(self, path: Path) -> int: ...
 
+    def modified_ms(self, path: Path) -> int:
+        """When the file was last written to, by the wall clock."""
+
 
 class DiskFile:
     """`File` on a descriptor. Reads and writes carry their position, so threads may share it."""
@@ -204,6 +207,9 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def modified_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
 
     def free_bytes(self, path: Path) -> int:
         return shutil.disk_usage(path).free

@@ -3,7 +3,8 @@
 Rule 1: only a prefix of the log goes; the first segment that must stay ends the search.
 Rule 2: nothing at or above the high watermark goes: followers and readers have yet to see it.
 Rule 3: an empty active segment never goes.
-Rule 4: ages are by record timestamp, not by file time: a restored copy keeps its age.
+Rule 4: ages are by record timestamp, not by file time: a restored copy keeps its age. Only a
+segment whose records have no time at all is as old as its file.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,8 @@ class RetainedSegment(Protocol):
     def size_bytes(self) -> int: ...
     @property
     def max_timestamp_ms(self) -> int: ...
+    @property
+    def modified_ms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,11 @@ def _below(log_start: int) -> Callable[[RetainedSegment], bool]:
 
 
 def _older(than_ms: int) -> Callable[[RetainedSegment], bool]:
-    return lambda segment: segment.max_timestamp_ms < than_ms
+    def may_go(segment: RetainedSegment) -> bool:
+        newest_ms = segment.max_timestamp_ms
+        return (newest_ms if newest_ms >= 0 else segment.modified_ms) < than_ms
+
+    return may_go
 
 
 def _fits(spare: int) -> Callable[[RetainedSegment], bool]:

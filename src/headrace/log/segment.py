@@ -321,6 +321,11 @@ class Segment:
             self._load_time()
         return self.top_timestamp_ms
 
+    @property
+    def modified_ms(self) -> int:
+        """When its file was last written to: its age, if no record has a time."""
+        return self._storage.filesystem.modified_ms(self.path)
+
     def reset_indexes(self) -> None:
         """Empty the offset and the time index: `note` every batch again, from the first on."""
         self.offset_index.reset()

@@ -253,6 +253,11 @@ class CrashDisk:
         with self.call("sync_directory", path):
             self._directory(path).sync()
 
+    def modified_ms(self, path: Path) -> int:
+        """A disk in memory has no clock: its files never grow old."""
+        with self.call("modified_ms", path):
+            return 2**62
+
     def free_bytes(self, path: Path) -> int:
         with self.call("free_bytes", path):
             return self.free

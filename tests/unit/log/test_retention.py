@@ -12,6 +12,7 @@ class Piece:
     end_offset: int
     size_bytes: int
     max_timestamp_ms: int
+    modified_ms: int = 0
 
 
 PIECES = [Piece(0, 10, 100, 1000), Piece(10, 20, 100, 2000), Piece(20, 30, 100, 3000)]
@@ -30,6 +31,17 @@ def test_without_limits_all_stay() -> None:
 def test_segments_go_when_their_newest_record_is_too_old() -> None:
     assert count(LogConfig(retention_ms=1500), now_ms=3000) == 1
     assert count(LogConfig(retention_ms=1000), now_ms=3001) == 2
+
+
+def test_a_segment_whose_records_have_no_time_is_as_old_as_its_file() -> None:
+    pieces = [Piece(0, 10, 100, -1, modified_ms=2000), Piece(10, 20, 0, -1, modified_ms=2000)]
+
+    def old_enough(now_ms: int) -> int:
+        config = LogConfig(retention_ms=500)
+        found = deletable_segments(pieces, config, log_start=0, high_watermark=20, now_ms=now_ms)
+        return found.count
+
+    assert (old_enough(2400), old_enough(2600)) == (0, 1)
 
 
 def test_one_that_is_exactly_old_enough_stays() -> None:
