@@ -206,7 +206,7 @@ class Segment:
             return not self.can_hold(last_offset)
         return (
             self.size_bytes + size_bytes > config.segment_bytes
-            or self._waited_ms(timestamp_ms) > config.segment_ms - self._jitter_ms(config)
+            or self._waited_ms(timestamp_ms) > config.roll_ms - self._jitter_ms(config)
             or self.offset_index.is_full(config.segment_index_bytes)
             or self.time_index.is_full(config.segment_index_bytes)
             or not self.can_hold(last_offset)

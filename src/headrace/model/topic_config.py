@@ -270,6 +270,14 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """How old a segment's first record may get: max.compaction.lag.ms can only be kept if the
+        record leaves the active segment, which is never compacted."""
+        if self.compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

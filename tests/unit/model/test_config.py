@@ -95,3 +95,10 @@ def test_a_topic_takes_its_defaults_from_the_broker() -> None:
     assert defaults["retention.ms"] == 60000
     assert defaults["max.message.bytes"] == 2000
     assert defaults["segment.bytes"] == 1_073_741_824
+
+
+def test_a_compacted_log_rolls_in_time_for_its_longest_compaction_lag() -> None:
+    lag = {"max.compaction.lag.ms": "1000", "segment.ms": "5000"}
+
+    assert LogConfig.parse(lag).roll_ms == 5000
+    assert LogConfig.parse({**lag, "cleanup.policy": "compact"}).roll_ms == 1000
