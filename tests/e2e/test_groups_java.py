@@ -88,16 +88,51 @@ def group_tool(tools: KafkaTools, broker: BrokerProcess) -> Iterator[Any]:
     yield run
 
 
+def _options(protocol: str) -> tuple[list[str], dict[str, Any]]:
+    """What makes a Java and a librdkafka consumer follow the same protocol."""
+    java = ["--group-protocol", protocol]
+    own: dict[str, Any] = {"group.protocol": protocol}
+    if protocol == "classic":
+        java += ["--assignment-strategy", "org.apache.kafka.clients.consumer.RangeAssignor"]
+        own |= {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
+    return java, own
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_static_java_leader_comes_back_unnoticed(
+    tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str
+) -> None:
+    create_topic(broker.address, topic, PARTITIONS)
+    more, settings = _options(protocol)
+    more += ["--group-instance-id", "java"]
+    java = VerifiableConsumer(tools, broker.address, group, topic, *more)
+    own: Member | None = None
+    try:
+        wait_until(lambda: len(java.held) == PARTITIONS, what="the first assignment")
+        own = Member(broker.address, group, [topic], **settings, group_instance_id="own")
+
+        def shared() -> bool:
+            own.poll()
+            return len(java.held) == len(own.partitions) == PARTITIONS // 2
+
+        wait_until(shared, what="the share of two")
+        held, rebalances = set(java.held), len(own.assigned)
+        java.stop()
+        java = VerifiableConsumer(tools, broker.address, group, topic, *more)
+        wait_until(shared, what="the leader's return")
+        assert java.held == held
+        assert len(own.assigned) == rebalances
+    finally:
+        java.stop()
+    own.close()
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_java_and_librdkafka_share_a_group(
     tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str
 ) -> None:
     create_topic(broker.address, topic, PARTITIONS)
-    more = ["--group-protocol", protocol]
-    settings: dict[str, Any] = {"group.protocol": protocol}
-    if protocol == "classic":
-        more += ["--assignment-strategy", "org.apache.kafka.clients.consumer.RangeAssignor"]
-        settings |= {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
+    more, settings = _options(protocol)
     java = VerifiableConsumer(tools, broker.address, group, topic, *more)
     own: Member | None = None
     try:
