@@ -1,13 +1,14 @@
 """The `headrace` command: nouns below, one file each, loaded only when they are asked for.
 
-Exit codes: 0 done, 1 something failed, 2 the command or the configuration was wrong.
+Exit codes: 0 done, 1 something failed, 2 the command or the configuration was wrong, 130 stopped
+with Ctrl-C before it was done.
 """
 
 import importlib
+import os
 import sys
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -17,26 +18,33 @@ from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
 # Command name: (module under headrace.cli, attribute, one line of help).
 _COMMANDS = {
     "up": ("up", "command", "Start a broker."),
+    "topic": ("topic", "app", "Create, look at, change, write and read topics."),
+    "group": ("group", "app", "Look at consumer groups and move their offsets."),
+    "cluster": ("cluster", "app", "Look at a cluster's brokers, health and configuration."),
     "log": ("log", "app", "Look into log segments on disk."),
 }
 
 
 class _LazyGroup(TyperGroup):
-    """Imports a noun when it is used, so that `headrace --help` does not load numba or pyarrow."""
+    """Imports a noun when it is used, so that `headrace --help` loads none of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_COMMANDS)
 
-    def get_command(self, ctx: Any, name: str) -> Any:
-        entry = _COMMANDS.get(name)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = _COMMANDS.get(cmd_name)
         if entry is None:
             return None
         module, attribute, summary = entry
         app: typer.Typer = getattr(importlib.import_module(f"headrace.cli.{module}"), attribute)
         command = typer.main.get_command(app)
-        command.name = name
+        command.name = cmd_name
         command.short_help = summary
         return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in _COMMANDS.items()])
 
 
 app = typer.Typer(
@@ -66,16 +74,23 @@ def main() -> None:
         fail(str(error), 2)
     except HeadraceError as error:
         fail(str(error), 1)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): not an error, but nothing more to say.
-        sys.stderr.close()
-        sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Write out what is left, so that the interpreter does not complain about a reader that went
+    away (`| head`) when it can no longer be told from a crash."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str, code: int) -> None:
-    click.echo(f"headrace: {message}", err=True)
+    print(f"headrace: {message}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from headrace.broker.server import Server
 from headrace.broker.settings import BrokerSettings
+from headrace.cli.epilog import epilog
 from headrace.model.error import ConfigError
 from headrace.telemetry.logging import LEVELS, configure
 
@@ -27,7 +28,7 @@ Examples:
 """
 
 
-@command.command(epilog=_EXAMPLES)
+@command.command(epilog=epilog(_EXAMPLES))
 def up(
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")

@@ -1,0 +1,170 @@
+"""`headrace cluster`: look at a cluster's brokers, health and configuration."""
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.epilog import epilog
+from headrace.cli.option import BrokersOption, SettingsOption, connect
+from headrace.cli.output import print_fields, print_json, print_rows, print_table
+from headrace.cli.output_format import Format, FormatOption
+from headrace.cli.topic_describe import config_rows
+from headrace.client.admin import Admin, ResourceType
+from headrace.client.error import BrokerError, ClientError, Unreachable
+from headrace.client.metadata import Metadata
+from headrace.client.pool import ConnectionPool
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.command(
+    epilog=epilog("""
+Examples:
+
+  headrace cluster info
+
+  headrace cluster info -b kafka-1:9092,kafka-2:9092 --format json
+""")
+)
+def info(
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Show a cluster: its id, its brokers, how much is in it."""
+    with connect(brokers, setting) as pool:
+        metadata = pool.metadata()
+        features = pool.any().features
+    topics = [topic for topic in metadata.topics.values() if not topic.internal]
+    summary = {
+        "cluster": metadata.cluster_id,
+        "controller": metadata.controller,
+        "brokers": len(metadata.brokers),
+        "topics": len(topics),
+        "partitions": sum(len(topic.partitions) for topic in topics),
+        "features": features,
+    }
+    rows = [
+        {
+            "id": each.node_id,
+            "host": each.address.host,
+            "port": each.address.port,
+            "rack": each.rack,
+            "controller": each.node_id == metadata.controller,
+        }
+        for _, each in sorted(metadata.brokers.items())
+    ]
+    if format is Format.JSON:
+        print_json(summary | {"brokers": rows})
+        return
+    shown = ", ".join(f"{name}={level}" for name, level in sorted(features.items()))
+    print_fields(summary | {"features": shown or None})
+    print()
+    print_table(list(rows[0]) if rows else ["id"], [list(row.values()) for row in rows])
+
+
+@app.command(
+    epilog=epilog("""
+Examples:
+
+  headrace cluster health                               exit 0 when all is well, 1 when not
+
+  headrace cluster health --format json
+""")
+)
+def health(
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Say whether every broker answers and every partition has its leader and its replicas."""
+    with connect(brokers, setting) as pool:
+        found = _health(pool, pool.metadata())
+    if format is Format.JSON:
+        print_json(found)
+    else:
+        print_fields({name: _shown(value) for name, value in found.items()})
+    if not found["healthy"]:
+        raise typer.Exit(1)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return value
+
+
+def _health(pool: ConnectionPool, metadata: Metadata) -> dict[str, Any]:
+    silent = []
+    for node_id in sorted(metadata.brokers):
+        try:
+            pool.node(node_id)
+        except Unreachable:
+            silent.append(node_id)
+    partitions = [
+        (topic.partition(index), partition)
+        for _, topic in sorted(metadata.topics.items())
+        for index, partition in topic.partitions.items()
+    ]
+    lost = [str(each) for each, partition in partitions if partition.leader < 0]
+    behind = [str(each) for each, partition in partitions if partition.under_replicated]
+    offline = [str(each) for each, partition in partitions if partition.offline]
+    controller = metadata.controller in metadata.brokers
+    return {
+        "healthy": controller and not (silent or lost or behind or offline),
+        "controller": metadata.controller if controller else None,
+        "brokers": sorted(metadata.brokers),
+        "unreachable_brokers": silent,
+        "leaderless_partitions": lost,
+        "under_replicated_partitions": behind,
+        "offline_replicas": offline,
+    }
+
+
+@app.command(
+    epilog=epilog("""
+Examples:
+
+  headrace cluster configs                              what is not a default
+
+  headrace cluster configs --all                        everything
+
+  headrace cluster configs log.retention.ms num.partitions --broker 1 --format json
+""")
+)
+def configs(
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="Only these keys.")
+    ] = None,
+    broker: Annotated[
+        list[int] | None, typer.Option("--broker", help="Only these brokers, by id.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("-a", "--all", help="Defaults too.")] = False,
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Show the configuration of brokers."""
+    with connect(brokers, setting) as pool:
+        known = pool.metadata(()).brokers
+        wanted = broker or sorted(known)
+        for node_id in wanted:
+            if node_id not in known:
+                raise ClientError(f"there is no broker {node_id}: there are {sorted(known)}")
+        found = Admin(pool).describe_configs(ResourceType.BROKER, [str(each) for each in wanted])
+    rows: list[dict[str, Any]] = []
+    missing = set(keys or ())
+    for name, entries in found.items():
+        if isinstance(entries, BrokerError):
+            raise ClientError(f"cannot describe the configuration of broker {name}: {entries}")
+        shown = [
+            entry
+            for entry in entries
+            if (entry.name in keys if keys else all_ or not entry.is_default)
+        ]
+        missing.difference_update(entry.name for entry in shown)
+        rows += [{"broker": int(name), **row} for row in config_rows(shown)]
+    headings = ["broker", "key", "value", "source"]
+    print_rows(format, headings, [list(row.values()) for row in rows])
+    if missing:
+        raise ClientError(f"brokers have no configuration key {', '.join(sorted(missing))}")

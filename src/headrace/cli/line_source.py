@@ -1,0 +1,51 @@
+"""Lines of a file descriptor, as many at a time as are there."""
+
+import os
+import select
+from collections.abc import Iterator
+
+from headrace.model.error import InvalidArgument
+
+CHUNK_BYTES = 1024 * 1024
+# Long enough for a program to write its next line, too short for a person to notice.
+_LINGER_SECONDS = 0.005
+LINE_MAX_BYTES = 128 * 1024 * 1024
+
+
+def read_lines(descriptor: int) -> Iterator[list[bytes]]:
+    """Lists of lines without their line feeds: what a person has typed comes at once, a file in
+    chunks of about `CHUNK_BYTES`. A last line needs no line feed.
+
+    Raises:
+        InvalidArgument: a line of more than `LINE_MAX_BYTES`: this is no text.
+    """
+    rest: list[bytes] = []
+    rest_bytes = 0
+    for data in _chunks(descriptor):
+        head, feed, tail = data.rpartition(b"\n")
+        if feed:
+            yield (b"".join(rest) + head).split(b"\n")
+            rest, rest_bytes = [], 0
+        rest.append(tail)
+        rest_bytes += len(tail)
+        if rest_bytes > LINE_MAX_BYTES:
+            raise InvalidArgument(f"a line of standard input has more than {LINE_MAX_BYTES} bytes")
+    last = b"".join(rest)
+    if last:
+        yield [last]
+
+
+def _chunks(descriptor: int) -> Iterator[bytes]:
+    while True:
+        data = os.read(descriptor, CHUNK_BYTES)
+        if not data:
+            return
+        parts, size = [data], len(data)
+        while size < CHUNK_BYTES and select.select([descriptor], [], [], _LINGER_SECONDS)[0]:
+            data = os.read(descriptor, CHUNK_BYTES - size)
+            if not data:
+                yield b"".join(parts)
+                return
+            parts.append(data)
+            size += len(data)
+        yield b"".join(parts)

@@ -1,0 +1,99 @@
+"""`headrace log`: look into log segments on disk."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.epilog import epilog
+from headrace.cli.log_dump import Damage, dump_file, dumpable_files
+from headrace.cli.output_format import Format, FormatOption
+from headrace.cli.progress import progress
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.callback()
+def log() -> None:
+    """Look into log segments on disk, without a broker."""
+
+
+@app.command(
+    epilog=epilog("""
+Examples:
+
+  headrace log dump data/clicks-0                       every file of a partition
+
+  headrace log dump data/clicks-0/00000000000000000000.log --records
+
+  headrace log dump data --format json > everything.jsonl
+
+It reads Headrace's and Apache Kafka's files alike: .log, .index, .timeindex, .txnindex, .snapshot
+and leader-epoch-checkpoint. With --format json every entry is one object on a line of its own.
+A damaged file is named on standard error with the position, the others are still shown, and the
+exit code is 1.
+""")
+)
+def dump(
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE|DIR")],
+    records: Annotated[
+        bool, typer.Option("-r", "--records", help="Show the records of each batch.")
+    ] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Print batches, records and index entries; check them on the way."""
+    files = [file for path in paths for file in dumpable_files(path)]
+    damaged = False
+    with progress("reading", sum(file.stat().st_size for file in files), unit="bytes") as advance:
+        for file in files:
+            if format is Format.TEXT:
+                print(f"{file}")
+            try:
+                for entry in dump_file(file, records=records):
+                    _print(format, file, entry)
+            except Damage as damage:
+                damaged = True
+                sys.stdout.flush()
+                print(f"headrace: {damage}", file=sys.stderr)
+            advance(file.stat().st_size)
+    if damaged:
+        raise typer.Exit(1)
+
+
+def _print(style: Format, file: Path, entry: dict[str, Any]) -> None:
+    if style is Format.JSON:
+        print(json.dumps({"file": str(file), **entry}, ensure_ascii=False))
+        return
+    records = entry.pop("records", ())
+    print("  " + _line(entry))
+    for record in records:
+        print("    " + _line(record))
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """`name value` pairs; what says nothing (no producer, no headers, not transactional) is left
+    out."""
+    return "  ".join(
+        f"{name} {json.dumps(value, ensure_ascii=False) if name in _TEXTS else value}"
+        for name, value in entry.items()
+        if not (name in _QUIET and value in (-1, None, False, []))
+    )
+
+
+_QUIET = frozenset(
+    {
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "last_sequence",
+        "transactional",
+        "control",
+        "headers",
+        "coordinator_epoch",
+        "transaction_first_offset",
+    }
+)
+# What others wrote: quoted, so that it cannot break a line or a terminal.
+_TEXTS = frozenset({"key", "value", "headers"})

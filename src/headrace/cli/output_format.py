@@ -1,0 +1,16 @@
+"""`--format`, an option of every noun."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How answers are printed: for people or for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
