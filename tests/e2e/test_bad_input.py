@@ -7,7 +7,6 @@ import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -225,7 +224,7 @@ def test_a_wrong_sequence_is_refused(broker: BrokerProcess, clicks: str) -> None
         producer = client.ask(
             ApiKey.INIT_PRODUCER_ID,
             4,
-            {"transactional_id": None, "transaction_timeout": timedelta(seconds=1)},
+            {"transactional_id": None, "transaction_timeout": 1000},
         )
 
         def batch(sequence: int) -> bytes:

@@ -1,6 +1,7 @@
 """`headrace up`: start a broker and keep it running until a signal comes."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -65,7 +66,7 @@ async def _run(settings: BrokerSettings) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stopping.set)
+        loop.add_signal_handler(each, _stop, stopping, each)
     server = await Server.start(settings)
     addresses = ", ".join(listener.address for listener in server.listeners)
     print(f"Headrace listens on {addresses}", flush=True)
@@ -77,6 +78,14 @@ async def _run(settings: BrokerSettings) -> None:
     print("Stopping ...", flush=True)
     await server.stop()
     print("Stopped.", flush=True)
+
+
+def _stop(stopping: asyncio.Event, number: int) -> None:
+    """The first signal stops cleanly; who sends another does not want to wait for that."""
+    if stopping.is_set():
+        print("Stopped at once: the next start checks the logs.", flush=True)
+        os._exit(128 + number)
+    stopping.set()
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:

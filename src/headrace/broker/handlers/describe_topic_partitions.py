@@ -30,7 +30,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         names = {topic.name for topic in broker.topics}
     first_name, first_index = "", 0
     if request.cursor is not None:
-        first_name, first_index = request.cursor.topic_name, request.cursor.partition_index
+        first_name, first_index = request.cursor.topic_name, max(0, request.cursor.partition_index)
     topics: list[dict[str, Any]] = []
     for name in sorted(name for name in names if name >= first_name):
         if not broker.may(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
