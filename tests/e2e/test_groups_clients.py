@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -28,13 +28,6 @@ RANGE = {
     "heartbeat.interval.ms": 100,
     "partition.assignment.strategy": "range",
 }
-
-
-class Reader(Protocol):
-    """A member of a group that reads in a thread of its own."""
-
-    values: list[bytes]
-    held: int
 
 
 class KafkaPythonReader:
