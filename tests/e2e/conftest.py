@@ -6,6 +6,8 @@ from itertools import count
 import pytest
 
 from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.kafka_tool import KafkaTools
+from headrace.testing.peer import PeerMissing, require_peer
 
 _numbers = count()
 
@@ -34,3 +36,12 @@ def topic() -> str:
 @pytest.fixture
 def group() -> str:
     return f"group-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def kafka_tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
+    """Apache Kafka's command line tools. Missing, they skip the test, or fail it in CI."""
+    try:
+        return KafkaTools.find(tmp_path_factory.mktemp("kafka-tools"))
+    except PeerMissing as missing:
+        require_peer(str(missing))
