@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from headrace.model.error import InvalidArgument
 
-CHUNK_BYTES = 1024 * 1024
+# One batch of Kafka's default size, with room for what a record adds to its line.
+CHUNK_BYTES = 900 * 1024
 # Long enough for a program to write its next line, too short for a person to notice.
 _LINGER_SECONDS = 0.005
 LINE_MAX_BYTES = 128 * 1024 * 1024

@@ -78,8 +78,12 @@ def _line(entry: dict[str, Any]) -> str:
     return "  ".join(
         f"{name} {json.dumps(value, ensure_ascii=False) if name in _TEXTS else value}"
         for name, value in entry.items()
-        if not (name in _QUIET and value in (-1, None, False, []))
+        if not (name in _QUIET and _says_nothing(value))
     )
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value is False or value == -1 or value == []
 
 
 _QUIET = frozenset(

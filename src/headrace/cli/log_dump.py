@@ -5,6 +5,7 @@ Nothing here writes, locks or needs a broker, so it works on a copy as on the fi
 plain mapping, ready to be printed. The first byte that does not hold ends a file with `Damage`.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _TRANSACTION_ENTRY = Struct(">hqqqq")
 _READ_BYTES = 1024 * 1024
+_AT_BYTE = re.compile(r"^At byte \d+ of the file: | at byte \d+(?= \(base offset)")
 
 
 class Damage(HeadraceError):
@@ -121,7 +123,9 @@ def _batches(path: Path, records: bool) -> Iterator[Entry]:
                 ) from None
         yield entry
     if scan.problem is not None:
-        raise Damage(f"{path} is damaged at byte {scan.position}: {scan.problem}")
+        # The scan counts from where it read last; the file's own count says it once and right.
+        problem = _AT_BYTE.sub("", scan.problem)
+        raise Damage(f"{path} is damaged at byte {scan.position}: {problem}")
 
 
 def _batch(position: int, batch: Batch) -> Entry:
@@ -130,7 +134,7 @@ def _batch(position: int, batch: Batch) -> Entry:
         "size_bytes": batch.size_bytes,
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
-        "records_count": batch.record_count,
+        "count": batch.record_count,
         "leader_epoch": batch.leader_epoch,
         "codec": Codec(batch.compression).name.lower(),
         "crc": f"{batch.crc:#010x}",

@@ -42,6 +42,13 @@ class _LazyGroup(TyperGroup):
         command.short_help = summary
         return command
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output went away (`| head`): not an error, and nothing more to say.
+            raise typer.Exit(0) from None
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, _, summary) in _COMMANDS.items()])

@@ -114,30 +114,63 @@ class JsonFormat:
     columns: Sequence[str] = ("offset", "timestamp", "key", "value", "headers")
 
     def render(self, records: Records) -> memoryview:
-        where = {"topic": records.partition.topic, "partition": records.partition.partition}
-        times = _milliseconds(records.columns).to_pylist()
-        encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-        lines = []
-        for number, row in enumerate(records.columns.drop_columns(["timestamp"]).to_pylist()):
-            line = where | {"offset": row["offset"], "timestamp": times[number]}
-            line |= _json_field("key", row["key"]) | _json_field("value", row["value"])
-            if row["headers"]:
-                line["headers"] = [
-                    {"key": header["key"], **_json_field("value", header["value"])}
-                    for header in row["headers"]
-                ]
-            lines.append(encode(line))
+        columns = records.columns
+        where = (
+            f'{{"topic":{_quoted(records.partition.topic)},'
+            f'"partition":{records.partition.partition},"offset":'
+        )
+        rows = zip(
+            columns.column("offset").to_pylist(),
+            _milliseconds(columns).to_pylist(),
+            _json_fields("key", columns.column("key")),
+            _json_fields("value", columns.column("value")),
+            _json_headers(columns.column("headers")),
+            strict=True,
+        )
+        lines = [
+            f'{where}{offset},"timestamp":{time},{key},{value}{headers}}}'
+            for offset, time, key, value, headers in rows
+        ]
         lines.append("")
         return memoryview("\n".join(lines).encode())
 
 
-def _json_field(name: str, data: bytes | None) -> dict[str, Any]:
-    if data is None:
-        return {name: None}
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _json_fields(name: str, column: Any) -> Iterable[str]:
+    """`"key":"alice"` for each row. Almost always everything is text, and is read as such."""
     try:
-        return {name: data.decode()}
+        texts = column.cast(pa.string()).to_pylist()
+    except pa.ArrowInvalid:
+        return [_json_field(name, data) for data in column.to_pylist()]
+    head = f'"{name}":'
+    return [head + ("null" if text is None else _quoted(text)) for text in texts]
+
+
+def _json_field(name: str, data: bytes | None) -> str:
+    if data is None:
+        return f'"{name}":null'
+    try:
+        return f'"{name}":{_quoted(data.decode())}'
     except UnicodeDecodeError:
-        return {f"{name}_base64": b64encode(data).decode()}
+        return f'"{name}_base64":"{_base64(data)}"'
+
+
+def _json_headers(column: Any) -> Iterable[str]:
+    if not len(column.values):
+        return [""] * len(column)
+    return [
+        ',"headers":['
+        + ",".join(
+            f'{{"key":{_quoted(each["key"])},{_json_field("value", each["value"])}}}'
+            for each in headers
+        )
+        + "]"
+        if headers
+        else ""
+        for headers in column.to_pylist()
+    ]
 
 
 def _content(joined: Any) -> memoryview:
