@@ -1,0 +1,368 @@
+"""The broker side by side with Apache Kafka: same machine, same clients, in turn.
+
+Both brokers run with default settings, Kafka with a heap of 1 GiB. A figure is the median of
+`HEADRACE_BENCH_ROUNDS` rounds (3) after one that does not count. `HEADRACE_BENCH_SCALE` (1.0) makes
+every run shorter or longer, `HEADRACE_BENCH_DIR` says where data lies (the system's temporary
+folder), and `HEADRACE_BENCH_BROKER` names the groups of rows to run, with commas between.
+
+CPU seconds are those of the broker's process, and a GB is 10^9 bytes of record values: the work
+that the client asked for, not what either side made of it. With one client on few cores the client
+sets the pace; the CPU is then the honest figure.
+"""
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from bench import end_to_end, rdkafka_client, socket_client
+from bench.broker_pair import (
+    Broker,
+    Figures,
+    Pair,
+    Rounds,
+    alternate_rounds,
+    cpu_of,
+    headrace,
+    kafka,
+    new_topic,
+    running_pair,
+)
+from bench.java_client import JavaClient
+from bench.row import Row, median, spread
+from headrace.testing.readiness import wait_until
+
+ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
+SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
+CHOSEN = os.environ.get("HEADRACE_BENCH_BROKER", "")
+
+PARTITIONS = 6
+SMALL_BYTES = 100
+JAVA_RECORDS = int(5_000_000 * SCALE)
+RDKAFKA_RECORDS = int(4_000_000 * SCALE)
+COMPRESSED_BYTES = 1024
+COMPRESSED_RECORDS = int(500_000 * SCALE)
+LATENCY_COUNT = int(5_000 * SCALE)
+END_TO_END_RATE = 1000
+END_TO_END_COUNT = max(1000, int(6_000 * SCALE))
+CONNECTIONS = 50
+CONNECTIONS_SECONDS = 3.0 * SCALE
+MANY_PARTITIONS = 1000
+MANY_RECORDS = int(2_000_000 * SCALE)
+
+
+def run() -> list[Row]:
+    rows: list[Row] = []
+    with _folder() as folder:
+        if any(map(_wanted, _WITH_PAIR)):
+            with running_pair(folder) as pair:
+                for name, group in _WITH_PAIR.items():
+                    if _wanted(name):
+                        rows += group(pair, folder)
+        if _wanted("start"):
+            rows += start(folder / "start")
+    return rows
+
+
+def _wanted(name: str) -> bool:
+    return not CHOSEN or name in CHOSEN.split(",")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    parent = os.environ.get("HEADRACE_BENCH_DIR")
+    folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+# -- throughput --------------------------------------------------------------------------------
+
+
+def java(pair: Pair, folder: Path) -> list[Row]:
+    client = JavaClient(folder)
+
+    def measure(broker: Broker) -> Figures:
+        topic = new_topic(broker, PARTITIONS)
+        produced, produce_cpu = cpu_of(
+            broker,
+            lambda: client.produce(
+                broker.address, topic, records=JAVA_RECORDS, record_bytes=SMALL_BYTES
+            ),
+        )
+        memory = broker.usage().rss_bytes
+        consumed, consume_cpu = cpu_of(
+            broker, lambda: client.consume(broker.address, topic, records=JAVA_RECORDS)
+        )
+        gigabytes = JAVA_RECORDS * SMALL_BYTES / 1e9
+        return {
+            "produced": produced,
+            "produce_cpu": produce_cpu / gigabytes,
+            "consumed": consumed,
+            "consume_cpu": consume_cpu / gigabytes,
+            "memory": memory / 2**20,
+        }
+
+    both = alternate_rounds(pair, measure, rounds=ROUNDS)
+    what = "100-byte records, 6 partitions, Java client"
+    return [
+        _row(f"produce {what}, acks=1", both, "produced", "records/s", at_least=1.2),
+        _row("the same, broker CPU", both, "produce_cpu", "s/GB", at_most=0.33),
+        _row(f"consume {what}", both, "consumed", "records/s", at_least=1.2),
+        _row("the same, broker CPU", both, "consume_cpu", "s/GB", at_most=0.5),
+        _row("resident memory after the produce run", both, "memory", "MiB", at_most=0.25),
+    ]
+
+
+def rdkafka(pair: Pair, _: Path) -> list[Row]:
+    both = _produce_and_consume(
+        pair,
+        [bytes(random.Random(7).randbytes(SMALL_BYTES)) for _ in range(100)],
+        records=RDKAFKA_RECORDS,
+        partitions=PARTITIONS,
+    )
+    what = "100-byte records, 6 partitions, confluent-kafka"
+    return [
+        _row(f"produce {what}, acks=1", both, "produced", "records/s", at_least=1.2),
+        _row("the same, broker CPU", both, "produce_cpu", "s/GB", at_most=0.33),
+        _row(f"consume {what}", both, "consumed", "records/s", at_least=1.2),
+        _row("the same, broker CPU", both, "consume_cpu", "s/GB", at_most=0.5),
+    ]
+
+
+def compressed(pair: Pair, _: Path) -> list[Row]:
+    values = _clicks(200)
+    rows = []
+    for codec in ("lz4", "zstd"):
+        both = _produce_and_consume(
+            pair,
+            values,
+            records=COMPRESSED_RECORDS,
+            partitions=PARTITIONS,
+            settings={"compression.type": codec},
+        )
+        name = f"produce 1 KiB records, {codec}, confluent-kafka"
+        rows += [
+            _row(name, both, "produced", "records/s", at_least=1.2),
+            _row("the same, broker CPU", both, "produce_cpu", "s/GB"),
+        ]
+    return rows
+
+
+def many(pair: Pair, _: Path) -> list[Row]:
+    both = _produce_and_consume(
+        pair,
+        [b"x" * SMALL_BYTES],
+        records=MANY_RECORDS,
+        partitions=MANY_PARTITIONS,
+        # A batch for each of 1,000 partitions takes a while to fill.
+        settings={"linger.ms": "50"},
+        # Kafka takes half a minute to make a topic of this size, and syncs a checkpoint file at
+        # the first append to each partition.
+        same_topic=True,
+    )
+    name = f"{MANY_PARTITIONS:,} partitions, confluent-kafka"
+    return [
+        _row(f"{name}: produce over all", both, "produced", "records/s", at_least=1.0),
+        _row("the same, broker CPU", both, "produce_cpu", "s/GB"),
+        _row(f"{name}: consume from all", both, "consumed", "records/s", at_least=1.0),
+        _row("the same, broker CPU", both, "consume_cpu", "s/GB"),
+    ]
+
+
+def _produce_and_consume(
+    pair: Pair,
+    values: list[bytes],
+    *,
+    records: int,
+    partitions: int,
+    settings: dict[str, str] | None = None,
+    same_topic: bool = False,
+) -> tuple[Rounds, Rounds]:
+    gigabytes = records * len(values[0]) / 1e9
+    topics: dict[Broker, str] = {}
+
+    def measure(broker: Broker) -> Figures:
+        if broker not in topics or not same_topic:
+            topics[broker] = new_topic(broker, partitions)
+        topic = topics[broker]
+        produced, produce_cpu = cpu_of(
+            broker,
+            lambda: rdkafka_client.produce(
+                broker.address,
+                topic,
+                values,
+                records=records,
+                partitions=partitions,
+                settings=settings,
+            ),
+        )
+        consumed, consume_cpu = cpu_of(
+            broker,
+            lambda: rdkafka_client.consume(
+                broker.address, topic, records=records, partitions=partitions
+            ),
+        )
+        return {
+            "produced": produced,
+            "produce_cpu": produce_cpu / gigabytes,
+            "consumed": consumed,
+            "consume_cpu": consume_cpu / gigabytes,
+        }
+
+    return alternate_rounds(pair, measure, rounds=ROUNDS)
+
+
+def _clicks(count: int) -> list[bytes]:
+    """JSON of 1 KiB that compresses to about a third, as events of a website do."""
+    dice = random.Random(7)
+    values = []
+    for number in range(count):
+        text = f'{{"user": {dice.randrange(10**9)}, "session": "{dice.randbytes(16).hex()}"'
+        while len(text) < COMPRESSED_BYTES:
+            text += f', "page{number % 7}": "/shop/item/{dice.randrange(10**12)}?from=search"'
+        values.append(text[:COMPRESSED_BYTES].encode())
+    return values
+
+
+# -- latency -----------------------------------------------------------------------------------
+
+
+def latency(pair: Pair, _: Path) -> list[Row]:
+    rows = []
+    clients: dict[str, Callable[[Broker, str], list[float]]] = {
+        "bare socket": lambda broker, topic: socket_client.latencies_us(
+            broker.address, topic, count=LATENCY_COUNT
+        ),
+        "confluent-kafka": lambda broker, topic: rdkafka_client.latencies_us(
+            broker.address, topic, b"x" * SMALL_BYTES, count=LATENCY_COUNT
+        ),
+    }
+    for client, measure in clients.items():
+
+        def quantiles(
+            broker: Broker, measure: Callable[[Broker, str], list[float]] = measure
+        ) -> Figures:
+            taken = measure(broker, new_topic(broker, 1))
+            return {"p50": float(np.quantile(taken, 0.5)), "p99": float(np.quantile(taken, 0.99))}
+
+        both = alternate_rounds(pair, quantiles, rounds=ROUNDS)
+        name = f"acks=1, one message at a time, {client}"
+        rows += [_row(f"{name}: {each}", both, each, "µs", at_most=0.6) for each in ("p50", "p99")]
+    return rows
+
+
+def steady(pair: Pair, _: Path) -> list[Row]:
+    def measure(broker: Broker) -> Figures:
+        taken = end_to_end.latencies_ms(
+            broker.address, new_topic(broker, 1), count=END_TO_END_COUNT, rate=END_TO_END_RATE
+        )
+        return {"p50": float(np.quantile(taken, 0.5)), "p99": float(np.quantile(taken, 0.99))}
+
+    both = alternate_rounds(pair, measure, rounds=ROUNDS)
+    name = f"producer to consumer, {END_TO_END_RATE:,} messages/s, confluent-kafka"
+    return [
+        _row(f"{name}: p50", both, "p50", "ms"),
+        _row(f"{name}: p99", both, "p99", "ms", at_most=0.5),
+    ]
+
+
+# -- requests ----------------------------------------------------------------------------------
+
+
+def connections(pair: Pair, _: Path) -> list[Row]:
+    def measure(broker: Broker) -> Figures:
+        topic = new_topic(broker, PARTITIONS)
+        before = broker.usage().cpu_seconds
+        rate, count = socket_client.requests_per_second(
+            broker.address,
+            topic,
+            connections=CONNECTIONS,
+            partitions=PARTITIONS,
+            seconds=CONNECTIONS_SECONDS,
+        )
+        cpu = broker.usage().cpu_seconds - before
+        return {"rate": rate, "cpu": cpu / count * 1e6}
+
+    both = alternate_rounds(pair, measure, rounds=ROUNDS)
+    name = f"{CONNECTIONS} connections, one record a request"
+    return [
+        _row(name, both, "rate", "requests/s", at_least=1.0),
+        _row("the same, broker CPU", both, "cpu", "µs/request"),
+    ]
+
+
+# -- start -------------------------------------------------------------------------------------
+
+
+def start(folder: Path) -> list[Row]:
+    """From starting the process to the first record it takes, on data that is there already."""
+    pair = Pair(headrace(folder), kafka(folder))
+    topics = {}
+    for broker in (pair.ours, pair.theirs):
+        broker.start()
+        topics[broker] = new_topic(broker, 1)
+        broker.stop()
+
+    def measure(broker: Broker) -> Figures:
+        began = time.perf_counter()
+        broker.start()
+        wait_until(
+            lambda: socket_client.accepts(broker.address, topics[broker]), what="a first record"
+        )
+        taken = time.perf_counter() - began
+        memory = broker.usage().rss_bytes
+        broker.stop()
+        return {"seconds": taken, "memory": memory / 2**20}
+
+    both = alternate_rounds(pair, measure, rounds=ROUNDS, warm_up=False)
+    return [
+        _row("start to first message accepted", both, "seconds", "s", at_most=0.2),
+        _row("resident memory after the start", both, "memory", "MiB"),
+    ]
+
+
+def _row(
+    name: str,
+    both: tuple[Rounds, Rounds],
+    figure: str,
+    unit: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Row:
+    ours, theirs = both[0][figure], both[1][figure]
+    ratio = median(ours) / max(median(theirs), 1e-9)
+    bar, reached = "", None
+    if at_least is not None:
+        bar, reached = f"≥ {at_least:g}×", ratio >= at_least
+    elif at_most is not None:
+        bar, reached = f"≤ {at_most:g}×", ratio <= at_most
+    return Row(
+        name=name,
+        ours=median(ours),
+        theirs=median(theirs),
+        unit=unit,
+        spread=spread(ours),
+        bar=bar,
+        reached=reached,
+    )
+
+
+_WITH_PAIR: dict[str, Callable[[Pair, Path], list[Row]]] = {
+    "java": java,
+    "rdkafka": rdkafka,
+    "compressed": compressed,
+    "latency": latency,
+    "steady": steady,
+    "connections": connections,
+    "many": many,
+}

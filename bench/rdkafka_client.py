@@ -1,0 +1,127 @@
+"""confluent-kafka (librdkafka) as the client of both sides."""
+
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+_HANDFUL = 200
+_CHUNK = 10_000
+_FLUSH_SECONDS = 60.0
+_STALL_SECONDS = 30.0
+
+
+def produce(
+    address: str,
+    topic: str,
+    values: Sequence[bytes],
+    *,
+    records: int,
+    partitions: int,
+    settings: dict[str, str] | None = None,
+) -> float:
+    """Records a second with acks=1, all acknowledged; a handful to each partition in turn.
+
+    `produce_batch` keeps Python's part small: the measure is what librdkafka and the broker do.
+    """
+    producer = _producer(address, settings)
+    handful: list[dict[str, object]] = [
+        {"value": values[number % len(values)]} for number in range(_HANDFUL)
+    ]
+    producer.list_topics(topic, 10)
+    start = time.perf_counter()
+    for number in range(records // _HANDFUL):
+        _queue(producer, topic, handful, number % partitions)
+    _queue(producer, topic, handful[: records % _HANDFUL], 0)
+    unsent = producer.flush(_FLUSH_SECONDS)
+    taken = time.perf_counter() - start
+    if unsent:
+        raise AssertionError(f"{unsent} records were not acknowledged in {_FLUSH_SECONDS:g} s")
+    return records / taken
+
+
+def _producer(address: str, settings: dict[str, str] | None = None) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": address,
+            "acks": "1",
+            "queue.buffering.max.messages": "200000",
+            "on_delivery": _check,
+            # Without it librdkafka calls into Python for every record.
+            "delivery.report.only.error": True,
+            **(settings or {}),
+        }
+    )
+
+
+def _check(error: KafkaError | None, _: Message) -> None:
+    if error is not None:
+        raise KafkaException(error)
+
+
+def _queue(
+    producer: Producer, topic: str, messages: list[dict[str, object]], partition: int
+) -> None:
+    """A full queue takes some of them and marks the rest; those go again."""
+    while messages:
+        taken = producer.produce_batch(topic, messages, partition)
+        if taken == len(messages):
+            return
+        messages = [message for message in messages if message.pop("_error", None) is not None]
+        producer.poll(0.001)
+
+
+def consume(address: str, topic: str, *, records: int, partitions: int) -> float:
+    """Records a second from the beginning of every partition, from the first record on."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": f"{topic}-readers",
+            "enable.auto.commit": "false",
+        }
+    )
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+    try:
+        first = _batch(consumer)
+        start = time.perf_counter()
+        seen = first
+        while seen < records:
+            seen += _batch(consumer)
+        return (seen - first) / (time.perf_counter() - start)
+    finally:
+        consumer.close()
+
+
+def _batch(consumer: Consumer) -> int:
+    deadline = time.monotonic() + _STALL_SECONDS
+    while True:
+        messages = consumer.consume(_CHUNK, 0.1)
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                raise KafkaException(error)
+        if messages:
+            return len(messages)
+        if time.monotonic() > deadline:
+            raise AssertionError(f"nothing came in {_STALL_SECONDS:g} s")
+
+
+def latencies_us(address: str, topic: str, value: bytes, *, count: int) -> list[float]:
+    """One message at a time with acks=1: produced, acknowledged, then the next."""
+    producer = _producer(address, {"linger.ms": "0"})
+    taken = []
+    for number in range(-count // 10, count):
+        start = time.perf_counter_ns()
+        producer.produce(topic, value, partition=0)
+        producer.flush()
+        if number >= 0:
+            taken.append((time.perf_counter_ns() - start) / 1000)
+    return taken
