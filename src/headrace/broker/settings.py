@@ -132,6 +132,9 @@ class BrokerSettings:
         return TransactionConfig(
             transaction_max_timeout_ms=self["transaction.max.timeout.ms"],
             transactional_id_expiration_ms=self["transactional.id.expiration.ms"],
+            transaction_remove_expired_transaction_cleanup_interval_ms=self[
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ],
         )
 
     def internal_topic(self, name: str) -> NewTopic:

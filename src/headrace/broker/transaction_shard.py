@@ -43,8 +43,9 @@ from headrace.transactions.registry import TransactionRegistry
 
 log = structlog.get_logger(__name__)
 
-# A marker takes some 30 µs; a transaction over very many partitions must not stop the loop.
+# A marker or a record takes some 30 µs; very many of them must not stop the loop.
 _MARKERS_PER_TURN = 100
+_EFFECTS_PER_TURN = 100
 
 Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], Effects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
@@ -102,12 +103,10 @@ class TransactionShard:
             return
         self.open(due)
 
-    def open(self, due: Iterable[Effects] = ()) -> None:
+    def open(self, due: Sequence[Effects] = ()) -> None:
         """From now on requests are served."""
         self.loading = False
-        for effects in due:
-            self._carry_out(effects)
-        self._schedule()
+        self._carry_out_all(due)
 
     def lose(self) -> None:
         """Serve nothing any more: whoever loads the partition next reads what counts."""
@@ -126,6 +125,17 @@ class TransactionShard:
         return reply
 
     # -- records
+
+    def _carry_out_all(self, due: Sequence[Effects]) -> None:
+        """Some now, the rest in later turns: after a start, or when many ids expire at once."""
+        if self.lost:
+            return
+        for effects in due[:_EFFECTS_PER_TURN]:
+            self._carry_out(effects)
+        self._schedule()
+        later = due[_EFFECTS_PER_TURN:]
+        if later:
+            self._host.loop.call_soon(self._carry_out_all, later)
 
     def _carry_out(self, effects: Effects) -> None:
         """Append, settle and go on with what is due next, until nothing is."""
@@ -259,9 +269,7 @@ class TransactionShard:
         self._timer = self._host.loop.call_later(wait_ms / 1000, self._tick)
 
     def _tick(self) -> None:
-        for effects in self.registry.tick(self._now_ms):
-            self._carry_out(effects)
-        self._schedule()
+        self._carry_out_all(self.registry.tick(self._now_ms))
 
 
 def _release(replies: Iterable[Reply]) -> None:

@@ -322,6 +322,13 @@ _TRANSACTIONS = [
         minimum=1,
     ),
     _key(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        ConfigType.INT,
+        _HOUR_MS,
+        "How often transactional ids that nobody uses any more are looked for.",
+        minimum=1,
+    ),
+    _key(
         "transaction.state.log.num.partitions",
         ConfigType.INT,
         50,

@@ -464,6 +464,29 @@ def test_deleting_the_topic_forgets_every_id(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_ids_that_nobody_uses_expire_a_few_in_each_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.broker.transaction_shard._EFFECTS_PER_TURN", 2)
+
+    async def scenario(broker: Broker) -> None:
+        for number in range(5):
+            event = InitProducerId(transactional_id=f"t{number}", timeout_ms=1000)
+            assert (await broker.transactions.init_producer_id(event)).error is NONE
+        (registry,) = broker.transactions.registries()
+
+        await until(lambda: len(registry) == 0)
+
+        assert (await init(broker)).producer_epoch == 0
+
+    settings = {
+        "transaction.state.log.num.partitions": "1",
+        "transactional.id.expiration.ms": "1",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
+    }
+    run(tmp_path, scenario, settings=settings)
+
+
 # -- a disk that fails
 
 
