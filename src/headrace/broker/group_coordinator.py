@@ -80,12 +80,13 @@ class BrokerTopics:
 class _Shard:
     """The groups of one partition, and the timer that wakes them."""
 
-    __slots__ = ("loading", "partition", "registry", "timer", "timer_ms")
+    __slots__ = ("loading", "partition", "registry", "timer", "timer_ms", "topics_checked")
 
     def __init__(self, partition: Partition, registry: GroupRegistry) -> None:
         self.partition = partition
         self.registry = registry
         self.loading = True
+        self.topics_checked = False
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms = 0
 
@@ -195,6 +196,10 @@ class GroupCoordinator:
             raise Refusal(
                 GroupError.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id} is still being loaded"
             )
+        if not shard.topics_checked:
+            shard.topics_checked = True
+            # Not when it was loaded: all topics are known only when requests come.
+            self._carry_out(shard, shard.registry.forget_stale())
         return shard
 
     async def registry(self, group_id: str) -> GroupRegistry:

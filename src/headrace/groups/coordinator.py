@@ -77,6 +77,7 @@ from headrace.groups.offset_message import (
     OffsetDeleteReply,
 )
 from headrace.groups.record import (
+    NO_TOPIC_ID,
     CommittedOffset,
     GroupEpochRecord,
     GroupMetadataRecord,
@@ -418,6 +419,17 @@ class GroupRegistry:
             for record in self.offsets.tombstones(group_id):
                 if record.topic in names:
                     event.out.append(record)
+        return self._finish(event)
+
+    def forget_stale(self) -> Effects:
+        """After a reload, when all topics are known: offsets of topics that are gone, or were made
+        anew since, go. A crash may have come between a topic's deletion and `forget_topics`."""
+        event = _Event()
+        for group_id in sorted(self.offsets.groups()):
+            for where, offset in sorted(self.offsets.of_group(group_id).items()):
+                topic = self.topics.by_name(where.topic)
+                if topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id):
+                    event.out.append(tombstone(group_id, where))
         return self._finish(event)
 
     def expire(self, group_id: str, now_ms: int) -> Effects:

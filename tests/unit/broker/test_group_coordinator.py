@@ -43,9 +43,10 @@ def run(data: Path, scenario: Scenario, **more: Any) -> None:
 async def commit(
     broker: Broker, offset: int = 5, group: str = "g", producer: Producer | None = None
 ) -> CommitReply:
-    request = CommitRequest(
-        group_id=group, offsets={CLICKS_0: OffsetToCommit(offset=offset)}, producer=producer
-    )
+    topic = broker.topics.by_name("clicks")
+    assert topic is not None
+    wanted = OffsetToCommit(offset=offset, topic_id=topic.topic_id)
+    request = CommitRequest(group_id=group, offsets={CLICKS_0: wanted}, producer=producer)
     return await broker.groups.answer(
         group,
         CommitReply(),
@@ -336,6 +337,27 @@ def test_deleting_a_topic_forgets_its_offsets(tmp_path: Path) -> None:
         assert await committed(broker) == -1
 
     run(tmp_path, scenario)
+
+
+def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def before(broker: Broker) -> None:
+        await commit(broker, 5)
+        monkeypatch.setattr(broker.groups, "topics_deleted", lambda _: None)
+        await broker.change_topics(lambda controller: controller.delete_topics(["clicks"]))
+
+    async def after(broker: Broker) -> None:
+        await broker.create_topics([NewTopic(name="clicks")])
+        await loaded(broker)
+        assert await committed(broker) == -1
+
+    async def main(scenario: Scenario) -> None:
+        async with local_broker(tmp_path) as server:
+            await scenario(server.broker)
+
+    run(tmp_path, before)
+    asyncio.run(main(after))
 
 
 def test_deleting_the_offsets_topic_ends_its_groups(tmp_path: Path) -> None:

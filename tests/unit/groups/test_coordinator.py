@@ -594,3 +594,21 @@ def test_group_record_that_kafka_wrote_for_a_share_group_is_stepped_over(
     shard.registry.replay(bytes.fromhex("000b000167"), bytes.fromhex("000000000001"))
 
     assert shard.registry.group_ids() == []
+
+
+def test_offsets_of_topics_that_went_unnoticed_are_stale(shard: GroupShard) -> None:
+    old = {"topic_id": UUID(int=99)}
+    for group, where, more in (
+        ("kept", CLICKS_0, {"topic_id": UUID(int=1)}),
+        ("unnamed", CLICKS_0, {}),
+        ("anew", CLICKS_0, old),
+        ("gone", TopicPartition("gone", 0), old),
+    ):
+        offsets = {where: OffsetToCommit(offset=5, **more)}
+        shard.ask(shard.registry.commit, CommitRequest(group_id=group, offsets=offsets))
+
+    reopened = shard.reopened()
+    reopened.run(reopened.registry.forget_stale())
+
+    assert reopened.registry.group_ids() == ["kept", "unnamed"]
+    assert reopened.reopened().registry.group_ids() == ["kept", "unnamed"]
