@@ -1,0 +1,56 @@
+"""The documentation page of all configuration keys, from the tables that validation reads."""
+
+from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.config import ConfigKey, ConfigTable
+from headrace.model.topic_config import TOPIC_CONFIG
+
+_LARGEST = 2**63 - 1
+
+
+def configuration_page() -> str:
+    """Markdown: one table for topics, one for brokers."""
+    sections = [
+        "# Configuration",
+        "",
+        "Names and defaults are Kafka's wherever Kafka has the thing; keys that begin with",
+        "`headrace.` are ours. Set a broker's keys in a properties file (`headrace up --config`) or",
+        "with `-X key=value`, a topic's with `headrace topic create -c` and `alter-config`, or with",
+        "any Kafka tool.",
+        "",
+        "This page is written by `tools/write-configuration-docs`; a test holds it up to date.",
+        "",
+        *_section("Topics", TOPIC_CONFIG),
+        *_section("Brokers", BROKER_CONFIG),
+    ]
+    return "\n".join(sections)
+
+
+def _section(title: str, table: ConfigTable) -> list[str]:
+    rows = [_row(key) for key in sorted(table, key=lambda key: key.name)]
+    return [
+        f"## {title}",
+        "",
+        "| key | type | default | allowed | what it does |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _row(key: ConfigKey) -> str:
+    default = "" if key.default is None else f"`{key.render(key.default)}`"
+    doc = key.doc
+    if key.broker_default is not None:
+        doc = f"{doc} The broker's default is `{key.broker_default}`."
+    cells = [f"`{key.name}`", key.type.name.lower(), default, _allowed(key), doc]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _allowed(key: ConfigKey) -> str:
+    if key.choices:
+        return ", ".join(key.choices)
+    if key.minimum is None and key.maximum is None:
+        return ""
+    if key.maximum is None or key.maximum == _LARGEST:
+        return f"at least {key.minimum:g}"
+    return f"{key.minimum:g} to {key.maximum:g}" if key.minimum is not None else ""

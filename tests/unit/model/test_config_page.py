@@ -1,0 +1,20 @@
+"""The documentation of the keys cannot fall behind the keys."""
+
+from pathlib import Path
+
+from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.config_page import configuration_page
+from headrace.model.topic_config import TOPIC_CONFIG
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+def test_the_page_in_the_documentation_is_the_one_the_tables_make() -> None:
+    assert PAGE.read_text() == configuration_page(), "run tools/write-configuration-docs"
+
+
+def test_every_key_has_its_row() -> None:
+    page = configuration_page()
+
+    for key in [*TOPIC_CONFIG, *BROKER_CONFIG]:
+        assert f"| `{key.name}` |" in page
