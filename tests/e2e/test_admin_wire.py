@@ -94,6 +94,20 @@ def test_create_partitions_on_given_brokers(client: WireClient, created: str) ->
     assert grow(4, 1, 1) == NONE
 
 
+def test_the_coordinators_topics_stay_as_they_are(client: WireClient, group: str) -> None:
+    client.ask(ApiKey.FIND_COORDINATOR, 2, {"key": group, "key_type": 0})
+    name = "__consumer_offsets"
+
+    deleted = client.ask(
+        ApiKey.DELETE_TOPICS, 5, {"topic_names": [name], "timeout": 10_000}
+    ).responses[0]
+    wanted = [{"name": name, "count": 60, "assignments": None}]
+    body = {"topics": wanted, "timeout": 10_000, "validate_only": False}
+    grown = client.ask(ApiKey.CREATE_PARTITIONS, 3, body).results[0]
+
+    assert deleted.error_code == grown.error_code == ErrorCode.policy_violation
+
+
 def test_describe_topic_partitions_in_pages(client: WireClient, created: str) -> None:
     body = {"topics": [{"name": created}], "response_partition_limit": 1, "cursor": None}
 

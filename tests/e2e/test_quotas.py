@@ -119,6 +119,19 @@ def test_a_producer_above_its_quota_is_told_to_wait_and_made_to(
     assert waited_ms >= throttle_ms * 0.9
 
 
+def test_a_producer_that_wants_no_answer_is_made_to_wait_too(
+    client: WireClient, created: str, limited: str
+) -> None:
+    records = memoryview(sample_batch(b"x" * RATE * (WINDOW + 1)))
+    wanted = [ProduceTopic(created, None, [ProducePartition(0, records)])]
+    client.send_produce(9, ProduceRequest(None, 0, 30_000, wanted))
+
+    began = time.monotonic()
+    client.ask(ApiKey.API_VERSIONS, 0, {})
+
+    assert time.monotonic() - began >= 0.8
+
+
 def test_another_client_is_not_held_up(
     client: WireClient, admin: WireClient, created: str, limited: str
 ) -> None:

@@ -26,6 +26,8 @@ class UserFile:
         self._path = path
         self._stamp = self._stamp_now()
         self.passwords: Mapping[str, str] = _read(path)
+        if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            log.warning("others can read the passwords", file=str(path), do="chmod 600")
 
     def refresh(self) -> None:
         """Read the file again if it is another one than last time."""
@@ -42,8 +44,6 @@ class UserFile:
             found = self._path.stat()
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror or error}") from error
-        if found.st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            log.warning("others can read the passwords", file=str(self._path), do="chmod 600")
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 

@@ -8,6 +8,7 @@ from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.call import Call
 from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
+from headrace.broker.topics import INTERNAL
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.topic_command import NewPartitions, TopicPlan
@@ -25,7 +26,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         if broker.may(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
     ]
-    wanted = [_wanted(topic) for topic in allowed]
+    wanted = [_wanted(topic) for topic in allowed if topic.name not in INTERNAL]
 
     def grow(controller: Controller) -> TopicPlan:
         return controller.create_partitions(wanted, validate_only=request.validate_only)
@@ -48,9 +49,13 @@ def _wanted(topic: CreatePartitionsTopic) -> NewPartitions:
 
 def _answer(name: str, plan: TopicPlan) -> dict[str, Any]:
     outcome = plan.outcomes.get(name)
-    if outcome is None:
-        code: int = ErrorCode.topic_authorization_failed
-        message: str | None = "not allowed to alter this topic"
+    if name in INTERNAL:
+        # A group or a transactional id is found by the number of partitions: it must stay.
+        code: int = ErrorCode.policy_violation
+        message: str | None = f"the partitions of {name} are fixed once the topic exists"
+    elif outcome is None:
+        code = ErrorCode.topic_authorization_failed
+        message = "not allowed to alter this topic"
     elif isinstance(outcome, Rejection):
         code, message = cluster_code(outcome.error), outcome.message
     else:

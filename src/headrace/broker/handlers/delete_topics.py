@@ -10,6 +10,7 @@ from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.call import Call
 from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
+from headrace.broker.topics import INTERNAL
 from headrace.cluster.rejection import Rejection
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -80,6 +81,11 @@ def _resolve(broker: Broker, call: Call, name: str | None, topic_id: UUID | None
         # Who may not describe the topic does not learn its name either.
         if broker.may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             item.name = topic.name
+    if item.name in INTERNAL:
+        # The coordinators hold its logs open, and all groups or transactions would be lost.
+        item.error_code = ErrorCode.policy_violation
+        item.error_message = f"{item.name} belongs to the coordinators and is not deleted"
+        return item
     shown = item.name
     if shown is None or not broker.may(call, Operation.DELETE, ResourceType.TOPIC, shown):
         item.error_code = ErrorCode.topic_authorization_failed

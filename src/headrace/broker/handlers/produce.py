@@ -218,6 +218,7 @@ def _answer(
 ) -> Answer:
     if request.acks == 0:
         _close_on_error(results)
+        _throttle(broker, call, request)
         return None
     if not unsynced:
         return _pack(broker, call, request, results)
@@ -276,12 +277,19 @@ async def _answer_when_synced(
 def _pack(
     broker: Broker, call: Call, request: ProduceRequest, results: list[ProduceTopicResult]
 ) -> Parts:
-    throttle_ms = 0
-    if broker.quotas.active:
-        size = sum(len(p.records or b"") for topic in request.topics for p in topic.partitions)
-        throttle_ms = broker.quotas.throttle_produce(call, size)
     return (
         pack_produce_response(
-            call.version, call.request.header.correlation_id, results, throttle_ms=throttle_ms
+            call.version,
+            call.request.header.correlation_id,
+            results,
+            throttle_ms=_throttle(broker, call, request),
         ),
     )
+
+
+def _throttle(broker: Broker, call: Call, request: ProduceRequest) -> int:
+    """For how many milliseconds the client must wait; with acks=0 it is not told, only held."""
+    if not broker.quotas.active:
+        return 0
+    size = sum(len(p.records or b"") for topic in request.topics for p in topic.partitions)
+    return broker.quotas.throttle_produce(call, size)

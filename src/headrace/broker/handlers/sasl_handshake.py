@@ -4,6 +4,7 @@ from typing import Any
 
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
+from headrace.broker.auth import plain
 from headrace.broker.call import Call
 from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
@@ -23,7 +24,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     if mechanism not in known:
         await authentication.fail(connection, "it chose a mechanism that is not enabled")
         return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": known}
-    if authentication.users is not None:
+    if mechanism == plain.MECHANISM and authentication.users is not None:
         await broker.in_thread(authentication.users.refresh)
     authentication.begin(connection, mechanism, raw=call.version == _RAW_TOKENS)
     return {"mechanisms": known}
