@@ -12,8 +12,14 @@ a batch whose records run backwards in time.
 from headrace.model.error import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import Batch, Buffer, view_of
+from headrace.records.compression import Codec
+from headrace.records.recompress import recompressed
 
 _NO_LIMIT = 2**63 - 1
+_PRODUCERS_CHOICE = "producer"
+# What an uncompressed request could bring at most (socket.request.max.bytes): a topic that stores
+# its batches in another codec takes no more out of a compressed one.
+_MAX_INFLATED_BYTES = 100 * 1024 * 1024
 
 
 def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
@@ -46,6 +52,8 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
         raise InvalidRecord("an append needs at least one batch, and there were no bytes")
     if config.compacted:
         _check_keys(batches)
+    if config.compression_type != _PRODUCERS_CHOICE:
+        return [_recompressed(batch, config) for batch in batches]
     return batches
 
 
@@ -84,6 +92,24 @@ def _check_time(batch: Batch, config: LogConfig, now_ms: int) -> None:
             f"a record's timestamp {batch.base_timestamp} lies more than {before_ms} ms "
             f"(message.timestamp.before.max.ms) before the broker's time {now_ms}"
         )
+
+
+def _recompressed(batch: Batch, config: LogConfig) -> Batch:
+    """The batch in the topic's own codec, which must keep it below max.message.bytes too."""
+    name = config.compression_type
+    codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
+    levels = {
+        Codec.GZIP: None if config.compression_gzip_level < 0 else config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    changed = recompressed(batch, codec, levels.get(codec), max_inflated_bytes=_MAX_INFLATED_BYTES)
+    if changed.size_bytes > config.max_message_bytes:
+        raise BatchTooLarge(
+            f"a batch has {changed.size_bytes} bytes in the topic's codec ({name}), above "
+            f"max.message.bytes ({config.max_message_bytes}): send smaller batches"
+        )
+    return changed
 
 
 def _check_keys(batches: list[Batch]) -> None:

@@ -172,7 +172,7 @@ TOPIC_CONFIG = ConfigTable.of(
             "preallocate",
             ConfigType.BOOLEAN,
             False,
-            "Reserve the whole segment's space on disk when it is created.",
+            "Taken for compatibility and without effect: segments grow as they are written.",
         ),
         _key(
             "retention.bytes",
