@@ -6,6 +6,7 @@ cluster's state through `administer`, which runs one at a time in the controller
 """
 
 import asyncio
+import importlib
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -91,6 +92,7 @@ class Broker:
         self.uncompacted: Callable[[TopicPartition], AbstractContextManager[None]] = lambda _: (
             nullcontext()
         )
+        self._columns_loaded = False
         self.served_apis: frozenset[ApiKey] = frozenset()
         self._store = store
         self._controller = controller
@@ -308,6 +310,9 @@ class Broker:
             self.groups.load(added)
         elif record.name == TRANSACTION_STATE:
             self.transactions.load(added)
+        elif not self._columns_loaded and any(each.log.config.compacted for each in added):
+            self._columns_loaded = True
+            self.threads.submit(_load_columns)
 
     def _open(self, name: TopicPartition, leader_epoch: LeaderEpoch) -> Partition | None:
         """None when its directory is offline: clients are told, the others are served."""
@@ -401,6 +406,12 @@ class Broker:
     def shut_down(self) -> None:
         self.threads.shutdown()
         self._controller_thread.shutdown()
+
+
+def _load_columns() -> None:
+    """Records for a compacted topic are opened to see that they have keys. That takes numba, which
+    takes most of a second to load: here, in a thread, instead of in the first produce."""
+    importlib.import_module("headrace.records.decode")
 
 
 def _copy_outcome(done: "Future[object]", waiting: "asyncio.Future[object]") -> None:
