@@ -19,6 +19,7 @@ from headrace.broker.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.partition import Partition
 from headrace.broker.topics import TRANSACTION_STATE
 from headrace.broker.transaction_shard import Decide, TransactionShard
+from headrace.broker.turn import Turns
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
@@ -57,6 +58,8 @@ class TransactionCoordinator:
 
     def __init__(self, host: Host, config: TransactionConfig, offsets_ended: OffsetsEnded) -> None:
         self.markers = MarkerWriter(host.topics, offsets_ended)
+        # Produce requests of an id that had to wait; those that come after them wait behind them.
+        self.produce_turns = Turns()
         self._host = host
         self._config = config
         self._shards: dict[int, TransactionShard] = {}

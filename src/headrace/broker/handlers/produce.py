@@ -19,6 +19,7 @@ from headrace.broker.fault import code_of, join_code
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
 from headrace.broker.topics import INTERNAL
+from headrace.broker.turn import Turn
 from headrace.log.append import Appended
 from headrace.model.error import CorruptBatch, HeadraceError, InvalidRecord, PeerError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -65,10 +66,15 @@ def handle(broker: Broker, call: Call) -> Answer:
     if named is None or broker.denies_transactional_id(call, Operation.WRITE, named):
         code = ErrorCode.transactional_id_authorization_failed
         return _answer(broker, call, request, _refuse(request, code), [])
-    joined = _join(broker, call, request)
-    if isinstance(joined, asyncio.Future):
-        return broker.loop.create_task(_append_when_joined(broker, call, request, joined))
-    return _append_and_answer(broker, call, request, joined)
+    if named not in broker.transactions.produce_turns:
+        joined = _join(broker, call, request)
+        if not isinstance(joined, asyncio.Future):
+            return _append_and_answer(broker, call, request, joined)
+    turn = broker.transactions.produce_turns.take(named)
+    task = broker.loop.create_task(_append_in_turn(broker, call, request, turn))
+    # Also when the client goes away before the task has begun.
+    task.add_done_callback(lambda _: turn.done())
+    return task
 
 
 Refused = Mapping[TopicPartition, ErrorCode]
@@ -133,14 +139,16 @@ def _transactional_batches(
     return found
 
 
-async def _append_when_joined(
-    broker: Broker, call: Call, request: ProduceRequest, busy: "asyncio.Future[None]"
+async def _append_in_turn(
+    broker: Broker, call: Call, request: ProduceRequest, turn: Turn
 ) -> Parts | None:
-    joined: Refused | asyncio.Future[None] = busy
-    while isinstance(joined, asyncio.Future):
+    """A producer sends up to five requests without waiting for an answer, and numbers its records
+    over all of them: the next must not be appended before this one."""
+    await turn.wait()
+    while isinstance(joined := _join(broker, call, request), asyncio.Future):
         await asyncio.wait((joined,))
-        joined = _join(broker, call, request)
     answer = _append_and_answer(broker, call, request, joined)
+    turn.done()
     return await answer if isinstance(answer, asyncio.Future) else answer
 
 
