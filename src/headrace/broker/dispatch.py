@@ -12,8 +12,7 @@ peer's mistake that has no code, as a body that cannot be read, ends the connect
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from types import ModuleType
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeAlias, cast
 
 import structlog
@@ -22,7 +21,7 @@ from headrace.broker.auth.session import Attempt
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Connection, Parts
 from headrace.broker.fault import code_of
-from headrace.broker.handlers.sasl_authenticate import take_raw_token
+from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.node import Broker
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
@@ -35,8 +34,6 @@ from headrace.wire.response import api_versions_fallback, pack_response
 log = structlog.get_logger(__name__)
 
 Fields: TypeAlias = Mapping[str, Any]
-Handler: TypeAlias = Callable[[Broker, Call], Any]
-"""Returns fields of the answer, a coroutine of them, or, for the hot APIs, parts ready to send."""
 
 _BEFORE_AUTHENTICATION = (
     ApiKey.API_VERSIONS,
@@ -48,15 +45,17 @@ _BEFORE_AUTHENTICATION = (
 class Dispatch:
     """Called by every connection with every frame."""
 
-    def __init__(self, broker: Broker, modules: tuple[ModuleType, ...]) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._handlers: dict[int, Handler] = {module.API: module.handle for module in modules}
+        self._handlers: dict[int, Handler] = {}
         # Tasks are only weakly held by the loop; a request under way must not be collected.
         self._tasks: set[asyncio.Task[Parts | None]] = set()
 
     def __call__(self, connection: Connection, frame: Frame) -> Answer:
         attempt = connection.authentication
         if isinstance(attempt, Attempt) and attempt.raw:
+            from headrace.broker.handlers.sasl_authenticate import take_raw_token
+
             return take_raw_token(self._broker, connection, attempt, frame)
         try:
             request = parse_request(frame)
@@ -72,7 +71,9 @@ class Dispatch:
         connection.client_id = request.header.client_id
         handler = self._handlers.get(key)
         if handler is None:
-            raise UnknownApi(f"{request.api.name} is not served here", request.header)
+            if request.api.key not in SERVED:
+                raise UnknownApi(f"{request.api.name} is not served here", request.header)
+            handler = self._handlers[key] = load(request.api.key)
         self._broker.metrics.requests[request.api.name] += 1
         call = Call(connection, request)
         try:

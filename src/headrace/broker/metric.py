@@ -1,15 +1,21 @@
 """What a broker counts. Names carry their units; one registry a broker, served at /metrics.
 
-Hot paths add to plain integers; Prometheus' own types are made only when somebody looks.
+Hot paths add to plain integers; Prometheus' own types are made, and its library is loaded, only
+when somebody looks.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+def load_prometheus() -> None:
+    """Import the library, which takes a while, ahead of the first look."""
+    import prometheus_client  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,7 @@ class Reading:
     counts_up: bool = False
 
 
-class BrokerMetrics(Collector):
+class BrokerMetrics:
     """All counters of one broker. Lives on the event loop."""
 
     def __init__(self) -> None:
@@ -44,17 +50,21 @@ class BrokerMetrics(Collector):
                 counts_up=True,
             ),
         ]
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
     def add(self, reading: Reading) -> None:
         self._readings.append(reading)
 
     def render(self) -> bytes:
         """Prometheus' text format."""
-        return generate_latest(self._registry)
+        from prometheus_client import CollectorRegistry, generate_latest
 
-    def collect(self) -> Iterable[Metric]:
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
+
+    def collect(self) -> "Iterable[Metric]":
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
         requests = CounterMetricFamily(
             "headrace_requests", "Requests received, by API.", labels=["api"]
         )

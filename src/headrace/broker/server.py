@@ -22,9 +22,10 @@ from headrace.broker.compaction_worker import CompactionWorker
 from headrace.broker.descriptor import connection_limit, raise_limit
 from headrace.broker.dispatch import Dispatch
 from headrace.broker.gauge import gauges
-from headrace.broker.handlers.registry import HANDLERS
+from headrace.broker.handlers.registry import SERVED, load_all
 from headrace.broker.listener import Listener
 from headrace.broker.maintenance import Chore, Maintenance
+from headrace.broker.metric import load_prometheus
 from headrace.broker.node import Broker
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import TRANSACTION_STATE
@@ -91,6 +92,7 @@ class Server:
             self._undo = undo.pop_all()
         self.acceptor.start()
         self._ready = True
+        self.broker.threads.submit(_load_the_rest)
 
     def _open_store(self, undo: AsyncExitStack) -> Controller:
         """The lock, the cluster's state, and the broker on top of them."""
@@ -121,10 +123,10 @@ class Server:
 
     def _make_acceptor(self) -> Acceptor:
         settings, broker = self._settings, self.broker
-        broker.served_apis = frozenset(module.API for module in HANDLERS)
+        broker.served_apis = SERVED
         return Acceptor(
             broker.loop,
-            dispatch=Dispatch(broker, HANDLERS),
+            dispatch=Dispatch(broker),
             max_request_bytes=settings["socket.request.max.bytes"],
             max_pending=settings["queued.max.requests"],
             max_idle_ms=settings["connections.max.idle.ms"],
@@ -285,6 +287,12 @@ class Server:
         for directory in broker.directories:
             await broker.loop.run_in_executor(None, directory.close)
         broker.shut_down()
+
+
+def _load_the_rest() -> None:
+    """What was left out to start fast, before somebody has to wait for it."""
+    load_all()
+    load_prometheus()
 
 
 def _cluster_id(store: ClusterStore, wanted: str | None) -> str:

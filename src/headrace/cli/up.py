@@ -3,13 +3,12 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headrace.broker.server import Server
-from headrace.broker.settings import BrokerSettings
 from headrace.cli.epilog import epilog
 from headrace.model.error import ConfigError
 from headrace.telemetry.logging import LEVELS, configure
@@ -59,10 +58,31 @@ def up(
         texts["listeners"] = listen
     if data is not None:
         texts["log.dirs"] = str(data)
-    asyncio.run(_run(BrokerSettings(texts)))
+    _load_broker()
+    asyncio.run(_run(texts))
 
 
-async def _run(settings: BrokerSettings) -> None:
+def _load_broker() -> None:
+    """Import the broker, without Hypothesis.
+
+    kio registers its types there where it is installed: a fifth of a second at every start on a
+    developer's machine, for nothing that a broker uses.
+    """
+    absent = "hypothesis" not in sys.modules
+    if absent:
+        sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        import headrace.broker.server  # noqa: F401
+    finally:
+        if absent:
+            del sys.modules["hypothesis"]
+
+
+async def _run(texts: dict[str, str]) -> None:
+    from headrace.broker.server import Server
+    from headrace.broker.settings import BrokerSettings
+
+    settings = BrokerSettings(texts)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
