@@ -6,8 +6,10 @@ here. Everybody else comes through SASL_PLAINTEXT.
 
 import asyncio
 import re
+import shutil
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,6 +244,25 @@ def test_aiokafka_logs_in(secure: SecureBroker, user: str) -> None:
             await client.close()
 
     assert asyncio.run(look()) == []
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("mechanism", ["PLAIN", *MECHANISMS])
+def test_kcat_logs_in(secure: SecureBroker, mechanism: str) -> None:
+    """Debian's kcat has a librdkafka of years ago."""
+    kcat = shutil.which("kcat")
+    if kcat is None:
+        require_peer("kcat is not installed: apt install kcat")
+    if mechanism != "PLAIN":
+        secure.add_user("anna", mechanism)
+    options = [
+        f"-X{key}={value}" for key, value in secure.client("anna", mechanism=mechanism).items()
+    ]
+
+    done = subprocess.run([kcat, "-L", *options], capture_output=True, text=True, timeout=30)
+
+    assert done.returncode == 0, done.stderr
+    assert "1 brokers" in done.stdout
 
 
 class RawClient:

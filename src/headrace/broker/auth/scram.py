@@ -57,7 +57,7 @@ class Scram:
         self._make_nonce = make_nonce or (lambda: secrets.token_urlsafe(24))
         self._user: str | None = None
         self._credential: ScramCredential | None = None
-        self._header = self._nonce = self._said = ""
+        self._header = self._own_nonce = self._said = ""
 
     def respond(self, token: bytes) -> Step:
         if self._user is None:
@@ -75,9 +75,9 @@ class Scram:
             raise AuthenticationFailed("delegation tokens are not supported: use a password")
         self._user, self._header = user, found["header"]
         self._credential = self._lookup(user, self._mechanism)
-        self._nonce = found["nonce"] + self._make_nonce()
+        self._own_nonce = self._make_nonce()
         salt, iterations = self._asked_for(user)
-        answer = f"r={self._nonce},s={b64encode(salt).decode()},i={iterations}"
+        answer = f"r={found['nonce']}{self._own_nonce},s={b64encode(salt).decode()},i={iterations}"
         self._said = f"{found['bare']},{answer}"
         return Step(answer.encode())
 
@@ -92,7 +92,10 @@ class Scram:
             raise AuthenticationFailed("the last SCRAM message of the client is malformed")
         if _decoded(found["channel"]) != self._header.encode():
             raise AuthenticationFailed("the channel binding is not the one that was announced")
-        if not compare_digest(found["nonce"].encode(), self._nonce.encode()):
+        # Our part must come back at the end, which is what Kafka asks for. Older librdkafka repeats
+        # its own part before the two: asking for exactly both would lock it out.
+        ended = found["nonce"][-len(self._own_nonce) :]
+        if not compare_digest(ended.encode(), self._own_nonce.encode()):
             raise AuthenticationFailed("the nonce is not the one that was agreed on")
         said = f"{self._said},{found['unproved']}".encode()
         credential = self._credential
