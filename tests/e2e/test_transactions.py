@@ -1,6 +1,7 @@
-"""Transactions with stock Python clients: librdkafka and aiokafka, both of the old protocol."""
+"""Transactions with stock Python clients, all of the old protocol: librdkafka and two others."""
 
 import asyncio
+import warnings
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -20,6 +21,11 @@ from headrace.testing.transactional import (
 )
 from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer
+    from kafka import TopicPartition as PythonPartition
 
 
 @pytest.fixture
@@ -220,3 +226,23 @@ def test_aiokafka_commits_and_aborts(broker: BrokerProcess, created: str, group:
 
     asyncio.run(write_all())
     assert asyncio.run(read_all()) == ([b"a", b"b"], 7)
+
+
+def test_kafka_python_commits_and_aborts(broker: BrokerProcess, created: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.address, transactional_id=f"py-{created}")
+    producer.init_transactions()
+    for value, commit in ((b"a", True), (b"never", False), (b"b", True)):
+        producer.begin_transaction()
+        producer.send(created, value, partition=0)
+        producer.flush()
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=broker.address, isolation_level="read_committed")
+    consumer.assign([PythonPartition(created, 0)])
+    consumer.seek_to_beginning()
+
+    assert [next(consumer).value for _ in range(2)] == [b"a", b"b"]
+    consumer.close()
