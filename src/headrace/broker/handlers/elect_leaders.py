@@ -18,18 +18,26 @@ API = ApiKey.ELECT_LEADERS
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ElectLeadersRequest)
-    if not broker.may_on_cluster(call, Operation.ALTER):
-        return {"error_code": ErrorCode.cluster_authorization_failed}
+    denied = not broker.may_on_cluster(call, Operation.ALTER)
     # Asked about all partitions, Kafka answers only for those where something happened.
     return {
+        # Version 0 has no code for the whole, so that each partition carries it too.
+        "error_code": ErrorCode.cluster_authorization_failed if denied else ErrorCode.none,
         "replica_election_results": [
             {
                 "topic": topic.topic,
-                "partition_result": [_elect(broker, topic.topic, one) for one in topic.partitions],
+                "partition_result": [
+                    _denied(one) if denied else _elect(broker, topic.topic, one)
+                    for one in topic.partitions
+                ],
             }
             for topic in request.topic_partitions or ()
-        ]
+        ],
     }
+
+
+def _denied(index: int) -> dict[str, Any]:
+    return {"partition_id": index, "error_code": ErrorCode.cluster_authorization_failed}
 
 
 def _elect(broker: Broker, topic: str, index: int) -> dict[str, Any]:
