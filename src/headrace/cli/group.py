@@ -275,13 +275,18 @@ def offset_delete(
     setting: SettingsOption = None,
 ) -> None:
     """Forget committed offsets of topics the group no longer reads."""
+    named = dict(_parse_partitions(each) for each in topics)
     with connect(brokers, setting) as pool:
         admin = GroupAdmin(pool)
         committed = admin.offsets(group)
-        wanted: dict[TopicPartition, None] = {}
-        for each in topics:
-            wanted |= dict.fromkeys(_named_partitions(each, committed))
-        outcomes = admin.delete_offsets(group, list(wanted))
+        wanted: list[TopicPartition] = []
+        for topic, indexes in named.items():
+            if indexes is None:
+                indexes = [each.partition for each in committed if each.topic == topic]
+            if not indexes:
+                raise ClientError(f"group {group} has committed nothing in topic {topic}")
+            wanted += [TopicPartition(topic, index) for index in indexes]
+        outcomes = admin.delete_offsets(group, wanted)
     print_rows(
         format,
         ["topic", "partition", "status"],
@@ -290,17 +295,15 @@ def offset_delete(
     finish(outcomes.values())
 
 
-def _named_partitions(text: str, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+def _parse_partitions(text: str) -> tuple[str, list[int] | None]:
+    """A topic and some of its partitions, or None for all that were committed."""
     topic, colon, numbers = text.partition(":")
     if not colon:
-        found = [each for each in committed if each.topic == topic]
-        if not found:
-            raise ClientError(f"the group has committed nothing in topic {topic}")
-        return found
+        return topic, None
     indexes = numbers.split(",")
     if not topic or not all(index.isascii() and index.isdigit() for index in indexes):
         raise InvalidArgument(f"{text!r} names no partitions: write it as clicks:0,1")
-    return [TopicPartition(topic, int(index)) for index in indexes]
+    return topic, [int(index) for index in dict.fromkeys(indexes)]
 
 
 @app.command(

@@ -32,28 +32,28 @@ class LineFormat:
     def __init__(self, text: str) -> None:
         self._text = text
         text = text.removesuffix(r"\n")
-        verbs = list(_VERB.finditer(text))
         pattern = []
+        literal = b""
         at = 0
         seen: set[str] = set()
-        for number, verb in enumerate(verbs):
-            literal = unescape(text[at : verb.start()])
+        for verb in _VERB.finditer(text):
+            literal += unescape(text[at : verb.start()])
             at = verb.end()
             if verb[1] == "%":
-                pattern.append(re.escape(literal + b"%"))
+                literal += b"%"
                 continue
             name = _FIELDS.get(verb[1])
             if name is None or name in seen:
                 raise InvalidArgument(f"{text!r} is no format: write %k, %v, %p, each once, and %%")
-            if seen and not literal and number:
+            if seen and not literal:
                 raise InvalidArgument(f"{text!r} is no format: put something between two fields")
             seen.add(name)
             pattern.append(re.escape(literal) + b"(?P<%b>.*?)" % name.encode())
-        pattern.append(re.escape(unescape(text[at:])))
+            literal = b""
+        pattern.append(re.escape(literal + unescape(text[at:])))
         if not seen:
             raise InvalidArgument(f"{text!r} is no format: it holds neither %k nor %v")
         self._pattern = re.compile(b"".join(pattern), re.DOTALL)
-        self._seen = seen
 
     def parse(self, line: bytes, number: int) -> ParsedLine:
         """Read one line.

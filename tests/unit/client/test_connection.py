@@ -1,0 +1,122 @@
+"""A connection: agreeing on versions, and what becomes of one that goes wrong."""
+
+from typing import Any
+
+import pytest
+
+from headrace.client.address import Address
+from headrace.client.connection import Connection
+from headrace.client.error import ConnectionLost, Unreachable, Unsupported
+from headrace.client.settings import ClientSettings
+from headrace.testing.readiness import free_port
+from headrace.wire.api import APIS, ApiKey
+from headrace.wire.error import MalformedResponse
+from headrace.wire.header import RequestHeader
+from headrace.wire.response import api_versions_body, api_versions_fallback, pack_response
+
+SETTINGS = ClientSettings.of({"request.timeout.ms": "5000"})
+
+
+def versions(header: RequestHeader, apis: Any = tuple(APIS.values())) -> bytes:  # noqa: B008
+    return pack_response(
+        header.api_key, header.api_version, header.correlation_id, api_versions_body(apis)
+    )
+
+
+def test_the_newest_common_version_is_used(tiny_broker: Any, connect: Any) -> None:
+    tiny_broker.answer = lambda header, frame: versions(header)
+    connection = connect()
+
+    assert connection.version(ApiKey.METADATA) == APIS[ApiKey.METADATA].highest
+    assert connection.version(ApiKey.METADATA, highest=5) == 5
+    with pytest.raises(Unsupported, match="does not serve Metadata v0 to v-1"):
+        connection.version(ApiKey.METADATA, highest=-1)
+
+
+def test_a_broker_that_does_not_know_our_api_versions_is_asked_in_the_oldest(
+    tiny_broker: Any, connect: Any
+) -> None:
+    def answer(header: RequestHeader, frame: bytes) -> bytes:
+        if header.api_version:
+            return api_versions_fallback(header.correlation_id)
+        return versions(header)
+
+    tiny_broker.answer = answer
+
+    connection = connect()
+
+    assert [header.api_version for header in tiny_broker.requests] == [4, 0]
+    assert connection.serves(ApiKey.FETCH)
+
+
+def test_an_api_that_is_not_served_is_named(tiny_broker: Any, connect: Any) -> None:
+    tiny_broker.answer = lambda header, frame: versions(header, [APIS[ApiKey.API_VERSIONS]])
+    connection = connect()
+
+    assert not connection.serves(ApiKey.LIST_GROUPS)
+    with pytest.raises(Unsupported, match="does not serve ListGroups"):
+        connection.call(ApiKey.LIST_GROUPS, {})
+
+
+def test_an_old_answer_comes_in_the_newest_shape(tiny_broker: Any, connect: Any) -> None:
+    def answer(header: RequestHeader, frame: bytes) -> bytes:
+        if header.api_key == ApiKey.API_VERSIONS:
+            return versions(header)
+        body = {"error_code": 0, "groups": [{"group_id": "g", "protocol_type": "consumer"}]}
+        return pack_response(header.api_key, header.api_version, header.correlation_id, body)
+
+    tiny_broker.answer = answer
+    connection = connect()
+
+    (group,) = connection.call(ApiKey.LIST_GROUPS, {}, highest=0).groups
+
+    assert (group.group_id, group.group_state, group.group_type) == ("g", "", "")
+
+
+def test_nobody_listens() -> None:
+    address = Address("127.0.0.1", free_port())
+    with pytest.raises(Unreachable, match=rf"cannot reach {address}: connection refused"):
+        Connection(address, SETTINGS)
+
+
+def test_a_connection_that_is_closed_instead_of_answered(tiny_broker: Any, connect: Any) -> None:
+    with pytest.raises(ConnectionLost, match="closed the connection"):
+        connect()
+
+
+def test_a_broker_that_stays_silent(tiny_broker: Any, connect: Any) -> None:
+    tiny_broker.answer = lambda header, frame: b""
+    hasty = ClientSettings.of({"request.timeout.ms": "50"})
+    with pytest.raises(ConnectionLost, match="did not answer in time"):
+        Connection(tiny_broker.address, hasty)
+
+
+@pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"HTTP"])
+def test_something_that_is_no_kafka_broker(tiny_broker: Any, connect: Any, size: bytes) -> None:
+    tiny_broker.answer = lambda header, frame: size + b"/1.1 400 Bad Request\r\n\r\n"
+    with pytest.raises(ConnectionLost, match="does not answer as a Kafka broker does"):
+        connect()
+
+
+def test_an_answer_to_another_request(tiny_broker: Any, connect: Any) -> None:
+    def answer(header: RequestHeader, frame: bytes) -> bytes:
+        return versions(header._replace(correlation_id=header.correlation_id + 7))
+
+    tiny_broker.answer = answer
+    with pytest.raises(ConnectionLost, match="another request"):
+        connect()
+
+
+def test_an_answer_that_cannot_be_read_closes_the_connection(
+    tiny_broker: Any, connect: Any
+) -> None:
+    tiny_broker.answer = lambda header, frame: versions(header)
+    connection = connect()
+
+    def nonsense(header: RequestHeader, frame: bytes) -> bytes:
+        return (4 + 8).to_bytes(4, "big") + header.correlation_id.to_bytes(4, "big") + b"\xff" * 8
+
+    tiny_broker.answer = nonsense
+    with pytest.raises(MalformedResponse):
+        connection.call(ApiKey.METADATA, {"topics": None})
+    assert connection.closed
