@@ -1,6 +1,7 @@
 """Transactions with Apache Kafka's Java client, which speaks the new protocol (KIP-890)."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import Popen
@@ -8,7 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from headrace.broker.topics import TRANSACTION_STATE
 from headrace.testing.broker_process import BrokerProcess
@@ -174,8 +174,10 @@ def test_kafkas_tool_finds_and_aborts_a_hanging_transaction(
     producer = transactional_producer(own_broker.address, topic, transaction_timeout_ms=1000)
     producer.begin_transaction()
     write(producer, topic, b"hanging")
-    admin = AdminClient({"bootstrap.servers": own_broker.address})
-    admin.delete_topics([TRANSACTION_STATE])[TRANSACTION_STATE].result(30)
+    own_broker.stop()
+    for lost in own_broker.data.glob(f"{TRANSACTION_STATE}-*"):
+        shutil.rmtree(lost)
+    own_broker.start()
 
     def tool(*arguments: str) -> str:
         return (
