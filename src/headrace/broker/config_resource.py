@@ -44,12 +44,12 @@ def find_target(
 ) -> ConfigTarget | ConfigRefusal:
     """The resource, if the one who calls may do the operation with it."""
     if kind == ConfigResourceType.TOPIC:
-        if not broker.may(call, operation, ResourceType.TOPIC, name):
+        if not broker.guard.may(call, operation, ResourceType.TOPIC, name):
             return ConfigRefusal(
                 ErrorCode.topic_authorization_failed, f"not allowed for the topic {name!r}"
             )
         return ConfigTarget(topic=name)
-    if not broker.may_on_cluster(call, operation):
+    if not broker.guard.may_on_cluster(call, operation):
         return ConfigRefusal(
             ErrorCode.cluster_authorization_failed, "not allowed for the cluster's configuration"
         )

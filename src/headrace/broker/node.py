@@ -15,12 +15,10 @@ from uuid import UUID
 
 import structlog
 
-from headrace.broker.auth.authorizer import Authorizer, all_operations
-from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
 from headrace.broker.authentication import Authentication
-from headrace.broker.call import Call
 from headrace.broker.fetch_session import FetchSessions
 from headrace.broker.group_coordinator import GroupCoordinator
+from headrace.broker.guard import Guard
 from headrace.broker.listener import Listener
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.partition import Partition
@@ -77,7 +75,7 @@ class Broker:
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.quotas = Quotas(clock)
         self.authentication = authentication
-        self.authorizer: Authorizer | None = settings.authorizer()
+        self.guard = Guard(settings.authorizer(), self.topics)
         self.features: Mapping[str, int] = {}
         self.features_epoch = 0
         self.settings_followers: list[Callable[[], None]] = []
@@ -118,53 +116,6 @@ class Broker:
             for directory in self.directories
             if directory.offline is not None
         ]
-
-    # -- authorizing
-
-    def may(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Whether the one who calls may do this; everybody may where no authorizer is set."""
-        authorizer = self.authorizer
-        return authorizer is None or authorizer.allows(
-            call.principal, call.connection.peer_host, operation, kind, name
-        )
-
-    def denies_topic(
-        self, call: Call, operation: Operation, name: str | None, topic_id: UUID | None = None
-    ) -> bool:
-        """Whether a topic of a request is closed to the one who calls.
-
-        Asked before anyone looks whether it exists, as that is a secret too. An id tells nothing:
-        one that nobody has is left to be found missing.
-        """
-        if self.authorizer is None:
-            return False
-        if name is None:
-            topic = None if topic_id is None else self.topics.by_id(topic_id)
-            if topic is None:
-                return False
-            name = topic.name
-        return not self.may(call, operation, ResourceType.TOPIC, name)
-
-    def denies_group(self, call: Call, operation: Operation, group_id: str) -> bool:
-        return not self.may(call, operation, ResourceType.GROUP, group_id)
-
-    def denies_transactional_id(self, call: Call, operation: Operation, named: str) -> bool:
-        return not self.may(call, operation, ResourceType.TRANSACTIONAL_ID, named)
-
-    def may_on_cluster(self, call: Call, operation: Operation) -> bool:
-        return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    def may_on_any(self, call: Call, operation: Operation, kind: ResourceType) -> bool:
-        authorizer = self.authorizer
-        return authorizer is None or authorizer.allows_any(
-            call.principal, call.connection.peer_host, operation, kind
-        )
-
-    def operations(self, call: Call, kind: ResourceType, name: str) -> int:
-        """What the one who calls may do with a resource, a bit an operation (KIP-430)."""
-        if self.authorizer is None:
-            return all_operations(kind)
-        return self.authorizer.operations(call.principal, call.connection.peer_host, kind, name)
 
     # -- waiting
 
@@ -283,8 +234,8 @@ class Broker:
         self.features_epoch = max(self.features_epoch + 1, self.clock.wall_ms())
 
     def follow_acls(self) -> None:
-        if self.authorizer is not None:
-            self.authorizer.set_acls(self._controller.state.acls)
+        if self.guard.authorizer is not None:
+            self.guard.authorizer.set_acls(self._controller.state.acls)
 
     def follow_credentials(self) -> None:
         self.authentication.set_credentials(dict(self._controller.state.credentials))

@@ -22,9 +22,9 @@ API = ApiKey.ADD_OFFSETS_TO_TXN
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AddOffsetsToTxnRequest)
-    if broker.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
+    if broker.guard.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
         return {"error_code": ErrorCode.transactional_id_authorization_failed}
-    if broker.denies_group(call, Operation.READ, request.group_id):
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
     try:
         partition = await offsets_partition(broker, request.group_id)

@@ -32,7 +32,9 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    if call.version >= _FIRST_BATCHED and not broker.may_on_cluster(call, Operation.CLUSTER_ACTION):
+    if call.version >= _FIRST_BATCHED and not broker.guard.may_on_cluster(
+        call, Operation.CLUSTER_ACTION
+    ):
         return {"error_code": ErrorCode.cluster_authorization_failed}
     if call.version < _FIRST_BATCHED:
         body = call.body
@@ -77,7 +79,7 @@ def _partitions(topics: Iterable[Any]) -> frozenset[TopicPartition]:
 
 async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only: bool) -> Codes:
     """All of them or none: a partition that cannot be joined keeps the others out."""
-    if broker.denies_transactional_id(call, Operation.WRITE, event.transactional_id):
+    if broker.guard.denies_transactional_id(call, Operation.WRITE, event.transactional_id):
         code = ErrorCode.transactional_id_authorization_failed
         return dict.fromkeys(event.partitions, code)
     refused = {
@@ -99,7 +101,7 @@ async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only
 
 
 def _refusal(broker: Broker, call: Call, name: TopicPartition, *, verify_only: bool) -> ErrorCode:
-    if not verify_only and broker.denies_topic(call, Operation.WRITE, name.topic):
+    if not verify_only and broker.guard.denies_topic(call, Operation.WRITE, name.topic):
         return ErrorCode.topic_authorization_failed
     if broker.find(name.topic, None, name.partition) is None:
         return ErrorCode.unknown_topic_or_partition

@@ -19,7 +19,7 @@ API = ApiKey.ALTER_CLIENT_QUOTAS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AlterClientQuotasRequest)
-    if not broker.may_on_cluster(call, Operation.ALTER_CONFIGS):
+    if not broker.guard.may_on_cluster(call, Operation.ALTER_CONFIGS):
         denied = ErrorCode.cluster_authorization_failed
         message = "not allowed to alter the cluster's configs"
         return {"entries": [_answer(entry, denied, message) for entry in request.entries]}

@@ -20,7 +20,7 @@ API = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AlterPartitionReassignmentsRequest)
-    if not broker.may_on_cluster(call, Operation.ALTER):
+    if not broker.guard.may_on_cluster(call, Operation.ALTER):
         return {
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "not allowed to alter the cluster",

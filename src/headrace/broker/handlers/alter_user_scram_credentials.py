@@ -36,7 +36,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AlterUserScramCredentialsRequest)
     users = dict.fromkeys(each.name for each in request.deletions)
     users |= dict.fromkeys(each.name for each in request.upsertions)
-    if not broker.may_on_cluster(call, Operation.ALTER):
+    if not broker.guard.may_on_cluster(call, Operation.ALTER):
         denied = ErrorCode.cluster_authorization_failed
         message = "not allowed to alter the cluster"
         return {"results": [_failed(user, denied, message) for user in users]}

@@ -32,7 +32,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> dict[str, Any]:
-    if broker.denies_group(call, Operation.DESCRIBE, group_id):
+    if broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:
         if not group_id:
@@ -46,8 +46,8 @@ async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> d
             "error_code": group_code(refusal.error),
             "error_message": refusal.message,
         }
-    if broker.authorizer is not None and any(
-        broker.denies_topic(call, Operation.DESCRIBE, name) for name in _topics(broker, found)
+    if broker.guard.authorizer is not None and any(
+        broker.guard.denies_topic(call, Operation.DESCRIBE, name) for name in _topics(broker, found)
     ):
         return {
             "group_id": group_id,
@@ -56,7 +56,7 @@ async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> d
         }
     operations = UNKNOWN_OPERATIONS
     if told:
-        operations = broker.operations(call, ResourceType.GROUP, group_id)
+        operations = broker.guard.operations(call, ResourceType.GROUP, group_id)
     return _describe(broker, found) | {"authorized_operations": operations}
 
 

@@ -53,10 +53,10 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _denied(broker: Broker, call: Call, beat: ConsumerHeartbeat) -> ErrorCode:
-    if broker.denies_group(call, Operation.READ, beat.group_id):
+    if broker.guard.denies_group(call, Operation.READ, beat.group_id):
         return ErrorCode.group_authorization_failed
     names = beat.subscribed_topic_names or ()
-    if any(broker.denies_topic(call, Operation.DESCRIBE, name) for name in names):
+    if any(broker.guard.denies_topic(call, Operation.DESCRIBE, name) for name in names):
         return ErrorCode.topic_authorization_failed
     return ErrorCode.none
 

@@ -19,10 +19,10 @@ API = ApiKey.CREATE_ACLS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     creations = call.read(CreateAclsRequest).creations
-    if not broker.may_on_cluster(call, Operation.ALTER):
+    if not broker.guard.may_on_cluster(call, Operation.ALTER):
         failed = _failed(ErrorCode.cluster_authorization_failed, "not allowed to alter the cluster")
         return {"results": [failed] * len(creations)}
-    if broker.authorizer is None:
+    if broker.guard.authorizer is None:
         return {"results": [_failed(ErrorCode.security_disabled, NO_AUTHORIZER)] * len(creations)}
     read = [_read(creation) for creation in creations]
     acls = [one for one in read if isinstance(one, Acl)]

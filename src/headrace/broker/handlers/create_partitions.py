@@ -24,7 +24,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     allowed = [
         topic
         for topic in request.topics
-        if broker.may(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
+        if broker.guard.may(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
     ]
     wanted = [_wanted(topic) for topic in allowed if topic.name not in INTERNAL]
 

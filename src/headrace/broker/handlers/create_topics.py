@@ -20,11 +20,11 @@ API = ApiKey.CREATE_TOPICS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(CreateTopicsRequest)
-    may_create_all = broker.may_on_cluster(call, Operation.CREATE)
+    may_create_all = broker.guard.may_on_cluster(call, Operation.CREATE)
     denied = {
         topic.name
         for topic in request.topics
-        if not may_create_all and broker.denies_topic(call, Operation.CREATE, topic.name)
+        if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, topic.name)
     }
     plan = await broker.create_topics(
         [_wanted(topic) for topic in request.topics if topic.name not in denied],
@@ -66,7 +66,7 @@ def _answer(broker: Broker, call: Call, name: str, outcome: Topic | Rejection) -
             "error_code": cluster_code(outcome.error),
             "error_message": outcome.message,
         }
-    if broker.denies_topic(call, Operation.DESCRIBE_CONFIGS, name):
+    if broker.guard.denies_topic(call, Operation.DESCRIBE_CONFIGS, name):
         return {
             "name": name,
             "topic_id": outcome.topic_id,

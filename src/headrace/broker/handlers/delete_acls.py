@@ -18,10 +18,10 @@ API = ApiKey.DELETE_ACLS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     filters = call.read(DeleteAclsRequest).filters
-    if not broker.may_on_cluster(call, Operation.ALTER):
+    if not broker.guard.may_on_cluster(call, Operation.ALTER):
         failed = _failed(ErrorCode.cluster_authorization_failed, "not allowed to alter the cluster")
         return {"filter_results": [failed] * len(filters)}
-    if broker.authorizer is None:
+    if broker.guard.authorizer is None:
         failed = _failed(ErrorCode.security_disabled, NO_AUTHORIZER)
         return {"filter_results": [failed] * len(filters)}
     return {"filter_results": [await _delete(broker, each) for each in filters]}

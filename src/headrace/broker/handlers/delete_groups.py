@@ -26,7 +26,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 async def _delete(broker: Broker, call: Call, group_id: str) -> ErrorCode:
-    if broker.denies_group(call, Operation.DELETE, group_id):
+    if broker.guard.denies_group(call, Operation.DELETE, group_id):
         return ErrorCode.group_authorization_failed
     reply = await broker.groups.answer(
         group_id,

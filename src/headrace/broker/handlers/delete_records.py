@@ -36,7 +36,7 @@ async def _delete(
     broker: Broker, call: Call, topic: str, wanted: DeleteRecordsPartition
 ) -> dict[str, Any]:
     partition = broker.find(topic, None, wanted.partition_index)
-    if broker.denies_topic(call, Operation.DELETE, topic):
+    if broker.guard.denies_topic(call, Operation.DELETE, topic):
         code, low = ErrorCode.topic_authorization_failed, _NOTHING
     elif partition is None:
         code, low = ErrorCode.unknown_topic_or_partition, _NOTHING

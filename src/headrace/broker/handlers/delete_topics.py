@@ -79,7 +79,7 @@ def _resolve(broker: Broker, call: Call, name: str | None, topic_id: UUID | None
             item.error_message = "there is no topic with this id in this cluster"
             return item
         # Who may not describe the topic does not learn its name either.
-        if broker.may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if broker.guard.may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             item.name = topic.name
     if item.name in INTERNAL:
         # The coordinators hold its logs open, and all groups or transactions would be lost.
@@ -87,7 +87,7 @@ def _resolve(broker: Broker, call: Call, name: str | None, topic_id: UUID | None
         item.error_message = f"{item.name} belongs to the coordinators and is not deleted"
         return item
     shown = item.name
-    if shown is None or not broker.may(call, Operation.DELETE, ResourceType.TOPIC, shown):
+    if shown is None or not broker.guard.may(call, Operation.DELETE, ResourceType.TOPIC, shown):
         item.error_code = ErrorCode.topic_authorization_failed
         item.error_message = "not allowed to delete this topic"
     return item

@@ -20,11 +20,11 @@ NO_AUTHORIZER = "no authorizer is set: start the broker with authorizer.class.na
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeAclsRequest)
-    if not broker.may_on_cluster(call, Operation.DESCRIBE):
+    if not broker.guard.may_on_cluster(call, Operation.DESCRIBE):
         return _failed(
             ErrorCode.cluster_authorization_failed, "not allowed to describe the cluster"
         )
-    if broker.authorizer is None:
+    if broker.guard.authorizer is None:
         return _failed(ErrorCode.security_disabled, NO_AUTHORIZER)
     try:
         wanted = read_filter(request)

@@ -20,7 +20,7 @@ _TYPES = ("user", "client-id", "ip")
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeClientQuotasRequest)
-    if not broker.may_on_cluster(call, Operation.DESCRIBE_CONFIGS):
+    if not broker.guard.may_on_cluster(call, Operation.DESCRIBE_CONFIGS):
         return _failed(
             ErrorCode.cluster_authorization_failed, "not allowed to describe the cluster's configs"
         )

@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     node = describe_node(broker, call)
     operations = UNKNOWN_OPERATIONS
     if request.include_cluster_authorized_operations:
-        operations = broker.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
+        operations = broker.guard.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
     return {
         "endpoint_type": _BROKERS,
         "cluster_id": broker.cluster_id,

@@ -35,13 +35,13 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _operations(broker: Broker, call: Call, group_id: str, *, told: bool) -> int:
-    if not told or broker.denies_group(call, Operation.DESCRIBE, group_id):
+    if not told or broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return UNKNOWN_OPERATIONS
-    return broker.operations(call, ResourceType.GROUP, group_id)
+    return broker.guard.operations(call, ResourceType.GROUP, group_id)
 
 
 async def _answer(broker: Broker, call: Call, group_id: str) -> dict[str, Any]:
-    if broker.denies_group(call, Operation.DESCRIBE, group_id):
+    if broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:
         found = (await broker.groups.registry(group_id)).describe_classic(group_id)

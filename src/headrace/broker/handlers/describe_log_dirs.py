@@ -18,7 +18,7 @@ API = ApiKey.DESCRIBE_LOG_DIRS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeLogDirsRequest)
-    if not broker.may_on_cluster(call, Operation.DESCRIBE):
+    if not broker.guard.may_on_cluster(call, Operation.DESCRIBE):
         return {"error_code": ErrorCode.cluster_authorization_failed, "results": []}
     wanted = None
     if request.topics is not None:

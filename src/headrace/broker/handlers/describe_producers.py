@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, Any]:
-    if broker.denies_topic(call, Operation.READ, topic):
+    if broker.guard.denies_topic(call, Operation.READ, topic):
         return {"partition_index": index, "error_code": ErrorCode.topic_authorization_failed}
     partition = broker.find(topic, None, index)
     if partition is None:

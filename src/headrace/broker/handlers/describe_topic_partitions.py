@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         first_name, first_index = request.cursor.topic_name, max(0, request.cursor.partition_index)
     topics: list[dict[str, Any]] = []
     for name in sorted(name for name in names if name >= first_name):
-        if not broker.may(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not broker.guard.may(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
             if named:
                 topics.append({"error_code": ErrorCode.topic_authorization_failed, "name": name})
             continue
@@ -69,7 +69,9 @@ def _describe(broker: Broker, call: Call, topic: Topic, start: int, end: int) ->
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
         "partitions": [_partition(broker, topic, index) for index in range(start, end)],
-        "topic_authorized_operations": broker.operations(call, ResourceType.TOPIC, topic.name),
+        "topic_authorized_operations": broker.guard.operations(
+            call, ResourceType.TOPIC, topic.name
+        ),
     }
 
 

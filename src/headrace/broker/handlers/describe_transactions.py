@@ -27,7 +27,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _describe(broker: Broker, call: Call, transactional_id: str) -> dict[str, Any]:
-    if broker.denies_transactional_id(call, Operation.DESCRIBE, transactional_id):
+    if broker.guard.denies_transactional_id(call, Operation.DESCRIBE, transactional_id):
         return {
             "transactional_id": transactional_id,
             "error_code": ErrorCode.transactional_id_authorization_failed,
@@ -45,6 +45,6 @@ def _describe(broker: Broker, call: Call, transactional_id: str) -> dict[str, An
         "topics": [
             {"topic": topic, "partitions": [name.partition for name in names]}
             for topic, names in groupby(sorted(found.partitions), key=lambda name: name.topic)
-            if not broker.denies_topic(call, Operation.DESCRIBE, topic)
+            if not broker.guard.denies_topic(call, Operation.DESCRIBE, topic)
         ],
     }

@@ -23,7 +23,7 @@ _CODES = {name: code for code, name in MECHANISMS.items()}
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeUserScramCredentialsRequest)
-    if not broker.may_on_cluster(call, Operation.DESCRIBE):
+    if not broker.guard.may_on_cluster(call, Operation.DESCRIBE):
         return {
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "not allowed to describe the cluster",

@@ -18,7 +18,7 @@ API = ApiKey.ELECT_LEADERS
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ElectLeadersRequest)
-    denied = not broker.may_on_cluster(call, Operation.ALTER)
+    denied = not broker.guard.may_on_cluster(call, Operation.ALTER)
     # Asked about all partitions, Kafka answers only for those where something happened.
     return {
         # Version 0 has no code for the whole, so that each partition carries it too.

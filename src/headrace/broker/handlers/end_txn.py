@@ -26,7 +26,7 @@ _FIRST_EPOCH_BUMP = 5
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(EndTxnRequest)
-    if broker.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
+    if broker.guard.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
         return {"error_code": ErrorCode.transactional_id_authorization_failed}
     bumps = call.version >= _FIRST_EPOCH_BUMP
     reply = await broker.transactions.end_transaction(

@@ -141,7 +141,7 @@ class _Fetch:
 
     def _read_partition(self, item: FetchedPartition, budget: int, *, at_least_one: bool) -> Result:
         wanted = item.wanted
-        if self._broker.denies_topic(self._call, Operation.READ, item.name, item.topic_id):
+        if self._broker.guard.denies_topic(self._call, Operation.READ, item.name, item.topic_id):
             return FetchPartitionResult(wanted.partition, ErrorCode.topic_authorization_failed)
         partition = self._broker.find(item.name, item.topic_id, wanted.partition)
         if partition is None:

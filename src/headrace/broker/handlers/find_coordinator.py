@@ -38,9 +38,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, Any] | None:
-    if key_type == _GROUP and broker.denies_group(call, Operation.DESCRIBE, key):
+    if key_type == _GROUP and broker.guard.denies_group(call, Operation.DESCRIBE, key):
         return _nowhere(ErrorCode.group_authorization_failed, "not allowed to describe this group")
-    if key_type == _TRANSACTION and broker.denies_transactional_id(call, Operation.DESCRIBE, key):
+    if key_type == _TRANSACTION and broker.guard.denies_transactional_id(
+        call, Operation.DESCRIBE, key
+    ):
         return _nowhere(
             ErrorCode.transactional_id_authorization_failed,
             "not allowed to describe this transactional id",

@@ -17,7 +17,7 @@ API = ApiKey.HEARTBEAT
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(Wire)
-    if broker.denies_group(call, Operation.READ, request.group_id):
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
     beat = HeartbeatRequest(
         group_id=request.group_id,

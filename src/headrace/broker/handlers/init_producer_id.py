@@ -48,11 +48,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 def _denied(broker: Broker, call: Call, named: str | None) -> ErrorCode:
     """Who may write to any topic may be an idempotent producer (KIP-679)."""
     if named is not None:
-        if broker.denies_transactional_id(call, Operation.WRITE, named):
+        if broker.guard.denies_transactional_id(call, Operation.WRITE, named):
             return ErrorCode.transactional_id_authorization_failed
-    elif not broker.may_on_cluster(call, Operation.IDEMPOTENT_WRITE) and not broker.may_on_any(
-        call, Operation.WRITE, ResourceType.TOPIC
-    ):
+    elif not broker.guard.may_on_cluster(
+        call, Operation.IDEMPOTENT_WRITE
+    ) and not broker.guard.may_on_any(call, Operation.WRITE, ResourceType.TOPIC):
         return ErrorCode.cluster_authorization_failed
     return ErrorCode.none
 

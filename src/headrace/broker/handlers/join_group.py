@@ -24,7 +24,7 @@ _FIRST_SKIP_ASSIGNMENT = 9  # KIP-814
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wanted = _wanted(call)
-    if broker.denies_group(call, Operation.READ, wanted.group_id):
+    if broker.guard.denies_group(call, Operation.READ, wanted.group_id):
         return {"error_code": ErrorCode.group_authorization_failed, "member_id": wanted.member_id}
     reply = await broker.groups.answer(
         wanted.group_id,

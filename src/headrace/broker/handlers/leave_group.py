@@ -19,7 +19,7 @@ _FIRST_LIST = 3  # KIP-345
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wanted = _wanted(call)
-    if broker.denies_group(call, Operation.READ, wanted.group_id):
+    if broker.guard.denies_group(call, Operation.READ, wanted.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
     reply = await broker.groups.answer(
         wanted.group_id,

@@ -21,7 +21,7 @@ _CLIENT_METRICS_ONLY = 0
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ListConfigResourcesRequest)
-    if not broker.may_on_cluster(call, Operation.DESCRIBE_CONFIGS):
+    if not broker.guard.may_on_cluster(call, Operation.DESCRIBE_CONFIGS):
         return {"error_code": ErrorCode.cluster_authorization_failed}
     wanted: set[int] = set(request.resource_types) or set(ConfigResourceType)
     if call.version == _CLIENT_METRICS_ONLY:

@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         registries = broker.groups.registries()
     except Refusal as refusal:
         return {"error_code": group_code(refusal.error)}
-    sees_all = broker.may_on_cluster(call, Operation.DESCRIBE)
+    sees_all = broker.guard.may_on_cluster(call, Operation.DESCRIBE)
     return {
         "groups": [
             {
@@ -31,6 +31,6 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
             }
             for registry in registries
             for group in registry.list_groups(request.states_filter, request.types_filter)
-            if sees_all or not broker.denies_group(call, Operation.DESCRIBE, group.group_id)
+            if sees_all or not broker.guard.denies_group(call, Operation.DESCRIBE, group.group_id)
         ]
     }

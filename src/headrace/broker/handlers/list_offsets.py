@@ -48,7 +48,7 @@ async def _answer(
     broker: Broker, call: Call, topic: str, wanted: ListOffsetsPartition, committed: bool
 ) -> dict[str, Any]:
     partition = broker.find(topic, None, wanted.partition_index)
-    if broker.denies_topic(call, Operation.DESCRIBE, topic):
+    if broker.guard.denies_topic(call, Operation.DESCRIBE, topic):
         code: int = ErrorCode.topic_authorization_failed
     elif partition is None:
         code = ErrorCode.unknown_topic_or_partition

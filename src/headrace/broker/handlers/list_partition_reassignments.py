@@ -12,7 +12,7 @@ API = ApiKey.LIST_PARTITION_REASSIGNMENTS
 
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    if not broker.may_on_cluster(call, Operation.DESCRIBE):
+    if not broker.guard.may_on_cluster(call, Operation.DESCRIBE):
         return {
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "not allowed to describe the cluster",

@@ -33,7 +33,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             listing
             for registry in broker.transactions.registries()
             for listing in registry.list_transactions(wanted, now_ms)
-            if not broker.denies_transactional_id(
+            if not broker.guard.denies_transactional_id(
                 call, Operation.DESCRIBE, listing.transactional_id
             )
         ]

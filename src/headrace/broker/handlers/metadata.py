@@ -37,7 +37,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         topics = [
             _describe(broker, topic)
             for topic in broker.topics
-            if not broker.denies_topic(call, Operation.DESCRIBE, topic.name)
+            if not broker.guard.denies_topic(call, Operation.DESCRIBE, topic.name)
         ]
     else:
         assert request.topics is not None
@@ -51,7 +51,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         "cluster_id": broker.cluster_id,
         "controller_id": broker.node_id,
         "topics": topics,
-        "cluster_authorized_operations": broker.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
+        "cluster_authorized_operations": broker.guard.operations(
+            call, ResourceType.CLUSTER, CLUSTER_NAME
+        )
         if getattr(call.body, "include_cluster_authorized_operations", False)
         else UNKNOWN_OPERATIONS,
     }
@@ -60,7 +62,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 def _operations(broker: Broker, call: Call, topic: dict[str, Any]) -> int:
     if topic.get("error_code"):
         return UNKNOWN_OPERATIONS
-    return broker.operations(call, ResourceType.TOPIC, topic["name"])
+    return broker.guard.operations(call, ResourceType.TOPIC, topic["name"])
 
 
 def describe_node(broker: Broker, call: Call) -> dict[str, Any]:
@@ -84,13 +86,13 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
         if topic.name
         and broker.topics.by_name(topic.name) is None
         and topic_name_problem(topic.name) is None
-        and not broker.denies_topic(call, Operation.DESCRIBE, topic.name)
+        and not broker.guard.denies_topic(call, Operation.DESCRIBE, topic.name)
     ]
-    may_create_all = broker.may_on_cluster(call, Operation.CREATE)
+    may_create_all = broker.guard.may_on_cluster(call, Operation.CREATE)
     denied: set[str] = {
         name
         for name in missing
-        if not may_create_all and broker.denies_topic(call, Operation.CREATE, name)
+        if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, name)
     }
     wanted = [
         broker.settings.internal_topic(name) if name in INTERNAL else NewTopic(name=name)
@@ -109,7 +111,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
 def _answer(
     broker: Broker, call: Call, wanted: MetadataRequestTopic, uncreated: set[str]
 ) -> dict[str, Any]:
-    denied = broker.denies_topic(call, Operation.DESCRIBE, wanted.name, wanted.topic_id)
+    denied = broker.guard.denies_topic(call, Operation.DESCRIBE, wanted.name, wanted.topic_id)
     if denied or wanted.name in uncreated:
         return {
             "error_code": ErrorCode.topic_authorization_failed,

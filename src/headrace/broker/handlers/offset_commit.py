@@ -28,11 +28,11 @@ _FIRST_TOPIC_ID = 10
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(OffsetCommitRequest)
-    if broker.denies_group(call, Operation.READ, request.group_id):
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return _answer(call, lambda place, index: ErrorCode.group_authorization_failed)
     topics = [_topic(broker, call, named) for named in call.body.topics]
     denied = [
-        broker.denies_topic(
+        broker.guard.denies_topic(
             call,
             Operation.READ,
             getattr(named, "name", None),

@@ -18,12 +18,12 @@ API = ApiKey.OFFSET_DELETE
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(OffsetDeleteRequest)
-    if broker.denies_group(call, Operation.DELETE, request.group_id):
+    if broker.guard.denies_group(call, Operation.DELETE, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
     denied = {
         topic.name
         for topic in request.topics
-        if broker.denies_topic(call, Operation.READ, topic.name)
+        if broker.guard.denies_topic(call, Operation.READ, topic.name)
     }
     doomed = [
         TopicPartition(topic.name, each.partition_index)

@@ -35,7 +35,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) -> dict[str, Any]:
     by_id = call.version >= _FIRST_TOPIC_ID
     head = {"group_id": asked.group_id} if call.version >= _FIRST_MANY_GROUPS else {}
-    if broker.denies_group(call, Operation.DESCRIBE, asked.group_id):
+    if broker.guard.denies_group(call, Operation.DESCRIBE, asked.group_id):
         code = ErrorCode.group_authorization_failed
         return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
     try:
@@ -54,7 +54,7 @@ async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) 
         seen = {
             where: offset
             for where, offset in found.items()
-            if not broker.denies_topic(call, Operation.DESCRIBE, where.topic)
+            if not broker.guard.denies_topic(call, Operation.DESCRIBE, where.topic)
         }
         return {**head, "topics": _all_topics(broker, seen, by_id)}
     return {**head, "topics": [_topic(broker, call, topic, found) for topic in asked.topics]}
@@ -82,7 +82,7 @@ def _topic(
     name = _name(broker, asked)
     if name is None:
         return _refused([asked], ErrorCode.unknown_topic_id)[0]
-    if broker.denies_topic(call, Operation.DESCRIBE, name):
+    if broker.guard.denies_topic(call, Operation.DESCRIBE, name):
         return _refused([asked], ErrorCode.topic_authorization_failed)[0]
     return _named(asked) | {
         "partitions": [

@@ -32,7 +32,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
 def _answer(
     broker: Broker, call: Call, topic: str, wanted: OffsetForLeaderPartition
 ) -> dict[str, Any]:
-    if broker.denies_topic(call, Operation.DESCRIBE, topic):
+    if broker.guard.denies_topic(call, Operation.DESCRIBE, topic):
         return {
             "partition": wanted.partition,
             "error_code": ErrorCode.topic_authorization_failed,

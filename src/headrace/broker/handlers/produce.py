@@ -63,7 +63,7 @@ def handle(broker: Broker, call: Call) -> Answer:
         return _append_and_answer(broker, call, request, {})
     named = request.transactional_id
     # Nobody may use no transactional id: Kafka answers the same for both.
-    if named is None or broker.denies_transactional_id(call, Operation.WRITE, named):
+    if named is None or broker.guard.denies_transactional_id(call, Operation.WRITE, named):
         code = ErrorCode.transactional_id_authorization_failed
         return _answer(broker, call, request, _refuse(request, code), [])
     if named not in broker.transactions.produce_turns:
@@ -126,7 +126,7 @@ def _transactional_batches(
     """Where there is such a partition. What is broken is left to the log to refuse."""
     found: dict[TopicPartition, Batch] = {}
     for topic in request.topics:
-        if broker.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
+        if broker.guard.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
             continue
         for index, records in topic.partitions:
             if records is None or len(records) < HEADER_BYTES:
@@ -163,7 +163,7 @@ def _append_and_answer(
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
-        if broker.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
+        if broker.guard.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
             results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
             continue
         for produced in topic.partitions:

@@ -19,7 +19,7 @@ _FIRST_PROTOCOL = 5  # KIP-559: from here on a member must say what it takes as 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(SyncGroupRequest)
-    if broker.denies_group(call, Operation.READ, request.group_id):
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if call.version >= _FIRST_PROTOCOL and not says_protocol:

@@ -39,7 +39,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     denied: set[str] = {
         topic.name
         for topic in request.topics
-        if broker.denies_topic(call, Operation.READ, topic.name)
+        if broker.guard.denies_topic(call, Operation.READ, topic.name)
     }
     reply = await _commit(broker, request, denied)
 
@@ -54,9 +54,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _denied(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
-    if broker.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
+    if broker.guard.denies_transactional_id(call, Operation.WRITE, request.transactional_id):
         return ErrorCode.transactional_id_authorization_failed
-    if broker.denies_group(call, Operation.READ, request.group_id):
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return ErrorCode.group_authorization_failed
     return ErrorCode.none
 

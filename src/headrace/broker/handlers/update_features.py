@@ -25,7 +25,7 @@ _FIRST_WITH_UPGRADE_TYPE = 1
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(UpdateFeaturesRequest)
-    if not broker.may_on_cluster(call, Operation.ALTER):
+    if not broker.guard.may_on_cluster(call, Operation.ALTER):
         return {"error_code": ErrorCode.cluster_authorization_failed}
     wanted = [
         (update.feature, update.max_version_level, downgrade)

@@ -24,7 +24,7 @@ API = ApiKey.WRITE_TXN_MARKERS
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(WriteTxnMarkersRequest)
     # Kafka asked for CLUSTER_ACTION alone before KIP-1123; administrators have ALTER.
-    allowed = broker.may_on_cluster(call, Operation.ALTER) or broker.may_on_cluster(
+    allowed = broker.guard.may_on_cluster(call, Operation.ALTER) or broker.guard.may_on_cluster(
         call, Operation.CLUSTER_ACTION
     )
     return {"markers": [await _end(broker, wanted, allowed) for wanted in request.markers]}

@@ -1,0 +1,64 @@
+"""What handlers ask before they do something: may the one who calls do this?
+
+Without an authorizer everybody may do everything, and asking costs next to nothing.
+"""
+
+from uuid import UUID
+
+from headrace.broker.auth.authorizer import Authorizer, all_operations
+from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
+from headrace.broker.call import Call
+from headrace.broker.topics import Topics
+
+
+class Guard:
+    """The authorizer, asked in the words of requests. Lives on the event loop."""
+
+    def __init__(self, authorizer: Authorizer | None, topics: Topics) -> None:
+        self.authorizer = authorizer
+        self._topics = topics
+
+    def may(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> bool:
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows(
+            call.principal, call.connection.peer_host, operation, kind, name
+        )
+
+    def may_on_cluster(self, call: Call, operation: Operation) -> bool:
+        return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_on_any(self, call: Call, operation: Operation, kind: ResourceType) -> bool:
+        """Whether there can be a resource of this type on which it is allowed (KIP-679)."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.allows_any(
+            call.principal, call.connection.peer_host, operation, kind
+        )
+
+    def denies_topic(
+        self, call: Call, operation: Operation, name: str | None, topic_id: UUID | None = None
+    ) -> bool:
+        """Whether a topic of a request is closed to the one who calls.
+
+        Asked before anyone looks whether it exists, as that is a secret too. An id tells nothing:
+        one that nobody has is left to be found missing.
+        """
+        if self.authorizer is None:
+            return False
+        if name is None:
+            topic = None if topic_id is None else self._topics.by_id(topic_id)
+            if topic is None:
+                return False
+            name = topic.name
+        return not self.may(call, operation, ResourceType.TOPIC, name)
+
+    def denies_group(self, call: Call, operation: Operation, group_id: str) -> bool:
+        return not self.may(call, operation, ResourceType.GROUP, group_id)
+
+    def denies_transactional_id(self, call: Call, operation: Operation, named: str) -> bool:
+        return not self.may(call, operation, ResourceType.TRANSACTIONAL_ID, named)
+
+    def operations(self, call: Call, kind: ResourceType, name: str) -> int:
+        """What the one who calls may do with a resource, a bit an operation (KIP-430)."""
+        if self.authorizer is None:
+            return all_operations(kind)
+        return self.authorizer.operations(call.principal, call.connection.peer_host, kind, name)
