@@ -530,6 +530,24 @@ def test_a_right_that_is_taken_away_ends_at_once(
     assert produce(client, topic) is not None
 
 
+def test_a_transaction_needs_rights_on_its_id(secure: SecureBroker, user: str, topic: str) -> None:
+    secure.create(topic)
+    secure.allow(acl(user, AclOperation.WRITE, topic))
+    client = secure.client(user, mechanism="SCRAM-SHA-256")
+    producer = Producer({**client, "transactional.id": topic})
+
+    with pytest.raises(KafkaException) as failed:
+        producer.init_transactions(10)
+    assert failed.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    secure.allow(acl(user, AclOperation.WRITE, topic, kind=ResourceType.TRANSACTIONAL_ID))
+    allowed = Producer({**client, "transactional.id": topic})
+    allowed.init_transactions(10)
+    allowed.begin_transaction()
+    allowed.produce(topic, b"x")
+    allowed.commit_transaction(10)
+
+
 def test_administration_needs_rights_on_the_cluster(
     secure: SecureBroker, user: str, topic: str
 ) -> None:
