@@ -8,8 +8,6 @@ logs, which are flushed and marked clean. A start that fails undoes what it had 
 """
 
 import asyncio
-import secrets
-from base64 import urlsafe_b64encode
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -41,6 +39,7 @@ from headrace.log.index_cache import IndexCache
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import ConfigError, StorageError
+from headrace.model.ids import random_uuid, uuid_text
 
 log = structlog.get_logger(__name__)
 
@@ -303,6 +302,6 @@ def _cluster_id(store: ClusterStore, wanted: str | None) -> str:
         if wanted is not None and wanted != found:
             raise ConfigError(f"cluster.id is {wanted}, and this data belongs to {found}")
         return found
-    made = wanted or urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    made = wanted or uuid_text(random_uuid())
     store.put(_CLUSTER_ID_PATH, made.encode(), None)
     return made
