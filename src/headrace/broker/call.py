@@ -11,7 +11,7 @@ from headrace.wire.upgrade import upgrade
 Newest = TypeVar("Newest")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """Who asks what. Handlers take one and return their answer's fields.
 

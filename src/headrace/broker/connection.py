@@ -93,7 +93,7 @@ class Connection:
         self._waiting: deque[Frame] = deque()
         self._answers: deque[tuple[Answer, int]] = deque()  # with the size of the request
         self._pending_bytes = 0
-        self._overlaps = False  # whether the request started last was a Produce
+        self._overlaps = False  # whether the last of those is for a Produce
         self._outbox = Outbox(sock)
         self._muted_until = 0.0
         self._reading = True
@@ -187,8 +187,17 @@ class Connection:
     def _take(self, frames: list[Frame]) -> None:
         self.requests += len(frames)
         self.last_active = self._loop.time()
+        if len(frames) == 1 and self._is_free():
+            self._start(frames[0])
+            if self._ending:
+                self._close_if_done()
+            return
         self._waiting.extend(frames)
         self._serve()
+
+    def _is_free(self) -> bool:
+        """A request that comes now starts now: most clients send one and wait."""
+        return not (self._waiting or self._answers or self._outbox or self._muted_until > 0)
 
     def _serve(self) -> None:
         """Start requests as far as the rules allow; read on once none is left."""
@@ -226,7 +235,6 @@ class Connection:
         )
 
     def _start(self, frame: Frame) -> None:
-        self._overlaps = frame[:2] == _PRODUCE_KEY
         self._starting = True
         try:
             answer = self._dispatch(self, frame)
@@ -241,6 +249,7 @@ class Connection:
         if not self._answers and not isinstance(answer, asyncio.Future):
             self._send(answer)
             return
+        self._overlaps = frame[:2] == _PRODUCE_KEY
         self._answers.append((answer, len(frame)))
         self._pending_bytes += len(frame)
         if isinstance(answer, asyncio.Future):
@@ -297,14 +306,15 @@ class Connection:
         return error is None
 
     def _send(self, parts: Parts) -> None:
-        self._outbox.add(parts)
-        if not self._writing:
-            self._write()
+        if self._writing:
+            self._outbox.add(parts)
+        else:
+            self._write(parts)
 
-    def _write(self) -> None:
+    def _write(self, parts: Parts = ()) -> None:
         """Hand the kernel as much as it takes; the rest waits until the socket is writable."""
         try:
-            sent = self._outbox.write()
+            sent = self._outbox.write(parts)
         except OSError:
             self.close()
             return

@@ -35,6 +35,9 @@ log = structlog.get_logger(__name__)
 
 Fields: TypeAlias = Mapping[str, Any]
 
+# What Produce and Fetch answer with: parts, packed already.
+_READY = (tuple, list)
+
 _BEFORE_AUTHENTICATION = (
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
@@ -53,7 +56,7 @@ class Dispatch:
 
     def __call__(self, connection: Connection, frame: Frame) -> Answer:
         attempt = connection.authentication
-        if isinstance(attempt, Attempt) and attempt.raw:
+        if attempt is not None and isinstance(attempt, Attempt) and attempt.raw:
             from headrace.broker.handlers.sasl_authenticate import take_raw_token
 
             return take_raw_token(self._broker, connection, attempt, frame)
@@ -78,6 +81,8 @@ class Dispatch:
         call = Call(connection, request)
         try:
             outcome = handler(self._broker, call)
+            if type(outcome) in _READY:
+                return cast(Answer, outcome)
             if isinstance(outcome, Mapping):
                 return (self._pack(call, outcome),)
         except Exception as error:  # noqa: BLE001 - rule 3

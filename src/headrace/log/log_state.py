@@ -172,7 +172,11 @@ class LogState:
     def set_high_watermark(self, offset: int) -> HighWatermark:
         """Told by the owner: on one node the log end after every append. Kept within the log."""
         with self._lock:
-            offset = max(self._log_start, min(offset, self._tip.end_offset))
+            end = self._tip.end_offset
+            if offset > end:
+                offset = end
+            if offset < self._log_start:
+                offset = self._log_start
             self._high_watermark = offset
             self._producers.advance(offset)
         return HighWatermark(offset)

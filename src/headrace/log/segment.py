@@ -31,6 +31,10 @@ _INT_MAX = 2**31 - 1
 _RECENT_KEPT = 32
 _RECENT_MAX = 2 * _RECENT_KEPT
 
+# An entry of an index (12 bytes at most) stands for a batch, which has 61 bytes at least: with fewer
+# bytes of log than this for each byte of an index no index can be full.
+_LEAST_PER_INDEX_BYTE = 2
+
 Recent: TypeAlias = "tuple[array[int], array[int], array[int]]"
 
 
@@ -207,9 +211,14 @@ class Segment:
         return (
             self.size_bytes + size_bytes > config.segment_bytes
             or self._waited_ms(timestamp_ms) > config.roll_ms - self._jitter_ms(config)
-            or self.offset_index.is_full(config.segment_index_bytes)
-            or self.time_index.is_full(config.segment_index_bytes)
-            or not self.can_hold(last_offset)
+            or (
+                self.size_bytes >= config.segment_index_bytes * _LEAST_PER_INDEX_BYTE
+                and (
+                    self.offset_index.is_full(config.segment_index_bytes)
+                    or self.time_index.is_full(config.segment_index_bytes)
+                )
+            )
+            or last_offset - self.base_offset > _INT_MAX
         )
 
     def can_hold(self, last_offset: int) -> bool:
@@ -219,15 +228,19 @@ class Segment:
     def _waited_ms(self, timestamp_ms: int) -> int:
         """How old the first batch is when the next one comes, by their own clocks (as Kafka does):
         copying an old topic rolls as the original did."""
-        first_ms = self.first_timestamp_ms
+        first_ms = self._first_timestamp_ms
+        if first_ms is None:
+            first_ms = self.first_timestamp_ms
         if first_ms >= 0 and timestamp_ms >= 0:
             return timestamp_ms - first_ms
         return self._storage.clock.wall_ms() - self.created_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """Up to segment.jitter.ms, another for each segment, the same after a restart."""
+        if config.segment_jitter_ms <= 0:
+            return 0
         bound = min(config.segment_jitter_ms, config.segment_ms)
-        return crc32(str(self.path).encode()) % (bound + 1) if bound > 0 else 0
+        return crc32(str(self.path).encode()) % (bound + 1)
 
     def close_indexes(self) -> bool:
         """No batch follows: the time index gets its last word, the memory of the tail goes.

@@ -24,7 +24,7 @@ from headrace.model.offset import (
     LogStartOffset,
     Offset,
 )
-from headrace.records.batch import Batch, add_sequence, stamp
+from headrace.records.batch import LOG_OVERHEAD, Batch, add_sequence, stamp
 from headrace.records.control import ControlType, build_marker
 
 _INT_MAX = 2**31 - 1
@@ -187,13 +187,14 @@ class WritableLog(DurableLog):
         for batch in batches:
             head = stamp(batch, next_offset, leader_epoch, append_time_ms)
             start = batch.position
+            batch_bytes = LOG_OVERHEAD + batch.length
             buffers.append(head)
-            buffers.append(batch.buffer[start + len(head) : batch.end])
+            buffers.append(batch.buffer[start + len(head) : start + batch_bytes])
             last_offset = next_offset + batch.last_offset_delta
             timestamp_ms = batch.max_timestamp if append_time_ms is None else append_time_ms
             placed.append(Placed(batch, next_offset, last_offset, timestamp_ms))
             next_offset = last_offset + 1
-            size_bytes += batch.size_bytes
+            size_bytes += batch_bytes
         return self._write(buffers, size_bytes, placed, leader_epoch, append_time_ms)
 
     def _write(
@@ -206,8 +207,10 @@ class WritableLog(DurableLog):
     ) -> Appended:
         """The bytes first, then what memory says of them, and the new end last of all."""
         storage = self._storage
-        storage.check_online()
-        self._check_open()
+        if storage.failure is not None:
+            storage.check_online()
+        if self._closed:
+            self._check_open()
         last = placed[-1]
         try:
             segment = self._tip.segment
@@ -223,8 +226,9 @@ class WritableLog(DurableLog):
             position = segment.size_bytes
             for item in placed:
                 segment.note(item, position, self.config.index_interval_bytes)
-                remember_batch(self._producers, segment, item)
-                position += item.batch.size_bytes
+                if item.batch.producer_id >= 0:
+                    remember_batch(self._producers, segment, item)
+                position += LOG_OVERHEAD + item.batch.length
         except OSError as error:
             raise storage.fail(
                 StorageError(f"cannot append to {self.partition}: {error.strerror or error}")

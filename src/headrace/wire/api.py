@@ -6,7 +6,7 @@ from 3, because librdkafka misreads a higher minimum (KAFKA-18659).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 
@@ -77,6 +77,7 @@ class Api:
         first_flexible: from this version on, strings and arrays are compact and tagged fields
             may follow; None when no version is.
         advertised_lowest: the minimum that ApiVersions tells; differs from `lowest` for Produce.
+        name: as Kafka writes it: `ListOffsets`. Every request is counted under it.
     """
 
     key: ApiKey
@@ -84,11 +85,11 @@ class Api:
     highest: int
     first_flexible: int | None
     advertised_lowest: int
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """As Kafka writes it: `ListOffsets`."""
-        return "".join(word.capitalize() for word in self.key.name.split("_"))
+    def __post_init__(self) -> None:
+        name = "".join(word.capitalize() for word in self.key.name.split("_"))
+        object.__setattr__(self, "name", name)
 
     def serves(self, version: int) -> bool:
         return self.lowest <= version <= self.highest

@@ -66,7 +66,11 @@ def read_produce_request(version: int, frame: Frame, at: int) -> ProduceRequest:
     """The body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
     view = memoryview(frame)
     flexible = version >= FIRST_FLEXIBLE
-    transactional_id, at = read_string(view, at, flexible)
+    transactional_id: str | None = None
+    if flexible and not view[at]:
+        at += 1
+    else:
+        transactional_id, at = read_string(view, at, flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(view, at)
     count, at = read_count(view, at + 6, flexible, 3)
     if not 0 <= count <= REQUEST_MAX_ITEMS:

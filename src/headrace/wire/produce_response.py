@@ -42,6 +42,11 @@ FIRST_LEADER_HINT: Final = 10
 
 _FIELDS_3: Final = Struct(">ihqq")
 _FIELDS_5: Final = Struct(">ihqqq")
+# With one topic and one partition: the size, the correlation id, no tags, a topic; and behind the
+# topic's name a partition, its numbers, no errors, message and tags, the throttle time, no tags.
+_FRONT_10: Final = Struct(">iiBB")
+_PLAIN_10: Final = Struct(">BihqqqBBBBiB")
+_PLAIN_10_BYTES: Final = _FRONT_10.size - 4 + _PLAIN_10.size
 _UNREMARKABLE: Final = {
     # What follows the numbers when there are no record errors, no message and no hint.
     False: INT32.pack(0) + b"\xff\xff",
@@ -95,6 +100,12 @@ def pack_produce_response(
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
     """A whole response with its size in front."""
+    if version >= FIRST_LEADER_HINT and len(topics) == 1 and not node_endpoints:
+        topic = topics[0]
+        if len(topic.partitions) == 1:
+            plain = _pack_one(version, correlation_id, topic, throttle_ms)
+            if plain is not None:
+                return plain
     flexible = version >= FIRST_FLEXIBLE
     out = bytearray(4)
     out += INT32.pack(correlation_id)
@@ -115,6 +126,25 @@ def pack_produce_response(
         out += NOTHING
     INT32.pack_into(out, 0, len(out) - 4)
     return bytes(out)
+
+
+def _pack_one(
+    version: int, correlation_id: int, topic: ProduceTopicResult, throttle_ms: int
+) -> bytes | None:
+    """The answer to most requests, with one partition and nothing to remark, in one go."""
+    index, code, base, append_time_ms, log_start, errors, message, leader = topic.partitions[0]
+    if errors or message is not None or leader is not None:
+        return None
+    name = pack_topic(topic.name, topic.topic_id, version >= FIRST_TOPIC_ID, True)
+    return b"".join(
+        (
+            _FRONT_10.pack(_PLAIN_10_BYTES + len(name), correlation_id, 0, 2),
+            name,
+            _PLAIN_10.pack(
+                2, index, code, base, append_time_ms, log_start, 1, 0, 0, 0, throttle_ms, 0
+            ),
+        )
+    )
 
 
 def _pack_partition(out: bytearray, version: int, partition: ProducePartitionResult) -> None:
