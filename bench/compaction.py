@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from bench.row import Row, median, seconds, spread
-from headrace.log.cleaner import Cleaner
-from headrace.log.compaction import CleanStats, Compactor
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compactor import CleanStats, Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition_log import PartitionLog
 from headrace.model.clock import SystemClock

@@ -22,8 +22,8 @@ from random import Random
 
 import pytest
 
-from headrace.log.cleaner import Cleaner
-from headrace.log.compaction import Compactor
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import ManualClock
 from headrace.model.error import CompactionStopped, StorageError

@@ -9,14 +9,14 @@ import pytest
 from headrace.log.checkpoint import OffsetCheckpoint
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk
-from headrace.log.index_cache import IndexCache
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.offset_index import OffsetIndex
+from headrace.log.index.time_index import TimeIndex
+from headrace.log.index.transaction_index import TransactionIndex
 from headrace.log.leader_epoch import LeaderEpochs
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.offset_index import OffsetIndex
 from headrace.log.partition_metadata import PartitionMetadata
-from headrace.log.producer_snapshot import read_snapshot
-from headrace.log.time_index import TimeIndex
-from headrace.log.transaction_index import TransactionIndex
+from headrace.log.producer.producer_snapshot import read_snapshot
 from headrace.model.ids import TopicPartition
 from headrace.testing.log_dump import LogDump
 from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk
-from headrace.log.index_cache import IndexCache
-from headrace.log.transaction_index import TransactionIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.transaction_index import TransactionIndex
 from headrace.records.batch import iter_batches
 from headrace.records.compression import Codec
 from headrace.records.decode import Layout, decode

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.log.cleanable import cleanable_range
-from headrace.log.compaction import Compactor
+from headrace.log.compaction.cleanable import cleanable_range
+from headrace.log.compaction.compactor import Compactor
 from headrace.log.filesystem import Disk
 from headrace.log.loader import load_log
 from headrace.log.partition_log import PartitionLog

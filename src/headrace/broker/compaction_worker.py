@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from headrace.log.cleaner import Cleaner
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
-from headrace.log.throttle import Throttle
 from headrace.model.clock import Clock
 from headrace.model.error import CompactionStopped
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from headrace.log.compaction import Compactor
+    from headrace.log.compaction.compactor import Compactor
 
 
 class CompactionWorker:
@@ -72,7 +72,7 @@ class CompactionWorker:
 
     def _made_compactor(self) -> "Compactor":
         if self._compactor is None:
-            from headrace.log.compaction import Compactor
+            from headrace.log.compaction.compactor import Compactor
 
             throttle = Throttle(self._bytes_per_second, self._clock, self._stopped.wait)
 

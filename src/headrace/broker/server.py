@@ -35,7 +35,7 @@ from headrace.cluster.store import ClusterStore
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk
-from headrace.log.index_cache import IndexCache
+from headrace.log.index.index_cache import IndexCache
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import ConfigError, StorageError

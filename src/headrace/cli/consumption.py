@@ -5,6 +5,7 @@ Rule 2: a position is moved, and with a group committed, only after its records 
 crash prints some twice and loses none.
 """
 
+import select
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -140,6 +141,7 @@ class Consumption:
             elif len(fetched.data) and not self.is_full:
                 self._print(reader, fetched)
         sys.stdout.buffer.flush()
+        _check_reader()
 
     def _print(self, reader: BatchReader, fetched: Fetched) -> None:
         partition, past = fetched.partition, self.past.get(fetched.partition)
@@ -186,6 +188,19 @@ class Consumption:
         if not reader.positions:
             raise ClientError(f"{text}: write -o end to follow it from its end")
         _warn(f"{text}: it is not read")
+
+
+def _check_reader() -> None:
+    """Notice that the reader of our output is gone (`| head`) also while there is nothing to print:
+    a write would tell, but the next one may be hours away."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:
+        return  # no file of the system's behind it
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if any(events & select.POLLERR for _, events in poll.poll(0)):
+        raise BrokenPipeError
 
 
 def _last_offset(columns: pa.RecordBatch) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from headrace.log.filesystem import Disk
 from headrace.log.leader_epoch import FILE_NAME as LEADER_EPOCH_NAME
 from headrace.log.leader_epoch import LeaderEpochs
-from headrace.log.producer_snapshot import read_snapshot, snapshot_offset
+from headrace.log.producer.producer_snapshot import read_snapshot, snapshot_offset
 from headrace.log.scan import BatchScan
 from headrace.log.segment_name import (
     LOG,

@@ -101,13 +101,17 @@ class ConnectionPool:
         return self.metadata(topics)
 
     def on_any(self, call: Callable[[Connection], T]) -> T:
-        """Ask any broker, and another one when that one goes away. For questions only."""
+        """Ask any broker, and another one when that one goes away. For questions only.
+
+        A cluster that has answered before is waited for; one that never did may not exist.
+        """
         retry = Retry(self.settings)
         while True:
             try:
                 return call(self.any())
-            except ConnectionLost:
-                if not retry.pause():
+            except (ConnectionLost, Unreachable) as error:
+                new = isinstance(error, Unreachable) and not self._brokers
+                if new or not retry.pause():
                     raise
 
     def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
@@ -135,11 +139,9 @@ class ConnectionPool:
         while True:
             try:
                 answer = call(self.node(self._coordinator(group)))
-            except (ConnectionLost, Unreachable) as error:
+            except (ConnectionLost, Unreachable):
                 self._coordinators.pop(group, None)
-                if isinstance(error, Unreachable) and not self._brokers:
-                    raise
-                if not retry.pause():
+                if not self._brokers or not retry.pause():
                     raise
                 continue
             if STALE_COORDINATOR.isdisjoint(codes(answer)) or not retry.pause():

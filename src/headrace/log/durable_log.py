@@ -1,6 +1,6 @@
 """The part of a partition's log that talks to the disk about what must last."""
 
-from headrace.log.producer_snapshot import encode_snapshot
+from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.readable_log import ReadableLog
 from headrace.log.segment import Segment
 from headrace.log.segment_list import floor

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.log.producer_snapshot import snapshot_offset
+from headrace.log.producer.producer_snapshot import snapshot_offset
 from headrace.log.scan import walk_heads
 from headrace.log.segment_name import (
     CLEANED,

@@ -22,20 +22,20 @@ from pathlib import Path
 
 import structlog
 
-from headrace.log.index_rebuild import rebuild_if_broken, rebuild_indexes
+from headrace.log.index.index_rebuild import rebuild_if_broken, rebuild_indexes
 from headrace.log.leader_epoch import FILE_NAME as EPOCHS_NAME
 from headrace.log.leader_epoch import LeaderEpochs
 from headrace.log.leftover import Tidied, tidy
 from headrace.log.log_state import LoadedLog
 from headrace.log.partition_log import PartitionLog
-from headrace.log.producer_replay import remember_batch, replay_producers
-from headrace.log.producer_snapshot import encode_snapshot
-from headrace.log.producer_state import ProducerState
+from headrace.log.producer.producer_replay import remember_batch, replay_producers
+from headrace.log.producer.producer_snapshot import encode_snapshot
+from headrace.log.producer.producer_state import ProducerState
+from headrace.log.producer.snapshot_shelf import SnapshotShelf
 from headrace.log.scan import BatchScan, walk_heads
 from headrace.log.segment import Placed, Segment
 from headrace.log.segment_list import floor
 from headrace.log.segment_name import LOG, OFFSET_INDEX, TIME_INDEX, segment_file_name
-from headrace.log.snapshot_shelf import SnapshotShelf
 from headrace.log.storage import Storage
 from headrace.model.error import CorruptIndex, CorruptLog
 from headrace.model.ids import TopicPartition

@@ -21,12 +21,12 @@ from headrace.log.checkpoint import (
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
-from headrace.log.index_cache import IndexCache
+from headrace.log.index.index_cache import IndexCache
 from headrace.log.loader import Recovered, load_log
 from headrace.log.meta_properties import MetaProperties
 from headrace.log.partition_log import PartitionLog
 from headrace.log.partition_metadata import PartitionMetadata
-from headrace.log.producer_state import DEFAULT_EXPIRATION_MS
+from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import HeadraceError, InvalidArgument, LogClosed, StorageError

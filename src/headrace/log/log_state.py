@@ -7,10 +7,10 @@ from threading import Lock, RLock
 from typing import NamedTuple
 
 from headrace.log.leader_epoch import LeaderEpochs
-from headrace.log.producer_state import ProducerEntry, ProducerState
+from headrace.log.producer.producer_state import ProducerEntry, ProducerState
+from headrace.log.producer.snapshot_shelf import SnapshotShelf
 from headrace.log.segment import Segment
 from headrace.log.segment_list import SegmentList
-from headrace.log.snapshot_shelf import SnapshotShelf
 from headrace.log.storage import Storage
 from headrace.model.error import (
     LogClosed,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from headrace.log.log_state import Tip
-from headrace.log.producer_replay import replay_producers
+from headrace.log.producer.producer_replay import replay_producers
 from headrace.log.retention import deletable_segments
 from headrace.log.segment import Segment
 from headrace.log.segment_list import floor

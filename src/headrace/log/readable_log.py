@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from headrace.log.index_rebuild import rebuild_if_broken
+from headrace.log.index.index_rebuild import rebuild_if_broken
+from headrace.log.index.timestamp_search import newest_timestamp, search_timestamp
+from headrace.log.index.transaction_index import AbortedTransaction
 from headrace.log.leader_epoch import EpochEnd
 from headrace.log.log_state import LogState, Tip
-from headrace.log.producer_replay import replay_producers
-from headrace.log.producer_state import ProducerState
+from headrace.log.producer.producer_replay import replay_producers
+from headrace.log.producer.producer_state import ProducerState
 from headrace.log.read import LogSlice, TimestampedOffset
 from headrace.log.segment import Segment
 from headrace.log.segment_list import floor
-from headrace.log.timestamp_search import newest_timestamp, search_timestamp
-from headrace.log.transaction_index import AbortedTransaction
 from headrace.model.error import (
     CorruptIndex,
     OffsetOutOfRange,
@@ -60,6 +60,11 @@ class ReadableLog(LogState):
             OffsetOutOfRange: `offset` is below the log start or past the log end.
         """
         bound = self._high_watermark if max_offset is None else max_offset
+        if self._storage.failure is None:
+            try:
+                return self._read(offset, max_bytes, bound, at_least_one)
+            except (OSError, CorruptIndex):
+                pass
         return self._retrying(lambda: self._read(offset, max_bytes, bound, at_least_one))
 
     def _read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool) -> LogSlice:

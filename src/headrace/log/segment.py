@@ -8,7 +8,9 @@ from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from headrace.log.filesystem import Bytes, File
-from headrace.log.offset_index import OffsetIndex
+from headrace.log.index.offset_index import OffsetIndex
+from headrace.log.index.time_index import TimeIndex
+from headrace.log.index.transaction_index import TransactionIndex
 from headrace.log.scan import FoundBatch, find_batch
 from headrace.log.segment_name import (
     LOG,
@@ -18,8 +20,6 @@ from headrace.log.segment_name import (
     segment_file_name,
 )
 from headrace.log.storage import Storage
-from headrace.log.time_index import TimeIndex
-from headrace.log.transaction_index import TransactionIndex
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import HEADER_BYTES, LOG_OVERHEAD, Batch

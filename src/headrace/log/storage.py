@@ -8,7 +8,7 @@ import structlog
 
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import FileSystem
-from headrace.log.index_cache import IndexCache
+from headrace.log.index.index_cache import IndexCache
 from headrace.model.clock import Clock
 from headrace.model.error import CorruptLog, LogDirectoryOffline, StorageError
 

@@ -8,9 +8,9 @@ from headrace.log.append import Appended
 from headrace.log.durable_log import DurableLog
 from headrace.log.filesystem import Bytes
 from headrace.log.log_state import Tip
-from headrace.log.producer_replay import remember_batch
-from headrace.log.producer_snapshot import encode_snapshot
-from headrace.log.producer_state import Duplicate, Origin
+from headrace.log.producer.producer_replay import remember_batch
+from headrace.log.producer.producer_snapshot import encode_snapshot
+from headrace.log.producer.producer_state import Duplicate, Origin
 from headrace.log.segment import Placed, Segment
 from headrace.model.error import (
     DiskFull,

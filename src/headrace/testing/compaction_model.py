@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.log.partition_log import PartitionLog
-from headrace.log.producer_replay import remember_batch
-from headrace.log.producer_state import ProducerState
+from headrace.log.producer.producer_replay import remember_batch
+from headrace.log.producer.producer_state import ProducerState
 from headrace.log.segment import Placed
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec

@@ -14,7 +14,7 @@ from random import Random
 
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition_log import PartitionLog
-from headrace.log.producer_state import ProducerState
+from headrace.log.producer.producer_state import ProducerState
 from headrace.model.clock import ManualClock
 from headrace.model.error import DiskFull, StorageError
 from headrace.model.ids import TopicPartition

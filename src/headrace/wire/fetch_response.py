@@ -146,7 +146,10 @@ def pack_fetch_response(
                 parts += (bytes(out), records)
                 out.clear()
             if flexible:
-                out += _partition_tags(partition)
+                if partition.leader is None and partition.diverging_epoch is None:
+                    out += NOTHING
+                else:
+                    out += _partition_tags(partition)
         if flexible:
             out += NOTHING
     if flexible:
@@ -195,8 +198,6 @@ def _pack_aborted(
 
 def _partition_tags(partition: FetchPartitionResult[R]) -> bytes:
     leader, diverging = partition.leader, partition.diverging_epoch
-    if leader is None and diverging is None:
-        return NOTHING
     tags = []
     if diverging is not None:
         tags.append(hint_tag(0, diverging, _DIVERGING))

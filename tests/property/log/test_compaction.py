@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.cleanable import cleanable_range
-from headrace.log.compaction import CleanStats, Compactor
+from headrace.log.compaction.cleanable import cleanable_range
+from headrace.log.compaction.compactor import CleanStats, Compactor
 from headrace.log.loader import load_log
 from headrace.log.partition_log import PartitionLog
 from headrace.log.storage import Storage

@@ -15,9 +15,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.batch_filter import BatchFilter
-from headrace.log.chunk import Chunk
-from headrace.log.offset_map import OffsetMap
+from headrace.log.compaction.batch_filter import BatchFilter
+from headrace.log.compaction.chunk import Chunk
+from headrace.log.compaction.offset_map import OffsetMap
 from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
 from headrace.records.kernel import compact

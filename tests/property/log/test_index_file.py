@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
-from headrace.log.offset_index import OffsetIndex
-from headrace.log.time_index import TimeIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.offset_index import OffsetIndex
+from headrace.log.index.time_index import TimeIndex
 from headrace.testing.crash_disk import CrashDisk
 
 BASE = 2**40

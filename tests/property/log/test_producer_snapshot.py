@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.producer_snapshot import decode_snapshot, encode_snapshot
-from headrace.log.producer_state import BatchMetadata, ProducerEntry, sequence_before
+from headrace.log.producer.producer_snapshot import decode_snapshot, encode_snapshot
+from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry, sequence_before
 from headrace.model.error import CorruptSnapshot
 
 INT64 = st.integers(0, 2**63 - 1)

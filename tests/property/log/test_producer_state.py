@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.producer_snapshot import decode_snapshot, encode_snapshot
-from headrace.log.producer_state import Duplicate, Origin, ProducerState, sequence_after
+from headrace.log.producer.producer_snapshot import decode_snapshot, encode_snapshot
+from headrace.log.producer.producer_state import Duplicate, Origin, ProducerState, sequence_after
 from headrace.model.error import PeerError
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
-from headrace.log.transaction_index import AbortedTransaction, TransactionIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.transaction_index import AbortedTransaction, TransactionIndex
 from headrace.testing.crash_disk import CrashDisk
 
 DATA = Path("/data")

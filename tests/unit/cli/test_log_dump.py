@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.log.filesystem import Disk
-from headrace.log.producer_snapshot import write_snapshot
-from headrace.log.producer_state import BatchMetadata, ProducerEntry
+from headrace.log.producer.producer_snapshot import write_snapshot
+from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry
 from headrace.records.control import ControlType, build_marker
 from headrace.records.encode import encode
 from headrace.testing.command_line import Finished, run_headrace

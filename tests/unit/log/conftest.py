@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
+from headrace.log.index.index_cache import IndexCache
 from headrace.testing.crash_disk import CrashDisk
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.chunk import Chunk, ChunkReader
+from headrace.log.compaction.chunk import Chunk, ChunkReader
 from headrace.log.filesystem import File
 from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head

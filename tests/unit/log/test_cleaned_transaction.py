@@ -1,5 +1,5 @@
-from headrace.log.cleaned_transaction import CleanedTransactions
-from headrace.log.transaction_index import AbortedTransaction
+from headrace.log.compaction.cleaned_transaction import CleanedTransactions
+from headrace.log.index.transaction_index import AbortedTransaction
 from headrace.records.control import ControlType
 
 ABORTED = AbortedTransaction(producer_id=7, first_offset=10, last_offset=19, last_stable_offset=20)

@@ -4,8 +4,8 @@ from threading import Event, Thread
 
 import pytest
 
-from headrace.log.cleaner import Cleaner
-from headrace.log.compaction import Compactor
+from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition_log import PartitionLog
 from headrace.model.clock import ManualClock

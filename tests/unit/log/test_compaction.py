@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.cleanable import CleanableRange, cleanable_range
-from headrace.log.compaction import CleanStats, Compactor
+from headrace.log.compaction.cleanable import CleanableRange, cleanable_range
+from headrace.log.compaction.compactor import CleanStats, Compactor
 from headrace.log.loader import load_log
 from headrace.log.partition_log import PartitionLog
 from headrace.log.storage import Storage

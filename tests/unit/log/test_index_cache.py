@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
-from headrace.log.offset_index import OffsetIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.offset_index import OffsetIndex
 from headrace.model.error import InvalidArgument
 
 

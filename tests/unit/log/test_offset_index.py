@@ -11,9 +11,9 @@ from threading import Event
 import pytest
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
-from headrace.log.index_file import PENDING_ENTRIES
-from headrace.log.offset_index import OffsetIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.index_file import PENDING_ENTRIES
+from headrace.log.index.offset_index import OffsetIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
 from headrace.testing.crash_disk import CrashDisk
 from headrace.testing.crash_node import Loss

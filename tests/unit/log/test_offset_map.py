@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.log.chunk import Chunk, ChunkReader
-from headrace.log.offset_map import SLOT_BYTES, OffsetMap
+from headrace.log.compaction.chunk import Chunk, ChunkReader
+from headrace.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from headrace.model.error import InvalidArgument
 from headrace.records.kernel import compact
 from headrace.testing.crash_disk import CrashDisk

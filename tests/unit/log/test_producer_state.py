@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.log.producer_state import (
+from headrace.log.producer.producer_state import (
     CompletedTransaction,
     Duplicate,
     Origin,

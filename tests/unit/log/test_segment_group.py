@@ -1,6 +1,6 @@
 from dataclasses import dataclass, field
 
-from headrace.log.segment_group import group_segments
+from headrace.log.compaction.segment_group import group_segments
 
 
 @dataclass

@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.log.throttle import Throttle
+from headrace.log.compaction.throttle import Throttle
 from headrace.model.clock import ManualClock
 from headrace.model.error import InvalidArgument
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
-from headrace.log.time_index import TimeIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.time_index import TimeIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
 from headrace.testing.crash_disk import CrashDisk
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.log.file_pool import FilePool
-from headrace.log.index_cache import IndexCache
-from headrace.log.transaction_index import AbortedTransaction, TransactionIndex
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.transaction_index import AbortedTransaction, TransactionIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
 from headrace.testing.crash_disk import CrashDisk
 

@@ -5,7 +5,6 @@ bytes around it, which saves system calls where sendfile would save no copying w
 """
 
 import asyncio
-from itertools import groupby
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
@@ -132,18 +131,20 @@ class _Fetch:
         results: list[tuple[FetchedPartition, Result]] = []
         size = 0
         for item in self._admission.partitions:
-            result = self._read_partition(item, budget - size, at_least_one=size == 0)
+            result = self._read_partition(item, budget - size, size == 0)
             size += result.records_bytes
             if result.error_code:
                 self._failed = True
             results.append((item, result))
         return results, size
 
-    def _read_partition(self, item: FetchedPartition, budget: int, *, at_least_one: bool) -> Result:
-        wanted = item.wanted
-        if self._broker.guard.denies_topic(self._call, Operation.READ, item.name, item.topic_id):
+    def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+        wanted, broker = item.wanted, self._broker
+        if broker.guard.authorizer is not None and broker.guard.denies_topic(
+            self._call, Operation.READ, item.name, item.topic_id
+        ):
             return FetchPartitionResult(wanted.partition, ErrorCode.topic_authorization_failed)
-        partition = self._broker.find(item.name, item.topic_id, wanted.partition)
+        partition = broker.topics.find(item.name, item.topic_id, wanted.partition)
         if partition is None:
             missing = (
                 ErrorCode.unknown_topic_or_partition
@@ -151,9 +152,9 @@ class _Fetch:
                 else ErrorCode.unknown_topic_id
             )
             return FetchPartitionResult(wanted.partition, missing)
-        stale = partition.check_epoch(wanted.current_leader_epoch)
-        if stale:
-            return FetchPartitionResult(wanted.partition, stale)
+        claimed = wanted.current_leader_epoch
+        if claimed >= 0 and claimed != partition.leader_epoch:
+            return FetchPartitionResult(wanted.partition, partition.check_epoch(claimed))
         try:
             return self._read_log(partition, item, budget, at_least_one)
         except HeadraceError as error:
@@ -164,18 +165,19 @@ class _Fetch:
     ) -> Result:
         log, wanted = partition.log, item.wanted
         committed = self._request.isolation_level == READ_COMMITTED
-        end = log.last_stable_offset if committed else log.high_watermark
+        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
+        limit = wanted.max_bytes if wanted.max_bytes < budget else budget
         piece = log.read(
             wanted.fetch_offset,
-            max(0, min(wanted.max_bytes, budget)),
-            max_offset=end,
+            limit if limit > 0 else 0,
+            max_offset=last_stable if committed else high_watermark,
             at_least_one=at_least_one,
         )
         return FetchPartitionResult(
             wanted.partition,
             0,
-            log.high_watermark,
-            log.last_stable_offset,
+            high_watermark,
+            last_stable,
             log.log_start_offset,
             piece.size,
             piece,
@@ -194,20 +196,39 @@ class _Fetch:
                 item.told_log_start = result.log_start_offset
                 if result.records_bytes and item.key in admission.session.partitions:
                     admission.session.rotate(item)
-        topics = [
-            FetchTopicResult(name, topic_id, [_inline(result) for _, result in group])
-            for (name, topic_id), group in groupby(
-                results, key=lambda entry: (entry[0].name, entry[0].topic_id)
-            )
-        ]
-        size = sum(result.records_bytes for _, result in results)
+        throttle_ms = 0
+        if self._broker.quotas.active:
+            size = sum(result.records_bytes for _, result in results)
+            throttle_ms = self._broker.quotas.throttle_fetch(self._call, size)
         return pack_fetch_response(
             self._call.version,
             self._call.request.header.correlation_id,
-            topics,
-            throttle_ms=self._broker.quotas.throttle_fetch(self._call, size),
+            _by_topic(results),
+            throttle_ms=throttle_ms,
             session_id=admission.session_id,
         )
+
+
+def _by_topic(
+    results: list[tuple[FetchedPartition, Result]],
+) -> list[FetchTopicResult[Part]]:
+    """Neighbours of one topic together; the order of a session is kept."""
+    topics: list[FetchTopicResult[Part]] = []
+    rows: list[Result] = []
+    last: FetchedPartition | None = None
+    for item, result in results:
+        # Comparing ids costs more than it looks; mostly they are the same object.
+        if last is None or not (
+            item.name == last.name
+            and (item.topic_id is last.topic_id or item.topic_id == last.topic_id)
+        ):
+            rows = []
+            topics.append(FetchTopicResult(item.name, item.topic_id, rows))
+        last = item
+        if 0 < result.records_bytes <= _INLINE_BYTES:
+            result = _inline(result)
+        rows.append(result)
+    return topics
 
 
 def _has_news(item: FetchedPartition, result: Result) -> bool:
@@ -222,9 +243,7 @@ def _has_news(item: FetchedPartition, result: Result) -> bool:
 
 def _inline(result: Result) -> Result:
     piece = result.records
-    if isinstance(piece, LogSlice) and 0 < piece.size <= _INLINE_BYTES:
-        return result._replace(records=piece.read())
-    return result
+    return result._replace(records=piece.read()) if isinstance(piece, LogSlice) else result
 
 
 def _aborted(partition: Partition, start: int, piece: LogSlice) -> list[AbortedTransaction] | None:

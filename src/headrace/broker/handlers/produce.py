@@ -163,7 +163,9 @@ def _append_and_answer(
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
-        if broker.guard.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
+        if broker.guard.authorizer is not None and broker.guard.denies_topic(
+            call, Operation.WRITE, topic.name, topic.topic_id
+        ):
             results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
             continue
         for produced in topic.partitions:
@@ -183,7 +185,7 @@ def _append(
     refused: Refused,
     implicit: bool,
 ) -> tuple[ProducePartitionResult, Partition | None, int]:
-    partition = broker.find(topic.name, topic.topic_id, produced.partition)
+    partition = broker.topics.find(topic.name, topic.topic_id, produced.partition)
     if partition is None:
         missing = (
             ErrorCode.unknown_topic_or_partition

@@ -1,0 +1,1 @@
+"""Keeping the last record of each key, in columns."""

@@ -1,0 +1,154 @@
+"""Takes out of a chunk what compaction drops, and rebuilds the batches around the rest."""
+
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+from crc32c import crc32c
+
+from headrace.log.compaction.chunk import Chunk
+from headrace.log.compaction.offset_map import OffsetMap
+from headrace.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CRC_AT,
+    HEADER_BYTES,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+)
+from headrace.records.compression import Codec, compress
+from headrace.records.kernel import compact
+from headrace.records.kernel.memory import Bytes, Int64s
+
+_INT32 = Struct(">i")
+_UINT32 = Struct(">I")
+_REBUILT = (compact.ACTION_GATHER, compact.ACTION_STAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What is left of a chunk. Both views are valid until the next chunk is filtered.
+
+    Attributes:
+        data: the batches that stay, one after the other.
+        batches: the rows of those that stay; OUT_POSITION and OUT_SIZE place them in `data`,
+            KEPT_MAX_TIMESTAMP is the newest timestamp in each.
+    """
+
+    data: memoryview
+    batches: Int64s
+    changed: bool
+    records_read: int
+    records_kept: int
+
+
+class BatchFilter:
+    """One round's decision about every record: does a newer one of its key exist?
+
+    Batches that lose nothing are copied as bytes. Others are rebuilt without their lost records,
+    and compressed again with their own codec. Memory: one output buffer of about a chunk, and nine
+    bytes a record. One thread.
+    """
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        *,
+        end_offset: int,
+        now_ms: int,
+        delete_retention_ms: int,
+        max_inflated_bytes: int,
+    ) -> None:
+        """`end_offset`: the map knows all keys below it and nothing of those from there on."""
+        self._map = offset_map
+        self._end_offset = end_offset
+        self._now_ms = now_ms
+        self._horizon_ms = min(now_ms + delete_retention_ms, 2**63 - 1)
+        self._max_inflated_bytes = max_inflated_bytes
+        self._out: Bytes = np.empty(0, dtype=np.uint8)
+        self._record_ends = np.empty(0, dtype=np.int64)
+        self._kept: Bytes = np.empty(0, dtype=np.uint8)
+
+    def apply(self, chunk: Chunk) -> Filtered:
+        """Filter a chunk whose rows have their PLAN and RETAIN set.
+
+        Raises:
+            UncleanableLog: a batch that has to be opened does not parse.
+        """
+        out_at = 0
+        for body, first, last in chunk.bodies(self._max_inflated_bytes):
+            self._judge(chunk, body, first, last)
+            rows = chunk.batches[first:last]
+            self._reserve(out_at, int(rows[:, compact.OUT_SIZE].sum()), rows, len(body))
+            out_at = compact.rebuild(
+                chunk.data,
+                body,
+                chunk.batches,
+                first,
+                last,
+                self._horizon_ms,
+                self._record_ends,
+                self._kept,
+                self._out,
+                out_at,
+            )
+            if rows[0, compact.ATTRIBUTES] & CODEC_MASK and rows[0, compact.ACTION] in _REBUILT:
+                out_at = self._compress(rows[0], out_at)
+        return self._result(chunk.batches, out_at)
+
+    def _judge(self, chunk: Chunk, body: Bytes, first: int, last: int) -> None:
+        records = int(chunk.batches[first:last, compact.COUNT].sum())
+        if records > len(self._kept):
+            self._record_ends = np.empty(records, dtype=np.int64)
+            self._kept = np.empty(records, dtype=np.uint8)
+        entries = compact.judge(
+            body,
+            chunk.batches,
+            first,
+            last,
+            self._end_offset,
+            self._now_ms,
+            *self._map.secret,
+            self._map.table,
+            self._record_ends,
+            self._kept,
+        )
+        if entries < 0:
+            raise chunk.damaged(-1 - entries, "the records of a batch do not parse")
+
+    def _reserve(self, out_at: int, size: int, rows: Int64s, body_bytes: int) -> None:
+        """Room for what `rebuild` may write; an inflated batch comes out uncompressed first."""
+        if len(rows) == 1 and rows[0, compact.ATTRIBUTES] & CODEC_MASK:
+            growth = compact.STAMP_GROWTH_BYTES * int(rows[0, compact.COUNT])
+            size = max(size, HEADER_BYTES + body_bytes + growth)
+        if out_at + size > len(self._out):
+            grown = np.empty(out_at + size, dtype=np.uint8)
+            grown[:out_at] = self._out[:out_at]
+            self._out = grown
+
+    def _compress(self, row: Int64s, end: int) -> int:
+        """Compress the batch that ends the output so far, in place."""
+        start = int(row[compact.OUT_POSITION])
+        codec = Codec(int(row[compact.ATTRIBUTES]) & CODEC_MASK)
+        packed = compress(codec, self._out[start + HEADER_BYTES : end].tobytes())
+        end = start + HEADER_BYTES + len(packed)
+        if end > len(self._out):
+            self._out = np.concatenate([self._out, np.empty(end - len(self._out), np.uint8)])
+        view = self._out.data
+        view[start + HEADER_BYTES : end] = packed
+        _INT32.pack_into(view, start + LENGTH_AT, end - start - LOG_OVERHEAD)
+        _UINT32.pack_into(view, start + CRC_AT, crc32c(view[start + ATTRIBUTES_AT : end]))
+        row[compact.OUT_SIZE] = end - start
+        return end
+
+    def _result(self, batches: Int64s, out_bytes: int) -> Filtered:
+        action = batches[:, compact.ACTION]
+        copied = (action == compact.ACTION_COPY) | (action == compact.ACTION_EMPTY)
+        batches[copied, compact.KEPT_MAX_TIMESTAMP] = batches[copied, compact.MAX_TIMESTAMP]
+        return Filtered(
+            data=self._out.data[:out_bytes],
+            batches=batches[action != compact.ACTION_DROP],
+            changed=bool((action != compact.ACTION_COPY).any()),
+            records_read=int(batches[:, compact.COUNT].sum()),
+            records_kept=int(batches[:, compact.KEPT].sum()),
+        )

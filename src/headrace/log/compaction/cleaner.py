@@ -1,0 +1,170 @@
+"""Chooses which log of a log directory is compacted next, and remembers how far each one is."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.log.checkpoint import CLEANER_NAME, OffsetCheckpoint
+from headrace.log.compaction.cleanable import CleanableRange, cleanable_range, first_dirty_offset
+from headrace.log.partition_log import PartitionLog
+from headrace.log.storage import Storage
+from headrace.model.error import UncleanableLog
+from headrace.model.ids import TopicPartition
+from headrace.model.offset import Offset
+
+if TYPE_CHECKING:
+    # Brings numba, which costs most of a second: loaded by whoever makes the compactor.
+    from headrace.log.compaction.compactor import CleanStats, Compactor
+
+_log = structlog.get_logger(__name__)
+
+
+class Cleaner:
+    """Compacts the logs of one log directory, the dirtiest first, one round a call.
+
+    The progress of each log is in `cleaner-offset-checkpoint`: the first offset that is not
+    compacted. It is written after a round. A crash before that costs the round once more, nothing
+    else.
+
+    Threads: several may call `run_once`, each with its own compactor; they take different logs. Any
+    may call the rest.
+    """
+
+    def __init__(
+        self, storage: Storage, directory: Path, logs: Callable[[], Iterable[PartitionLog]]
+    ) -> None:
+        """`logs` gives the logs of the directory, compacted topics or not."""
+        self._storage = storage
+        self._logs = logs
+        self._checkpoint = OffsetCheckpoint(storage.filesystem, directory / CLEANER_NAME)
+        self._first_dirty: dict[TopicPartition, Offset] | None = None
+        # Guards everything below, and the checkpoint file.
+        self._changed = Condition()
+        self._running: set[TopicPartition] = set()
+        self._paused: Counter[TopicPartition] = Counter()
+        # Compaction met something in these that it cannot open; asking again would not help.
+        self.uncleanable: dict[TopicPartition, str] = {}
+
+    def run_once(self, compactor: "Compactor") -> "CleanStats | None":
+        """Compact the log that needs it most; None when none does.
+
+        A log that cannot be compacted is set aside, with a line in the log, until the next start.
+
+        Raises:
+            StorageError: the directory went offline.
+            CompactionStopped: it was paused, the compactor stopped, or the log changed meanwhile.
+        """
+        chosen = self._take_dirtiest()
+        if chosen is None:
+            return None
+        log, cleanable = chosen
+        try:
+            stats = compactor.clean(
+                log, cleanable, stopping=lambda: self._paused[log.partition] > 0
+            )
+            self._save(log.partition, stats.end_offset)
+        except UncleanableLog as error:
+            self.uncleanable[log.partition] = str(error)
+            _log.error("log_uncleanable", partition=str(log.partition), reason=str(error))
+            return None
+        finally:
+            with self._changed:
+                self._running.discard(log.partition)
+                self._changed.notify_all()
+        _log.info(
+            "log_compacted",
+            partition=str(log.partition),
+            first_dirty=stats.first_dirty,
+            end_offset=stats.end_offset,
+            records_read=stats.records_read,
+            records_kept=stats.records_kept,
+            bytes_read=stats.bytes_read,
+            bytes_written=stats.bytes_written,
+            elapsed_ms=stats.elapsed_ms,
+        )
+        return stats
+
+    def cleanable(self, log: PartitionLog) -> CleanableRange:
+        """What could be compacted in `log` now, worthwhile or not."""
+        with self._changed:
+            checkpoint = self._progress().get(log.partition)
+        return cleanable_range(
+            log.segments,
+            log.config,
+            first_dirty=first_dirty_offset(
+                checkpoint, log_start=log.log_start_offset, log_end=log.log_end_offset
+            ),
+            last_stable=log.last_stable_offset,
+            now_ms=self._storage.clock.wall_ms(),
+        )
+
+    @contextmanager
+    def paused(self, partition: TopicPartition) -> Iterator[None]:
+        """No compaction of `partition` runs inside this: stops the one that does and waits for it.
+
+        Whoever deletes a log, cuts it or moves it does so in here.
+        """
+        with self._changed:
+            self._paused[partition] += 1
+            self._changed.wait_for(lambda: partition not in self._running)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._paused[partition] -= 1
+                self._paused += Counter()  # drops those that are back at zero
+
+    def truncated(self, partition: TopicPartition, offset: int) -> None:
+        """A log was cut: what comes after `offset` from now on has never been compacted.
+
+        Whoever truncates a log says so before the next append, otherwise new records below the old
+        progress would count as compacted. Durable on return.
+        """
+        with self._changed:
+            progress = self._progress()
+            if progress.get(partition, Offset(0)) > offset:
+                self._write(progress | {partition: Offset(offset)})
+
+    def forget(self, partition: TopicPartition) -> None:
+        """A log was deleted; one of the same name may follow. Durable on return."""
+        with self._changed:
+            self.uncleanable.pop(partition, None)
+            progress = dict(self._progress())
+            if progress.pop(partition, None) is not None:
+                self._write(progress)
+
+    def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange] | None:
+        candidates = []
+        for log in self._logs():
+            if log.config.compacted and log.partition not in self.uncleanable:
+                cleanable = self.cleanable(log)
+                if cleanable.worthwhile(log.config):
+                    candidates.append((log, cleanable))
+        candidates.sort(key=lambda candidate: candidate[1].dirty_ratio, reverse=True)
+        with self._changed:
+            for log, cleanable in candidates:
+                if log.partition not in self._running and not self._paused[log.partition]:
+                    self._running.add(log.partition)
+                    return log, cleanable
+        return None
+
+    def _save(self, partition: TopicPartition, end_offset: Offset) -> None:
+        present = {log.partition for log in self._logs()}
+        with self._changed:
+            progress = {key: at for key, at in self._progress().items() if key in present}
+            self._write(progress | {partition: end_offset})
+
+    def _progress(self) -> dict[TopicPartition, Offset]:
+        if self._first_dirty is None:
+            self._first_dirty = self._checkpoint.read()
+        return self._first_dirty
+
+    def _write(self, progress: dict[TopicPartition, Offset]) -> None:
+        with self._storage.io(f"write {self._checkpoint.path}"):
+            self._checkpoint.write(progress)
+        self._first_dirty = progress

@@ -1,0 +1,133 @@
+"""What compaction does with each batch, decided by its head and the transactions around it.
+
+The decision about the single records of a batch is `BatchFilter`'s.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from headrace.log.compaction.chunk import Chunk
+from headrace.log.compaction.cleaned_transaction import CleanedTransactions
+from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.producer.producer_state import ProducerEntry
+from headrace.model.error import CorruptBatch
+from headrace.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
+from headrace.records.control import ControlType, read_control
+from headrace.records.kernel import compact
+from headrace.records.kernel.memory import Int64s
+
+
+def plan_mapping(chunk: Chunk, transactions: CleanedTransactions) -> None:
+    """For the first pass: open all batches but markers and aborted data."""
+    batches = chunk.batches
+    batches[:, compact.PLAN] = compact.PLAN_FILTER
+    for row in _transactional_rows(chunk):
+        producer_id = int(batches[row, compact.PRODUCER_ID])
+        last_offset = int(batches[row, compact.LAST_OFFSET])
+        if int(batches[row, compact.ATTRIBUTES]) & CONTROL_BIT:
+            transactions.on_marker(producer_id, _control_type(chunk, row), last_offset)
+            batches[row, compact.PLAN] = compact.PLAN_COPY
+        elif transactions.on_data(producer_id, last_offset):
+            batches[row, compact.PLAN] = compact.PLAN_DISCARD
+
+
+class RewritePlan:
+    """For the second pass: what is to be done with each batch, before its records are looked at."""
+
+    def __init__(
+        self,
+        *,
+        end_offset: int,
+        range_end: int,
+        now_ms: int,
+        aborted: Iterable[AbortedTransaction],
+        producers: Iterable[ProducerEntry],
+    ) -> None:
+        """
+        Args:
+            end_offset: the first offset whose keys are not mapped.
+            range_end: where the segments that may be rewritten end.
+            aborted: the transactions that were aborted in all of the log up to there.
+            producers: those the log remembers now.
+        """
+        self._end_offset = end_offset
+        self._range_end = range_end
+        self._now_ms = now_ms
+        self._transactions = CleanedTransactions(aborted)
+        self._producers = {entry.producer_id: entry for entry in producers}
+        lasts = [e.last_offset for e in self._producers.values() if e.last_offset >= 0]
+        self._last_offsets = np.array(sorted(lasts), dtype=np.int64)
+
+    def set(self, chunk: Chunk) -> list[AbortedTransaction]:
+        """Set PLAN and RETAIN; the aborted transactions whose index entries stay."""
+        batches = chunk.batches
+        mapped = batches[:, compact.BASE_OFFSET] < self._end_offset
+        batches[:, compact.PLAN] = np.where(mapped, compact.PLAN_FILTER, compact.PLAN_COPY)
+        self._set_retain(batches)
+        kept: list[AbortedTransaction] = []
+        for row in _transactional_rows(chunk):
+            producer_id = int(batches[row, compact.PRODUCER_ID])
+            last_offset = int(batches[row, compact.LAST_OFFSET])
+            if int(batches[row, compact.ATTRIBUTES]) & CONTROL_BIT:
+                type_ = _control_type(chunk, row)
+                gone, entry = self._transactions.on_marker(producer_id, type_, last_offset)
+                if entry is not None:
+                    kept.append(entry)
+                batches[row, compact.PLAN] = self._marker_plan(batches[row].tolist(), gone)
+                self._retain_last_marker(batches, row)
+            elif self._transactions.on_data(producer_id, last_offset):
+                batches[row, compact.PLAN] = compact.PLAN_DISCARD
+        return kept
+
+    def _set_retain(self, batches: Int64s) -> None:
+        """Keep the head of an emptied batch that something still needs.
+
+        The last batch of a producer tells its last sequence and epoch when the producer state has
+        to be rebuilt from the log; the last batch of the range tells where its offsets end.
+        """
+        last_offset = batches[:, compact.LAST_OFFSET]
+        retain = last_offset + 1 == self._range_end
+        if len(self._last_offsets):
+            candidates = (batches[:, compact.PRODUCER_ID] >= 0) & np.isin(
+                last_offset, self._last_offsets
+            )
+            for row in np.flatnonzero(candidates).tolist():
+                entry = self._producers.get(int(batches[row, compact.PRODUCER_ID]))
+                if entry is not None and entry.last_offset == int(last_offset[row]):
+                    retain[row] = True
+        batches[:, compact.RETAIN] = retain
+
+    def _retain_last_marker(self, batches: Int64s, row: int) -> None:
+        """A producer that is only known by its marker is fenced by the epoch in it."""
+        entry = self._producers.get(int(batches[row, compact.PRODUCER_ID]))
+        if entry is None or entry.last_offset >= 0:
+            return
+        if entry.epoch == int(batches[row, compact.PRODUCER_EPOCH]):
+            batches[row, compact.RETAIN] = 1
+
+    def _marker_plan(self, row: list[int], gone: bool) -> int:
+        if row[compact.COUNT] == 0:
+            return compact.PLAN_DISCARD
+        if not gone:
+            return compact.PLAN_COPY
+        if not row[compact.ATTRIBUTES] & DELETE_HORIZON_BIT:
+            return compact.PLAN_STAMP
+        if row[compact.BASE_TIMESTAMP] <= self._now_ms:
+            return compact.PLAN_DISCARD
+        return compact.PLAN_COPY
+
+
+def _transactional_rows(chunk: Chunk) -> list[int]:
+    special = chunk.batches[:, compact.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)
+    rows: list[int] = np.flatnonzero(special).tolist()
+    return rows
+
+
+def _control_type(chunk: Chunk, row: int) -> ControlType:
+    """What a control batch says. One that compaction emptied says nothing any more."""
+    try:
+        record = read_control(chunk.batch(row))
+    except CorruptBatch as error:
+        raise chunk.damaged(row, str(error)) from error
+    return ControlType.UNKNOWN if record is None else record.type

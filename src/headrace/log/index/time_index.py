@@ -1,0 +1,143 @@
+"""`.timeindex`: from a timestamp to an offset."""
+
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.log.file_pool import FilePool
+from headrace.log.index.index_cache import IndexCache
+from headrace.log.index.index_file import Columns, IndexFile, Layout
+from headrace.model.error import InvalidArgument
+from headrace.model.offset import NO_TIMESTAMP_MS, Offset
+
+ENTRY_BYTES = 12
+_INT_MAX = 2**31 - 1
+_LITTLE = sys.byteorder == "little"
+
+
+def _columns(data: bytes) -> Columns:
+    """Three 32-bit words an entry; the first two are the halves of the timestamp."""
+    words = array("I", data)
+    if _LITTLE:
+        words.byteswap()
+    halves = array("I", bytes(len(words) // 3 * 8))
+    halves[0::2] = words[1::3] if _LITTLE else words[0::3]
+    halves[1::2] = words[0::3] if _LITTLE else words[1::3]
+    return array("q", halves.tobytes()), array("i", words[2::3].tobytes())
+
+
+_LAYOUT = Layout("time index", struct.Struct(">qi"), ("q", "i"), _columns)
+
+
+class TimestampOffset(NamedTuple):
+    """No record up to and including the batch of `offset` is newer than `timestamp_ms`."""
+
+    timestamp_ms: int
+    offset: Offset
+
+
+class TimeIndex:
+    """Sparse map from timestamps to offsets of one segment.
+
+    Invariant: timestamps and offsets both increase strictly. An entry (T, O) says that every record
+    newer than T comes after O, so the first record at or after some time is found by scanning
+    forward from `lookup(time)`. Timestamps come from producers and may run backwards in the log;
+    only a new maximum makes an entry.
+
+    Byte format (Kafka's): 12-byte entries, int64 timestamp in milliseconds, int32 offset relative
+    to the segment's base offset, big-endian. Not checksummed: after a crash it is rebuilt.
+
+    Threads: one appends, truncates and flushes; any may look up. See `IndexFile`.
+    """
+
+    __slots__ = ("_file", "base_offset")
+
+    def __init__(
+        self, path: Path, base_offset: int, files: FilePool, cache: IndexCache, *, new: bool = False
+    ) -> None:
+        """Touches nothing on disk. `new` starts empty whatever a crash left at `path`."""
+        self.base_offset = base_offset
+        self._file = IndexFile(path, _LAYOUT, files, cache, new=new)
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def count(self) -> int:
+        return self._file.count
+
+    @property
+    def size_bytes(self) -> int:
+        return self._file.count * ENTRY_BYTES
+
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The greatest timestamp indexed; `(-1, base_offset)` when there is none."""
+        last = self._file.last
+        if last is None:
+            return TimestampOffset(NO_TIMESTAMP_MS, Offset(self.base_offset))
+        return TimestampOffset(last[0], Offset(self.base_offset + last[1]))
+
+    def lookup(self, timestamp_ms: int) -> TimestampOffset:
+        """The last entry at or before `timestamp_ms`; `(-1, base_offset)` when there is none.
+
+        Raises:
+            CorruptIndex: the file does not hold; rebuild it.
+        """
+        timestamps, offsets = self._file.columns()
+        row = bisect_right(timestamps, timestamp_ms) - 1
+        if row < 0:
+            return TimestampOffset(NO_TIMESTAMP_MS, Offset(self.base_offset))
+        return TimestampOffset(timestamps[row], Offset(self.base_offset + offsets[row]))
+
+    def maybe_append(self, timestamp_ms: int, offset: int) -> bool:
+        """Add an entry if `timestamp_ms` is newer than all before; tells whether it was."""
+        last_timestamp, last_relative = self._file.last or (NO_TIMESTAMP_MS, -1)
+        if timestamp_ms <= last_timestamp:
+            return False
+        relative = offset - self.base_offset
+        if not last_relative < relative <= _INT_MAX:
+            raise InvalidArgument(
+                f"offset {offset} cannot follow {self.last_entry.offset} in {self.path}: offsets "
+                f"grow, by at most {_INT_MAX} over the base offset {self.base_offset}"
+            )
+        self._file.append(timestamp_ms, relative)
+        return True
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose offset is at or after `offset`."""
+        if self._file.count:
+            _, offsets = self._file.columns()
+            self._file.truncate(bisect_left(offsets, offset - self.base_offset))
+
+    def is_full(self, max_bytes: int) -> bool:
+        """True when only the entry that closing the segment adds still fits."""
+        return self._file.count >= max_bytes // ENTRY_BYTES - 1
+
+    def reset(self) -> None:
+        """Drop everything, readable or not; a rebuild begins here."""
+        self._file.reset()
+
+    def check(self) -> None:
+        """Read all of it and raise `CorruptIndex` if it cannot be an index of this segment."""
+        self._file.check()
+
+    def flush(self) -> None:
+        """Return when all entries are on disk; creates the file even when there are none."""
+        self._file.flush()
+
+    def move(self, path: Path) -> None:
+        """The segment's files were renamed."""
+        self._file.move(path)
+
+    def close(self) -> None:
+        """Write what is pending and let go of memory and descriptor."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Let go without writing, because the file is going to be removed."""
+        self._file.discard()

@@ -1,0 +1,226 @@
+"""`.txnindex`: the aborted transactions whose markers lie in a segment."""
+
+import struct
+from bisect import bisect_left
+from operator import attrgetter
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from headrace.log.file_pool import FilePool
+from headrace.log.index.index_cache import IndexCache
+from headrace.model.error import CorruptIndex, InvalidArgument
+
+_ENTRY = struct.Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+_VERSION = 0
+# What an entry costs in memory: a tuple and the integers in it.
+_LOADED_ENTRY_BYTES = 224
+_LAST_OFFSET = attrgetter("last_offset")
+
+
+class AbortedTransaction(NamedTuple):
+    """One aborted transaction.
+
+    Attributes:
+        first_offset: of its first record in this partition, perhaps in an earlier segment.
+        last_offset: of its abort marker.
+        last_stable_offset: of the partition, right after the marker was written.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Collected(NamedTuple):
+    """Transactions that overlap a range; `complete` when later segments cannot hold more."""
+
+    aborted: list[AbortedTransaction]
+    complete: bool
+
+
+class TransactionIndex:
+    """The aborted transactions of one segment, in the order of their markers.
+
+    Invariant: `last_offset` increases strictly; `last_stable_offset` never decreases. A transaction
+    stands in the index of the segment that holds its marker, which may be a later one than the
+    segment of its records, so a reader goes on through the following segments until `complete`.
+
+    Byte format (Kafka's, version 0): 34-byte entries, int16 version, int64 producer id, int64 first
+    offset, int64 last offset, int64 last stable offset, big-endian. The file exists only when there
+    is an entry. Not checksummed: after a crash it is rebuilt from the segment and the producer
+    snapshot that precedes it.
+
+    Threads: one appends, truncates and flushes; any may collect.
+    """
+
+    __slots__ = ("_cache", "_count", "_entries", "_files", "_lock", "_stale", "path", "touched")
+
+    def __init__(
+        self, path: Path, files: FilePool, cache: IndexCache, *, new: bool = False
+    ) -> None:
+        """Touches nothing on disk. `new` starts empty whatever a crash left at `path`."""
+        self.path = path
+        self.touched = False
+        self._files = files
+        self._cache = cache
+        self._lock = Lock()
+        # -1: nobody has looked whether there is a file.
+        self._count = -1
+        self._entries: list[AbortedTransaction] | None = None
+        # Bytes that do not count may lie at `path`: the first write cuts them away.
+        self._stale = new
+        if new:
+            self._count = 0
+            self._entries = []
+
+    @property
+    def count(self) -> int:
+        if self._count < 0:
+            self._load()
+        return self._count
+
+    def entries(self) -> list[AbortedTransaction]:
+        """All of them. The list is ours: do not change it, and it may grow while you look.
+
+        Raises:
+            CorruptIndex: the file does not hold; rebuild it.
+        """
+        self.touched = True
+        entries = self._entries
+        return self._load() if entries is None else entries
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """Write through: a marker is rare, and its entry small."""
+        entries = self.entries()
+        if entries and aborted.last_offset <= entries[-1].last_offset:
+            raise InvalidArgument(
+                f"the marker at {aborted.last_offset} cannot follow the one at "
+                f"{entries[-1].last_offset} in {self.path}: markers are indexed in their order"
+            )
+        with self._lock:
+            file = self._files.get(self.path, create=True)
+            if self._stale:
+                file.truncate(0)
+                self._stale = False
+            file.pwritev((_ENTRY.pack(_VERSION, *aborted),), self._count * ENTRY_BYTES)
+            entries.append(aborted)
+            self._entries = entries
+            self._count += 1
+        self._account()
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> Collected:
+        """The transactions that overlap `fetch_offset <= offset < upper_bound_offset`.
+
+        `complete` holds once an entry was written when the last stable offset was already at or
+        past the bound: whatever began below the bound had been decided by then.
+        """
+        if self._count == 0:
+            return Collected([], complete=False)
+        entries = self.entries()
+        aborted: list[AbortedTransaction] = []
+        # Those decided before the range cannot complete the search: their last stable offset was at
+        # most one past their marker.
+        start = bisect_left(entries, fetch_offset, key=_LAST_OFFSET)
+        for row in range(start, len(entries)):
+            entry = entries[row]
+            if entry.first_offset < upper_bound_offset:
+                aborted.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return Collected(aborted, complete=True)
+        return Collected(aborted, complete=False)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose marker is at or after `offset`."""
+        if self.count == 0:
+            return
+        entries = self.entries()
+        kept = bisect_left(entries, offset, key=_LAST_OFFSET)
+        if kept == len(entries):
+            return
+        with self._lock:
+            self._files.get(self.path).truncate(kept * ENTRY_BYTES)
+            self._entries = entries[:kept]
+            self._count = kept
+            self._stale = kept == 0  # for `flush`: an empty file must last as well
+        self._account()
+
+    def reset(self) -> None:
+        """Drop everything, readable or not; a rebuild begins here. `flush` makes it last."""
+        with self._lock:
+            self._entries = []
+            self._count = 0
+            self._stale = True
+        self._cache.release(self)
+
+    def flush(self) -> None:
+        """Return when all entries are on disk. Creates no file when there are none.
+
+        The owner syncs the directory when the file is new.
+        """
+        if self._stale:
+            with self._lock:
+                if self._files.filesystem.exists(self.path):
+                    file = self._files.get(self.path)
+                    file.truncate(0)
+                    file.sync()
+                self._stale = False
+        elif self._count > 0:
+            self._files.get(self.path).sync()
+
+    def move(self, path: Path) -> None:
+        """The segment's files were renamed."""
+        with self._lock:
+            self._files.forget(self.path)
+            self.path = path
+
+    def unload(self) -> None:
+        """Called by the cache."""
+        self._entries = None
+
+    def close(self) -> None:
+        """Let go of memory and descriptor. Entries were written when they came."""
+        self.discard()
+
+    def discard(self) -> None:
+        """Let go, because the file is going to be removed."""
+        self._cache.release(self)
+        self._files.forget(self.path)
+
+    def _load(self) -> list[AbortedTransaction]:
+        with self._lock:
+            entries = self._entries
+            if entries is None:
+                entries = self._entries = self._read()
+                self._count = len(entries)
+        self._account()
+        return entries
+
+    def _read(self) -> list[AbortedTransaction]:
+        try:
+            file = self._files.get(self.path)
+        except FileNotFoundError:
+            return []
+        data = file.pread(file.size(), 0)
+        if len(data) % ENTRY_BYTES:
+            raise self._corrupt(f"its {len(data)} bytes are not a multiple of {ENTRY_BYTES}")
+        entries: list[AbortedTransaction] = []
+        previous = -1
+        for version, *fields in _ENTRY.iter_unpack(data):
+            entry = AbortedTransaction(*fields)
+            if version != _VERSION:
+                raise self._corrupt(f"entry {len(entries)} has the unknown version {version}")
+            if not previous < entry.last_offset or not 0 <= entry.first_offset <= entry.last_offset:
+                raise self._corrupt(f"entry {len(entries)} {entry} comes after marker {previous}")
+            previous = entry.last_offset
+            entries.append(entry)
+        return entries
+
+    def _account(self) -> None:
+        if self._count > 0:
+            self._cache.hold(self, self._count * _LOADED_ENTRY_BYTES)
+
+    def _corrupt(self, what: str) -> CorruptIndex:
+        return CorruptIndex(f"transaction index {self.path} is corrupt: {what}")

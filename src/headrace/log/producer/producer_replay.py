@@ -1,0 +1,95 @@
+"""Telling the producer state and the transaction index about a batch that is in the log.
+
+Append and recovery share this one way, so that the state after a replay is the state of before.
+"""
+
+from collections.abc import Sequence
+
+from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.producer.producer_state import ProducerState
+from headrace.log.scan import walk_heads
+from headrace.log.segment import Placed, Segment
+from headrace.log.segment_list import floor
+from headrace.records.batch import Batch
+from headrace.records.control import ControlType, read_control
+
+
+def remember_batch(producers: ProducerState, segment: Segment | None, placed: Placed) -> None:
+    """Bring `producers` up to a batch, and the transaction index of `segment` up to its marker.
+
+    Args:
+        segment: the one that holds the batch; None when its index knows of it already.
+    """
+    batch, base_offset, last_offset, timestamp_ms = placed
+    if batch.producer_id < 0:
+        return
+    if batch.is_control:
+        _remember_marker(producers, segment, placed)
+        return
+    producers.append(
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.last_sequence,
+        base_offset,
+        last_offset,
+        timestamp_ms,
+        transactional=batch.is_transactional,
+    )
+
+
+def replay_producers(
+    producers: ProducerState,
+    segments: Sequence[Segment],
+    start: int,
+    end: int,
+    *,
+    indexed: Segment | None = None,
+) -> None:
+    """Bring `producers`, which are at `start`, up to `end` from the heads of the batches between.
+
+    Control batches are read whole, for the marker is in their body. Nothing is verified: the caller
+    knows these bytes to be sound.
+
+    Args:
+        indexed: the segment whose transaction index is told of its markers again.
+    """
+    for segment in segments[floor(segments, start) :]:
+        if segment.base_offset >= end:
+            return
+        file = segment.file()
+        position = segment.offset_index.lookup(start).position
+        for head in walk_heads(file, position, segment.size_bytes):
+            if head.base_offset >= end:
+                return
+            if head.base_offset >= start and head.producer_id >= 0:
+                batch = head
+                if head.is_control:
+                    batch = Batch(file.pread(head.size_bytes, position))
+                placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+                remember_batch(producers, segment if segment is indexed else None, placed)
+            position += head.size_bytes
+
+
+def _remember_marker(producers: ProducerState, segment: Segment | None, placed: Placed) -> None:
+    batch: Batch = placed.batch
+    control = read_control(batch)
+    if control is None or not control.ends_transaction:
+        return
+    completed = producers.end_transaction(
+        batch.producer_id,
+        batch.producer_epoch,
+        control.coordinator_epoch,
+        placed.last_offset,
+        placed.max_timestamp_ms,
+        aborted=control.type is ControlType.ABORT,
+    )
+    if completed is not None and completed.aborted and segment is not None:
+        segment.transaction_index.append(
+            AbortedTransaction(
+                completed.producer_id,
+                completed.first_offset,
+                completed.last_offset,
+                completed.last_stable_offset,
+            )
+        )

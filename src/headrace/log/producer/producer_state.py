@@ -1,0 +1,461 @@
+"""What a partition knows of its producers: their sequences and their transactions (KIP-98).
+
+Theory of operation. An idempotent producer numbers its records per partition; the leader takes a
+batch only if it continues the last one, and answers a batch it has already taken with the offsets
+it got then. A transactional producer's records stay invisible to read_committed readers until its
+marker comes; the *first unstable offset* is where those readers must stop.
+
+Rule 1: this file does no I/O and asks no clock. `check` looks, `append` and `end_transaction`
+change; the owner writes to the log in between. So a failed write leaves no trace here.
+
+Rule 2: the state is a function of the log. Replaying the batches after a snapshot, with
+`Origin.REPLICATION`, gives what the leader had. Everything that decides must be in the batch.
+
+Rule 3: as Kafka since 2.5 (KIP-360), a producer we know nothing of may begin at any sequence: its
+state may have expired, and refusing would cost it its records. Transaction version 2 (KIP-890) is
+strict again, because there the epoch rises with every transaction: it must begin at 0.
+
+Rule 4: a duplicate older than the last five batches is out of order, not a duplicate: producers
+keep at most five requests in flight, so no honest one sends it.
+
+Threads: one at a time (the log's lock). Other readers get what the log publishes from here.
+"""
+
+import heapq
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from headrace.model.error import (
+    CoordinatorFenced,
+    InvalidArgument,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+)
+from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
+
+# What max.in.flight.requests.per.connection may be at most for an idempotent producer.
+REMEMBERED_BATCHES = 5
+DEFAULT_EXPIRATION_MS = 24 * 60 * 60 * 1000
+_SEQUENCE_MAX = 2**31 - 1
+_NO_COORDINATOR_EPOCH = -1
+
+
+def sequence_after(sequence: int, count: int = 1) -> int:
+    """The sequence `count` later. After 2^31 - 1 comes 0.
+
+    >>> sequence_after(2**31 - 1)
+    0
+    """
+    return (sequence + count) & _SEQUENCE_MAX
+
+
+def sequence_before(sequence: int, count: int) -> int:
+    """The inverse of `sequence_after`.
+
+    >>> sequence_before(0, 1) == 2**31 - 1
+    True
+    """
+    return (sequence - count) & _SEQUENCE_MAX
+
+
+class Origin(Enum):
+    """Who appends, which decides how much is checked."""
+
+    CLIENT = "client"
+    """A producer: epoch and sequence are checked."""
+
+    COORDINATOR = "coordinator"
+    """A coordinator of ours (offset commits in a transaction): only the epoch is checked."""
+
+    REPLICATION = "replication"
+    """The leader, or our own log on replay: it was checked there, and is only remembered."""
+
+
+class BatchMetadata(NamedTuple):
+    """What is remembered of one batch."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class Duplicate(NamedTuple):
+    """The batch was taken before; this is the answer it got."""
+
+    base_offset: Offset
+    last_offset: Offset
+    timestamp_ms: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that had records here, and its marker.
+
+    Attributes:
+        last_offset: of the marker.
+        last_stable_offset: where read_committed readers may go once the marker is replicated: the
+            first offset of the oldest transaction still open, or one past the marker. The
+            transaction index stores it with an abort.
+    """
+
+    producer_id: int
+    first_offset: Offset
+    last_offset: Offset
+    aborted: bool
+    last_stable_offset: Offset
+
+
+class ProducerEntry:
+    """One producer. Read it, never change it."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp_ms",
+        "next_sequence",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = _NO_COORDINATOR_EPOCH,
+        last_timestamp_ms: int = NO_TIMESTAMP_MS,
+        transaction_first_offset: int = NO_OFFSET,
+        batches: Iterable[BatchMetadata] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp_ms = last_timestamp_ms
+        self.transaction_first_offset = transaction_first_offset
+        self.batches: deque[BatchMetadata] = deque(batches, REMEMBERED_BATCHES)
+        self.next_sequence = sequence_after(self.last_sequence)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last batch with records, -1 when none of this epoch is known."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.transaction_first_offset >= 0
+
+    def take_epoch(self, epoch: int) -> None:
+        """Sequences start anew with an epoch, so those of the old one mean nothing any more."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.next_sequence = 0
+
+    def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> Duplicate | None:
+        if epoch != self.epoch:
+            return None
+        for batch in self.batches:
+            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                return Duplicate(
+                    Offset(batch.first_offset), Offset(batch.last_offset), batch.timestamp_ms
+                )
+        return None
+
+    def expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """Idle for too long. Never while a transaction is open: its marker must find it."""
+        return not self.in_transaction and now_ms - self.last_timestamp_ms >= expiration_ms
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProducerEntry):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"ProducerEntry({fields})"
+
+
+class ProducerState:
+    """The producers of one partition, by id, and its open transactions."""
+
+    __slots__ = ("_high_watermark", "_ongoing", "_producers", "_unreplicated")
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerEntry] = {}
+        # First offset to producer id. Offsets only grow, so the order of arrival is their order.
+        self._ongoing: OrderedDict[int, int] = OrderedDict()
+        # A heap of (first offset, marker's offset) of decided transactions whose marker is at or
+        # above the high watermark. One below the top may be past due: it goes when it surfaces.
+        self._unreplicated: list[tuple[int, int]] = []
+        self._high_watermark = 0
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        return self._producers.get(producer_id)
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        """All producers: a snapshot's content, and DescribeProducers' answer."""
+        return iter(self._producers.values())
+
+    # -- batches -------------------------------------------------------------------------------
+
+    def check(
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        *,
+        transactional: bool = False,
+        origin: Origin = Origin.CLIENT,
+        strict_start: bool = False,
+    ) -> Duplicate | None:
+        """May this batch be appended? None is yes; a `Duplicate` is the answer it got before.
+
+        Args:
+            strict_start: the producer speaks transaction version 2: if we do not know it, it must
+                begin at sequence 0 (KIP-890).
+
+        Raises:
+            InvalidProducerEpoch: the producer has been fenced.
+            OutOfOrderSequence: it does not continue what is there.
+            InvalidTransactionState: a plain write while the producer's transaction is open.
+        """
+        if producer_id < 0 or origin is Origin.REPLICATION:
+            return None
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            if strict_start and first_sequence != 0 and origin is Origin.CLIENT:
+                raise OutOfOrderSequence(
+                    f"producer {producer_id} is not known here and must begin with sequence 0, "
+                    f"not {first_sequence}"
+                )
+            return None
+        if entry.epoch != epoch or entry.next_sequence != first_sequence:
+            duplicate = self._check_slowly(entry, epoch, first_sequence, last_sequence, origin)
+            if duplicate is not None:
+                return duplicate
+        if entry.transaction_first_offset >= 0 and not transactional:
+            raise InvalidTransactionState(
+                f"producer {producer_id} has an open transaction since offset "
+                f"{entry.transaction_first_offset}: its batches must be transactional until it ends"
+            )
+        return None
+
+    def _check_slowly(
+        self,
+        entry: ProducerEntry,
+        epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        origin: Origin,
+    ) -> Duplicate | None:
+        """Anything but the next batch of the same epoch."""
+        if origin is Origin.CLIENT:
+            duplicate = entry.duplicate(epoch, first_sequence, last_sequence)
+            if duplicate is not None:
+                return duplicate
+        if epoch < entry.epoch:
+            raise InvalidProducerEpoch(
+                f"producer {entry.producer_id} writes with epoch {epoch}, but epoch {entry.epoch} "
+                f"was seen: it has been replaced"
+            )
+        expected = 0 if epoch != entry.epoch else entry.next_sequence
+        if origin is Origin.CLIENT and first_sequence != expected:
+            raise OutOfOrderSequence(
+                f"producer {entry.producer_id} epoch {epoch} sends sequence {first_sequence} where "
+                f"{expected} comes next"
+            )
+        return None
+
+    def append(
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        timestamp_ms: int,
+        *,
+        transactional: bool = False,
+    ) -> None:
+        """Remember a batch that is in the log. One without a producer leaves no trace."""
+        if producer_id < 0:
+            return
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = self._producers[producer_id] = ProducerEntry(producer_id)
+        if entry.epoch != epoch:
+            entry.take_epoch(epoch)
+        entry.batches.append(
+            BatchMetadata(
+                first_sequence, last_sequence, last_offset, last_offset - base_offset, timestamp_ms
+            )
+        )
+        entry.next_sequence = (last_sequence + 1) & _SEQUENCE_MAX
+        entry.last_timestamp_ms = timestamp_ms
+        if transactional and entry.transaction_first_offset < 0:
+            entry.transaction_first_offset = base_offset
+            self._ongoing[base_offset] = producer_id
+
+    # -- transactions --------------------------------------------------------------------------
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Has this very producer written in a transaction here that is not decided yet?"""
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.in_transaction
+
+    def check_marker(
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        *,
+        transaction_version: int = 0,
+    ) -> None:
+        """May the coordinator's marker be appended? Not asked for replicated ones.
+
+        Since transaction version 2 the coordinator raises the epoch before it writes the marker, so
+        a marker with the epoch we know is late, and would end the transaction after its own. Only
+        when nothing is open is it let through: then it is a retry of one that got here (KIP-890).
+
+        Raises:
+            InvalidProducerEpoch: the marker is older than the producer.
+            CoordinatorFenced: another coordinator has taken over since.
+        """
+        if producer_id < 0:
+            raise InvalidArgument("a transaction marker needs a producer id of at least 0")
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            return
+        lowest = entry.epoch
+        if transaction_version >= 2 and entry.in_transaction:
+            lowest += 1
+        if epoch < lowest:
+            raise InvalidProducerEpoch(
+                f"the marker of producer {producer_id} has epoch {epoch}, at least {lowest} "
+                f"is needed"
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"the marker of producer {producer_id} comes from coordinator epoch "
+                f"{coordinator_epoch}, but {entry.coordinator_epoch} was seen"
+            )
+
+    def end_transaction(
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        offset: int,
+        timestamp_ms: int,
+        *,
+        aborted: bool,
+    ) -> CompletedTransaction | None:
+        """Remember a marker that is in the log at `offset`.
+
+        None when the producer had written nothing here: then no reader waits for the marker.
+        """
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = self._producers[producer_id] = ProducerEntry(producer_id)
+        first_offset = entry.transaction_first_offset
+        entry.take_epoch(epoch)
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp_ms = timestamp_ms
+        entry.transaction_first_offset = NO_OFFSET
+        if first_offset < 0:
+            return None
+        del self._ongoing[first_offset]
+        if offset >= self._high_watermark:
+            heapq.heappush(self._unreplicated, (first_offset, offset))
+        undecided = self.first_undecided_offset()
+        return CompletedTransaction(
+            producer_id,
+            Offset(first_offset),
+            Offset(offset),
+            aborted,
+            Offset(offset + 1) if undecided is None else undecided,
+        )
+
+    def first_undecided_offset(self) -> Offset | None:
+        """Where the oldest open transaction begins; compaction stops there."""
+        return Offset(next(iter(self._ongoing))) if self._ongoing else None
+
+    def first_unstable_offset(self) -> Offset | None:
+        """Where the oldest transaction begins that is open, or decided by a marker that is not
+        replicated yet. The last stable offset is this, within log start and high watermark.
+        """
+        first = self.first_undecided_offset()
+        unreplicated = self._unreplicated
+        if unreplicated and (first is None or unreplicated[0][0] < first):
+            return Offset(unreplicated[0][0])
+        return first
+
+    def advance(self, high_watermark: int) -> None:
+        """Markers below `high_watermark` are replicated; free when no transaction waits for it.
+
+        Called for a new log start as well: nothing below it is waited for.
+        """
+        if high_watermark <= self._high_watermark:
+            return
+        self._high_watermark = high_watermark
+        unreplicated = self._unreplicated
+        while unreplicated and unreplicated[0][1] < high_watermark:
+            heapq.heappop(unreplicated)
+
+    # -- lifetime ------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
+        """Forget the producers that were idle for `producer.id.expiration.ms`; tells which."""
+        gone = [
+            producer_id
+            for producer_id, entry in self._producers.items()
+            if entry.expired(now_ms, expiration_ms)
+        ]
+        for producer_id in gone:
+            del self._producers[producer_id]
+        return gone
+
+    def clear(self) -> None:
+        """Forget everything, because the log was cut: load a snapshot and replay from there.
+
+        A log is cut above its high watermark only, or it is emptied, so no decided transaction
+        below the cut can still wait for replication.
+        """
+        self._producers = {}
+        self._ongoing = OrderedDict()
+        self._unreplicated = []
+        self._high_watermark = 0
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Begin with these, as a snapshot had them."""
+        self.clear()
+        for entry in entries:
+            if entry.producer_id <= NO_PRODUCER_ID:
+                raise InvalidArgument(f"a producer cannot have the id {entry.producer_id}")
+            self._producers[entry.producer_id] = entry
+        open_ones = [entry for entry in self._producers.values() if entry.in_transaction]
+        for entry in sorted(open_ones, key=lambda entry: entry.transaction_first_offset):
+            self._ongoing[entry.transaction_first_offset] = entry.producer_id
