@@ -22,7 +22,9 @@ def read_lines(descriptor: int) -> Iterator[list[bytes]]:
     """
     rest: list[bytes] = []
     rest_bytes = 0
-    for data in _chunks(descriptor):
+    for data, is_last in _chunks(descriptor):
+        if is_last and data and not data.endswith(b"\n"):
+            data += b"\n"
         head, feed, tail = data.rpartition(b"\n")
         if feed:
             yield (b"".join(rest) + head).split(b"\n")
@@ -36,17 +38,20 @@ def read_lines(descriptor: int) -> Iterator[list[bytes]]:
         yield [last]
 
 
-def _chunks(descriptor: int) -> Iterator[bytes]:
-    while True:
+def _chunks(descriptor: int) -> Iterator[tuple[bytes, bool]]:
+    """What is there, and whether it is known to be the last."""
+    ended = False
+    while not ended:
         data = os.read(descriptor, CHUNK_BYTES)
-        if not data:
-            return
+        ended = not data
         parts, size = [data], len(data)
-        while size < CHUNK_BYTES and select.select([descriptor], [], [], _LINGER_SECONDS)[0]:
+        while (
+            not ended
+            and size < CHUNK_BYTES
+            and select.select([descriptor], [], [], _LINGER_SECONDS)[0]
+        ):
             data = os.read(descriptor, CHUNK_BYTES - size)
-            if not data:
-                yield b"".join(parts)
-                return
+            ended = not data
             parts.append(data)
             size += len(data)
-        yield b"".join(parts)
+        yield b"".join(parts), ended

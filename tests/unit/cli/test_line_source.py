@@ -68,5 +68,6 @@ def test_a_file_comes_in_chunks(tmp_path: Path) -> None:
 
 def test_a_line_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_source, "LINE_MAX_BYTES", 1000)
+    monkeypatch.setattr(line_source, "CHUNK_BYTES", 100)
     with pytest.raises(InvalidArgument, match="more than 1000 bytes"):
-        lines_of(b"x" * 1001)
+        lines_of(b"x" * 1200)
