@@ -1,6 +1,6 @@
 """A stock client writes and reads."""
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing.broker_process import BrokerProcess
@@ -55,3 +55,19 @@ def test_records_survive_a_clean_restart(own_broker: BrokerProcess, topic: str) 
 
     found = read(own_broker.address, topic, 1, 100)
     assert [value for _, _, value in found] == [b"%d" % number for number in range(100)]
+
+
+def test_acks_all_needs_the_replicas_the_topic_asks_for(broker: BrokerProcess, topic: str) -> None:
+    create(broker.address, topic, 1, min_insync_replicas="2")
+
+    def produce(acks: str) -> KafkaError | None:
+        outcome: list[KafkaError | None] = []
+        producer = Producer(
+            {"bootstrap.servers": broker.address, "acks": acks, "message.timeout.ms": 2000}
+        )
+        producer.produce(topic, b"v", on_delivery=lambda error, _: outcome.append(error))
+        producer.flush(10)
+        return outcome[0]
+
+    assert produce("1") is None
+    assert produce("all") is not None

@@ -13,6 +13,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     domain.InvalidTimestamp: ErrorCode.invalid_timestamp,
     domain.InvalidRecord: ErrorCode.invalid_record,
     domain.OffsetOutOfRange: ErrorCode.offset_out_of_range,
+    domain.NotEnoughReplicas: ErrorCode.not_enough_replicas,
     domain.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     domain.DuplicateSequence: ErrorCode.duplicate_sequence_number,
     domain.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,

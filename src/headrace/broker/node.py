@@ -272,7 +272,7 @@ class Broker:
             log.error("a partition has no log", partition=str(name))
             return None
         try:
-            return Partition(name, directory.get(name), leader_epoch)
+            return Partition(name, directory.get(name), leader_epoch, self.node_id)
         except StorageError as error:
             log.error("a partition is offline", partition=str(name), reason=str(error))
             return None

@@ -1,7 +1,7 @@
 """One partition this broker leads: its log, its leader epoch, and who waits for more records.
 
-Rule 1: with one replica the high watermark is the log end, and it moves before the append is
-answered. (With more replicas `replication.state` says where it stands; nothing here changes.)
+Rule 1: `replication.state` says where the high watermark stands. With one replica that is the log
+end, and it moves before the append is answered.
 Rule 2: a waiter is told after every move of the high watermark or the last stable offset, on the
 event loop, and takes itself off when it is done.
 """
@@ -11,8 +11,12 @@ from typing import Protocol
 from headrace.log.append import Appended
 from headrace.log.filesystem import Bytes
 from headrace.log.partition_log import PartitionLog
-from headrace.model.ids import LeaderEpoch, TopicPartition
+from headrace.model.error import NotEnoughReplicas
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.replication.state import PartitionState
 from headrace.wire.error_code import ErrorCode
+
+ALONE = BrokerId(0)
 
 
 class Waiter(Protocol):
@@ -25,15 +29,28 @@ class Waiter(Protocol):
 class Partition:
     """All of it lives on the event loop; only the log's own background work does not."""
 
-    __slots__ = ("_waiters", "leader_epoch", "log", "name")
+    __slots__ = ("_waiters", "leader_epoch", "log", "name", "state")
 
-    def __init__(self, name: TopicPartition, log: PartitionLog, leader_epoch: LeaderEpoch) -> None:
+    def __init__(
+        self,
+        name: TopicPartition,
+        log: PartitionLog,
+        leader_epoch: LeaderEpoch,
+        broker_id: BrokerId = ALONE,
+    ) -> None:
         self.name = name
         self.log = log
         self.leader_epoch = leader_epoch
+        self.state = PartitionState(
+            broker_id=broker_id,
+            leader_epoch=leader_epoch,
+            isr=(broker_id,),
+            log_end=log.log_end_offset,
+            high_watermark=log.high_watermark,
+        )
         self._waiters: set[Waiter] = set()
         # A checkpoint that a crash left is old; rule 1 holds from the first request on.
-        log.set_high_watermark(log.log_end_offset)
+        log.set_high_watermark(self.state.high_watermark)
 
     @property
     def syncs_before_answer(self) -> bool:
@@ -41,9 +58,23 @@ class Partition:
         return self.log.config.flush_messages == 1
 
     def append(
-        self, records: Bytes, *, from_client: bool = True, strict_start: bool = False
+        self,
+        records: Bytes,
+        *,
+        from_client: bool = True,
+        strict_start: bool = False,
+        acks_all: bool = False,
     ) -> Appended:
-        """Append whole batches as the leader; `strict_start` as in `PartitionLog.append`."""
+        """Append whole batches as the leader; `strict_start` as in `PartitionLog.append`.
+
+        Raises:
+            NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
+        """
+        if acks_all and not self.state.has_enough(self.log.config.min_insync_replicas):
+            raise NotEnoughReplicas(
+                f"{self.name} has {len(self.state.isr)} replica in sync, and acks=all needs "
+                f"min.insync.replicas ({self.log.config.min_insync_replicas})"
+            )
         appended = self.log.append(
             records, self.leader_epoch, from_client=from_client, strict_start=strict_start
         )
@@ -88,7 +119,8 @@ class Partition:
         return found.epoch, found.end_offset
 
     def _grew(self, appended: Appended) -> None:
-        self.log.set_high_watermark(self.log.log_end_offset)
+        if self.state.appended(self.log.log_end_offset):
+            self.log.set_high_watermark(self.state.high_watermark)
         if self._waiters:
             for waiter in tuple(self._waiters):
                 waiter.grew(appended.size_bytes)

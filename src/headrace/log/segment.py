@@ -31,8 +31,8 @@ _INT_MAX = 2**31 - 1
 _RECENT_KEPT = 32
 _RECENT_MAX = 2 * _RECENT_KEPT
 
-# An entry of an index (12 bytes at most) stands for a batch, which has 61 bytes at least: with fewer
-# bytes of log than this for each byte of an index no index can be full.
+# An entry of an index (12 bytes at most) stands for a batch, which has 61 bytes at least: with
+# fewer bytes of log than this for each byte of an index no index can be full.
 _LEAST_PER_INDEX_BYTE = 2
 
 Recent: TypeAlias = "tuple[array[int], array[int], array[int]]"

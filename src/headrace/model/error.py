@@ -72,6 +72,10 @@ class CoordinatorFenced(PeerError):
     """A transaction marker from a coordinator that has been replaced since: a zombie."""
 
 
+class NotEnoughReplicas(PeerError):
+    """A write with acks=all to a partition with fewer replicas in sync than it must have."""
+
+
 class UnexpectedAppendOffset(PeerError):
     """A follower was handed a batch whose offset is below its log end."""
 

@@ -45,7 +45,8 @@ from headrace.wire.produce_response import (
 
 API = ApiKey.PRODUCE
 
-_ACKS = (-1, 0, 1)
+_ALL = -1
+_ACKS = (_ALL, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
 _FLAGS_AT = ATTRIBUTES_AT + 1
 _LENGTH = Struct(">i")
@@ -169,7 +170,9 @@ def _append_and_answer(
             results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
             continue
         for produced in topic.partitions:
-            result, appended_to, end = _append(broker, topic, produced, refused, implicit)
+            result, appended_to, end = _append(
+                broker, topic, produced, refused, implicit, request.acks == _ALL
+            )
             if appended_to is not None and appended_to.log.config.flush_messages == 1:
                 synced = broker.when_synced(appended_to, end)
                 unsynced.append((len(results), len(partitions), synced))
@@ -184,6 +187,7 @@ def _append(
     produced: ProducePartition,
     refused: Refused,
     implicit: bool,
+    acks_all: bool,
 ) -> tuple[ProducePartitionResult, Partition | None, int]:
     partition = broker.topics.find(topic.name, topic.topic_id, produced.partition)
     if partition is None:
@@ -202,7 +206,7 @@ def _append(
     try:
         records = _one_batch(produced.records)
         strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
-        appended = partition.append(records, strict_start=strict)
+        appended = partition.append(records, strict_start=strict, acks_all=acks_all)
     except HeadraceError as error:
         return _failed(produced.partition, error), None, 0
     return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
