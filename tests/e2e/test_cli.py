@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.broker_process import BrokerProcess
@@ -341,6 +341,39 @@ def test_a_seek_outside_the_log_is_refused(
     assert "lies outside 0 to 0 (a time is written as @TIME)" in ended.out
     nothing = cluster.run("group", "seek", group, "--to", "start")
     assert "has committed nothing yet: name its topics" in nothing.err
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_described_and_left_alone(
+    cluster: Cluster, make_topic: Callable[..., str], group: str, protocol: str
+) -> None:
+    topic = make_topic(2)
+    settings = {"bootstrap.servers": cluster.address, "group.id": group, "client.id": "somebody"}
+    consumer = Consumer({**settings, "group.protocol": protocol})
+    consumer.subscribe([topic])
+
+    def has_partitions() -> bool:
+        consumer.poll(0.05)
+        return len(consumer.assignment()) == 2
+
+    wait_until(has_partitions, what="the assignment")
+
+    def described() -> Any:
+        consumer.poll(0)
+        return cluster.json("group", "describe", group)[0]
+
+    wait_until(lambda: described()["state"] == "Stable", what="a stable group")
+    shown = described()
+    assert (shown["type"], shown["members"]) == (protocol, 1)
+    assert [(each["partition"], each["client_id"]) for each in shown["partitions"]] == [
+        (0, "somebody"),
+        (1, "somebody"),
+    ]
+    refused = cluster.run("group", "seek", group, "--to", "start", "--topics", topic)
+    assert (refused.code, "stop them first" in refused.out) == (1, True)
+    refused = cluster.run("group", "delete", group)
+    assert (refused.code, "NON_EMPTY_GROUP" in refused.out) == (1, True)
+    consumer.close()
 
 
 def test_committed_offsets_are_deleted(

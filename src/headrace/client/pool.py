@@ -103,15 +103,20 @@ class ConnectionPool:
     def on_any(self, call: Callable[[Connection], T]) -> T:
         """Ask any broker, and another one when that one goes away. For questions only.
 
-        A cluster that has answered before is waited for; one that never did may not exist.
+        A cluster that has answered before is waited for; one that never did may not exist, or may
+        not want us.
         """
         retry = Retry(self.settings)
         while True:
             try:
                 return call(self.any())
-            except (ConnectionLost, Unreachable) as error:
-                new = isinstance(error, Unreachable) and not self._brokers
-                if new or not retry.pause():
+            except ConnectionLost as error:
+                if not self._brokers:
+                    raise ConnectionLost(f"{error}; {self._security_hint}") from error
+                if not retry.pause():
+                    raise
+            except Unreachable:
+                if not self._brokers or not retry.pause():
                     raise
 
     def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
@@ -168,6 +173,13 @@ class ConnectionPool:
         self._brokers[node_id] = Broker(node_id, Address(found.host, found.port), None)
         self._coordinators[group] = node_id
         return node_id
+
+    @property
+    def _security_hint(self) -> str:
+        """Brokers close connections without a word when they expected something else."""
+        if self.settings.sasl is None:
+            return "if it asks for a login, set security.protocol and sasl.mechanism"
+        return "check security.protocol and sasl.mechanism"
 
     def _known_addresses(self) -> list[Address]:
         return [broker.address for broker in self._brokers.values()]

@@ -1,0 +1,80 @@
+"""The command line on a broker that asks who is there."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
+from headrace.testing.command_line import Finished, run_headrace
+
+PASSWORD = "correct-horse"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A SASL listener. Anna may log in by every mechanism, and may do nothing."""
+    folder = tmp_path_factory.mktemp("secure-cli")
+    users = folder / "users"
+    users.write_text(f"anna={PASSWORD}\n")
+    users.chmod(0o600)
+    settings = {
+        **FOR_TESTS,
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "headrace.sasl.plain.users.file": str(users),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with BrokerProcess(folder / "broker", settings) as process:
+        found = re.search(r"listens on (\S+), (\S+)", process.log_file.read_text())
+        assert found is not None
+        admin = AdminClient({"bootstrap.servers": found[1]})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            info = ScramCredentialInfo(mechanism, 4096)
+            change = UserScramCredentialUpsertion("anna", info, PASSWORD.encode())
+            admin.alter_user_scram_credentials([change])["anna"].result(10)
+        yield found[2]
+
+
+def as_anna(address: str, mechanism: str, password: str, *arguments: str) -> Finished:
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "anna",
+        "sasl.password": password,
+    }
+    options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+    return run_headrace(*arguments, "-b", address, *options)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_user_logs_in(address: str, mechanism: str) -> None:
+    ended = as_anna(address, mechanism, PASSWORD, "cluster", "health")
+    assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_wrong_password_is_one_sentence(address: str, mechanism: str) -> None:
+    ended = as_anna(address, mechanism, "guess", "topic", "list")
+    assert ended.code == 1
+    assert ended.err.startswith("headrace: authentication failed: ")
+    assert ended.err.count("\n") == 1
+
+
+def test_what_a_user_may_not_do_is_told(address: str) -> None:
+    ended = as_anna(address, "PLAIN", PASSWORD, "topic", "create", "forbidden")
+    assert ended.code == 1
+    assert "AUTHORIZATION_FAILED" in ended.out
+
+
+def test_a_client_that_does_not_log_in_is_turned_away(address: str) -> None:
+    ended = run_headrace("topic", "list", "-b", address)
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert "if it asks for a login, set security.protocol" in ended.err
