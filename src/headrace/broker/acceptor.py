@@ -97,8 +97,8 @@ class Acceptor:
             self._loop.add_reader(sock, self._accept, sock, listener)
         self._sweep()
 
-    async def stop(self, drain_seconds: float) -> None:
-        """Take no more connections, answer what was asked, and close all within the time given."""
+    def close_doors(self) -> None:
+        """Take no more connections and no more requests."""
         for sock in self._sockets:
             self._loop.remove_reader(sock)
             sock.close()
@@ -107,6 +107,10 @@ class Acceptor:
             self._sweeper.cancel()
         for connection in tuple(self.connections):
             connection.close_when_idle()
+
+    async def stop(self, drain_seconds: float) -> None:
+        """Close the doors, answer what was asked, and close all within the time given."""
+        self.close_doors()
         deadline = self._loop.time() + drain_seconds
         while self.connections and self._loop.time() < deadline:
             await asyncio.sleep(0.01)

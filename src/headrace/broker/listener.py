@@ -7,6 +7,9 @@ from headrace.model.error import ConfigError
 
 # The security protocols there are, and whether a client must authenticate.
 PROTOCOLS = {"PLAINTEXT": False, "SASL_PLAINTEXT": True}
+
+# Kafka's protocols with TLS, which its stock properties file maps: they may be named, not used.
+_NOT_SERVED = ("SSL", "SASL_SSL")
 _WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound to
 
 
@@ -74,7 +77,7 @@ def parse_protocols(texts: tuple[str, ...]) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for text in texts:
         name, _, protocol = text.partition(":")
-        if not name or protocol not in PROTOCOLS:
+        if not name or (protocol not in PROTOCOLS and protocol not in _NOT_SERVED):
             raise ConfigError(
                 f"listener.security.protocol.map has {text!r}: write it as NAME:PROTOCOL, where "
                 f"the protocol is one of {', '.join(PROTOCOLS)}"

@@ -25,6 +25,9 @@ class Waiter(Protocol):
     def grew(self, size_bytes: int) -> None:
         """The readable part of the partition grew by about so many bytes."""
 
+    def finish(self) -> None:
+        """Answer now, with whatever there is."""
+
 
 class Partition:
     """All of it lives on the event loop; only the log's own background work does not."""
@@ -135,3 +138,8 @@ class Partition:
         """The partition goes away or changes leader: whoever waits must look again."""
         for waiter in tuple(self._waiters):
             waiter.grew(2**62)
+
+    def release_all(self) -> None:
+        """The broker stops: whoever waits is answered with what there is."""
+        for waiter in tuple(self._waiters):
+            waiter.finish()

@@ -273,8 +273,12 @@ class Server:
     async def stop(self) -> None:
         """Drain, flush, mark clean. Call it once."""
         self._ready = False
-        # Requests parked in a rebalance are answered now: they would use up the time to drain.
+        self.acceptor.close_doors()
+        # Requests parked in a rebalance or a long poll are answered now: nothing will come for
+        # them any more, and they would use up the time to drain.
         self.broker.groups.stop()
+        for partition in self.broker.topics.partitions():
+            partition.release_all()
         await self.acceptor.stop(_DRAIN_SECONDS)
         await self._undo.aclose()
 

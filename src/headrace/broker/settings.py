@@ -17,7 +17,7 @@ from headrace.broker.listener import (
 from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
 from headrace.groups.config import GroupConfig
-from headrace.model.broker_config import BROKER_CONFIG, topic_defaults
+from headrace.model.broker_config import parse_broker_config, topic_defaults
 from headrace.model.config import ConfigValue
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
@@ -44,7 +44,7 @@ class BrokerSettings:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.written = dict(texts)
-        self._values: dict[str, ConfigValue] = BROKER_CONFIG.defaults() | BROKER_CONFIG.parse(texts)
+        self._values: dict[str, ConfigValue] = parse_broker_config(texts)
         protocols = parse_protocols(self._list("listener.security.protocol.map"))
         self.listeners = tuple(Listener.parse(text, protocols) for text in self._list("listeners"))
         if not self.listeners:
@@ -64,8 +64,7 @@ class BrokerSettings:
 
     def set_dynamic(self, texts: Mapping[str, str]) -> None:
         """What was set while the broker runs, on top of what it was started with (KIP-226)."""
-        values = BROKER_CONFIG.defaults() | BROKER_CONFIG.parse({**self.written, **texts})
-        self._values = values
+        self._values = parse_broker_config({**self.written, **texts})
 
     def _list(self, name: str) -> tuple[str, ...]:
         value = self._values[name]

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
 from headrace.cli.epilog import epilog
 from headrace.model.error import ConfigError
+from headrace.model.kafka_key import split_meaningless
 from headrace.telemetry.logging import LEVELS, configure
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -82,7 +84,10 @@ async def _run(texts: dict[str, str]) -> None:
     from headrace.broker.server import Server
     from headrace.broker.settings import BrokerSettings
 
-    settings = BrokerSettings(texts)
+    meaningful, left = split_meaningless(texts)
+    for key, reason in left.items():
+        structlog.get_logger(__name__).warning("a key has no effect", key=key, reason=reason)
+    settings = BrokerSettings(meaningful)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

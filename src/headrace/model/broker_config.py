@@ -211,6 +211,37 @@ _LOG = [
     ),
 ]
 
+_COARSE = [
+    _key(
+        "log.retention.minutes",
+        ConfigType.INT,
+        None,
+        "log.retention.ms in minutes; used when that is not set.",
+        minimum=-1,
+    ),
+    _key(
+        "log.retention.hours",
+        ConfigType.INT,
+        None,
+        "log.retention.ms in hours; used when neither that nor log.retention.minutes is set.",
+        minimum=-1,
+    ),
+    _key(
+        "log.roll.hours",
+        ConfigType.INT,
+        None,
+        "log.roll.ms in hours; used when that is not set.",
+        minimum=1,
+    ),
+]
+
+# (coarse key, key in milliseconds, milliseconds in its unit), the most precise first.
+_COARSE_UNITS = (
+    ("log.retention.minutes", "log.retention.ms", _MINUTE_MS),
+    ("log.retention.hours", "log.retention.ms", _HOUR_MS),
+    ("log.roll.hours", "log.roll.ms", _HOUR_MS),
+)
+
 _GROUPS = [
     _key(
         "group.initial.rebalance.delay.ms",
@@ -407,6 +438,7 @@ _OWN = [
     *_TOPICS,
     *_FETCH,
     *_LOG,
+    *_COARSE,
     *_GROUPS,
     *_TRANSACTIONS,
     *_SECURITY,
@@ -422,6 +454,21 @@ def _topic_defaults() -> list[ConfigKey]:
 
 
 BROKER_CONFIG = ConfigTable.of("the broker", [*_OWN, *_topic_defaults()])
+
+
+def parse_broker_config(texts: Mapping[str, str]) -> dict[str, ConfigValue]:
+    """The value of every key of a broker that was configured with these texts.
+
+    >>> parse_broker_config({"log.retention.hours": "2"})["log.retention.ms"]
+    7200000
+    """
+    written = BROKER_CONFIG.parse(texts)
+    values = BROKER_CONFIG.defaults() | written
+    for coarse, fine, unit_ms in _COARSE_UNITS:
+        amount = written.get(coarse)
+        if isinstance(amount, int) and fine not in written:
+            written[fine] = values[fine] = amount * unit_ms if amount >= 0 else amount
+    return values
 
 
 def topic_defaults(broker: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:

@@ -60,7 +60,7 @@ def test_a_mapped_name_has_its_protocol() -> None:
     assert Listener.parse("OUTSIDE://:9093", protocols).authenticates
 
 
-@pytest.mark.parametrize("text", ["INSIDE", "INSIDE:", ":PLAINTEXT", "INSIDE:SSL"])
+@pytest.mark.parametrize("text", ["INSIDE", "INSIDE:", ":PLAINTEXT", "INSIDE:TLS"])
 def test_a_map_of_protocols_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="NAME:PROTOCOL"):
         parse_protocols((text,))
@@ -91,3 +91,10 @@ def test_an_address_nobody_can_connect_to_is_not_advertised(host: str) -> None:
 def test_what_does_not_listen_is_not_advertised() -> None:
     with pytest.raises(ConfigError, match="SASL_PLAINTEXT, which is not among"):
         advertised((Listener.parse(":9092"),), ("SASL_PLAINTEXT://kafka:9092",))
+
+
+def test_a_protocol_with_tls_may_be_mapped_but_not_listened_on() -> None:
+    protocols = parse_protocols(("INSIDE:SSL",))
+
+    with pytest.raises(ConfigError, match="no protocol"):
+        Listener.parse("INSIDE://127.0.0.1:9092", protocols)

@@ -1,0 +1,42 @@
+"""Keys of Apache Kafka's broker that mean nothing here, and why.
+
+A `server.properties` that came with Kafka must run as it is. These keys are taken with a warning;
+any other unknown key is an error that names the nearest known one.
+"""
+
+from collections.abc import Mapping
+
+_THREADS = "one event loop serves all connections"
+_CONTROLLER = "the broker is its own controller"
+_BUFFERS = "the kernel sizes socket buffers by itself"
+_ONE_NODE = "one broker replicates to nobody"
+
+WITHOUT_MEANING: Mapping[str, str] = {
+    "background.threads": _THREADS,
+    "controller.listener.names": _CONTROLLER,
+    "controller.quorum.bootstrap.servers": _CONTROLLER,
+    "controller.quorum.voters": _CONTROLLER,
+    "inter.broker.listener.name": _ONE_NODE,
+    "log.cleaner.threads": "one thread compacts",
+    "num.io.threads": _THREADS,
+    "num.network.threads": _THREADS,
+    "num.replica.fetchers": _ONE_NODE,
+    "process.roles": _CONTROLLER,
+    "replica.lag.time.max.ms": _ONE_NODE,
+    "share.coordinator.state.topic.min.isr": "share groups are not served",
+    "share.coordinator.state.topic.replication.factor": "share groups are not served",
+    "socket.receive.buffer.bytes": _BUFFERS,
+    "socket.send.buffer.bytes": _BUFFERS,
+    "transaction.state.log.min.isr": _ONE_NODE,
+}
+
+
+def split_meaningless(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What was written, without the keys that mean nothing; and those, with the reason.
+
+    >>> split_meaningless({"num.io.threads": "8", "num.partitions": "3"})
+    ({'num.partitions': '3'}, {'num.io.threads': 'one event loop serves all connections'})
+    """
+    kept = {name: text for name, text in texts.items() if name not in WITHOUT_MEANING}
+    left = {name: WITHOUT_MEANING[name] for name in texts if name in WITHOUT_MEANING}
+    return kept, left
