@@ -124,12 +124,14 @@ class BrokerProcess:
             self._process = None
             raise self._failed(f"ended with {process.returncode} while it started")
 
-    def stop(self) -> int:
-        """Stop cleanly with SIGTERM; the exit code. Harmless when not running."""
+    def stop(self, *signals: int) -> int:
+        """Stop cleanly, with SIGTERM or the signals given; the exit code. Harmless when not
+        running."""
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(signal.SIGTERM)
+        for number in signals or (signal.SIGTERM,):
+            process.send_signal(number)
         try:
             return process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -131,3 +131,14 @@ def test_a_partition_that_goes_away_makes_it_look_again(tmp_path: Path) -> None:
         wait.fetch.cancel()
 
     run(tmp_path, scenario)
+
+
+def test_when_the_broker_stops_it_ends_at_once(tmp_path: Path) -> None:
+    async def scenario(partitions: list[Partition]) -> None:
+        wait = Wait(partitions, 1, LONG_MS)
+        for partition in partitions:
+            partition.release_all()
+        assert wait.ended.is_set()
+        assert not wait.waiting()
+
+    run(tmp_path, scenario)
