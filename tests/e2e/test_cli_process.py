@@ -173,6 +173,22 @@ def test_members_share_a_topic_and_one_takes_over(
     assert sorted(second.lines[1:]) == ["0:b", "1:b"]
 
 
+@pytest.mark.parametrize("options", [[], ["-g", "curious"]])
+def test_new_partitions_are_read_too(
+    broker: BrokerProcess, topic: str, start: Start, options: list[str]
+) -> None:
+    run(broker.address, "topic", "create", topic)
+    run(broker.address, "topic", "produce", topic, stdin=b"old")
+    reader = start("topic", "consume", topic, *options, "-X", "metadata.max.age.ms=50")
+    reader.shows("old")
+
+    run(broker.address, "topic", "add-partitions", topic, "-n", "1")
+    run(broker.address, "topic", "produce", topic, "-p", "1", stdin=b"new")
+
+    reader.shows("old", "new")
+    assert reader.end(signal.SIGINT) == (0, "")
+
+
 def test_a_broker_that_is_killed_and_comes_back_doubles_and_loses_nothing(
     own_broker: BrokerProcess, topic: str, start: Start
 ) -> None:

@@ -8,7 +8,7 @@ crash prints some twice and loses none.
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -45,22 +45,35 @@ class Consumption:
     limit: int | None = None
     advance: Callable[[int], object] = lambda count: None
     printed: int = 0
-    followed: int = 0
 
     @property
     def is_full(self) -> bool:
         return self.limit is not None and self.printed >= self.limit
 
-    def run(self, positions: Mapping[TopicPartition, int]) -> None:
+    def run(
+        self,
+        positions: Mapping[TopicPartition, int],
+        discover: Callable[[], Iterable[TopicPartition]] | None = None,
+    ) -> None:
         """Read partitions from given positions until everything wanted is printed.
+
+        Args:
+            discover: all partitions there are; new ones are read from their beginning.
 
         Raises:
             KeyboardInterrupt: a signal came while nothing was to be done.
         """
         reader = self._reader(positions)
+        age_seconds = self.pool.settings.metadata_max_age_ms / 1000
+        next_look = time.monotonic() + age_seconds
+        seen = set(positions)
         while reader.positions and not self.is_full:
             with self.stop.waiting():
                 found = reader.poll()
+                if discover is not None and time.monotonic() >= next_look:
+                    next_look = time.monotonic() + age_seconds
+                    reader.add({each: 0 for each in discover() if each not in seen})
+                    seen |= set(reader.positions)
             self._print_all(reader, found)
 
     def run_in_group(
@@ -131,7 +144,6 @@ class Consumption:
             for partition, position in positions.items()
             if partition not in self.past or position < self.past[partition]
         }
-        self.followed = len(wanted)
         return BatchReader(self.pool, wanted, read_committed=self.read_committed)
 
     def _print_all(self, reader: BatchReader, found: list[Fetched]) -> None:

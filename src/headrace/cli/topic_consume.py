@@ -105,7 +105,10 @@ def consume(
             )
             try:
                 if group is None:
-                    consumption.run(first)
+                    follows = not (partition or past)
+                    consumption.run(
+                        first, (lambda: chosen_partitions(pool, topics)) if follows else None
+                    )
                 else:
                     member = GroupMember(pool, group, topics)
                     consumption.run_in_group(member, lambda new: places(span.first, new))

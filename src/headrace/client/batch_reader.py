@@ -64,6 +64,11 @@ class BatchReader:
         self._retry: Retry | None = None
         self._turn = 0
 
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Follow more partitions, which may be new in the cluster."""
+        self.positions |= positions
+        self._metadata = None
+
     def poll(self, max_wait_ms: int | None = None) -> list[Fetched]:
         """Ask every leader once and wait for all of them.
 

@@ -2,7 +2,9 @@
 
 Rule 1: the owner calls `is_current` often, at least every `HEARTBEAT_SECONDS`; it sends the
 heartbeats. When it answers False the partitions belong to nobody until `join` has been called.
-Rule 2: what was read is committed before joining again, as long as the coordinator still takes it:
+Rule 2: the leader looks for new partitions every metadata.max.age.ms and joins again when there are
+some: that makes the coordinator ask everybody.
+Rule 3: what was read is committed before joining again, as long as the coordinator still takes it:
 a rebalance then doubles no record. One that comes too late is refused, and those records are read
 twice.
 """
@@ -52,6 +54,8 @@ class GroupMember:
         self._member_id = ""
         self._generation = -1
         self._next_heartbeat = 0.0
+        self._next_look = 0.0
+        self._shared_out: dict[str, int] | None = None  # partitions by topic, if we lead
 
     def join(self) -> list[TopicPartition]:
         """Wait for the group to gather, and return the partitions that are ours now.
@@ -67,6 +71,7 @@ class GroupMember:
                 continue
             self._generation = joined.generation_id
             leads = joined.leader == self._member_id
+            self._shared_out = None
             shares = self._share_out(joined.members) if leads else []
             body = {
                 "group_id": self.group,
@@ -93,7 +98,7 @@ class GroupMember:
             "member_id": self._member_id,
         }
         answer = self._call(ApiKey.HEARTBEAT, body)
-        return not self._again(answer.error_code)
+        return not self._again(answer.error_code) and not self._has_grown()
 
     def committed(self) -> dict[TopicPartition, int]:
         """Where the group has read to."""
@@ -147,10 +152,22 @@ class GroupMember:
         topics = {topic for each in wanted.values() for topic in each}
         metadata = self._pool.metadata(topics)
         partitions = {name: list(topic.partitions) for name, topic in metadata.topics.items()}
+        self._shared_out = {name: len(indexes) for name, indexes in partitions.items()}
+        self._look_later()
         return [
             {"member_id": member, "assignment": pack_assignment(share)}
             for member, share in assign_range(wanted, partitions).items()
         ]
+
+    def _look_later(self) -> None:
+        self._next_look = time.monotonic() + self._pool.settings.metadata_max_age_ms / 1000
+
+    def _has_grown(self) -> bool:
+        if self._shared_out is None or time.monotonic() < self._next_look:
+            return False
+        self._look_later()
+        topics = self._pool.metadata(self._shared_out).topics
+        return {name: len(topic.partitions) for name, topic in topics.items()} != self._shared_out
 
     def _again(self, code: ErrorCode) -> bool:
         """Whether we have to join (again).

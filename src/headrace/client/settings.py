@@ -59,6 +59,7 @@ CLIENT_CONFIG = ConfigTable.of(
         _number("request.timeout.ms", 30_000, "How long to wait for one answer.", 1),
         _number("default.api.timeout.ms", 60_000, "How long to try again before giving up.", 1),
         _number("socket.connection.setup.timeout.ms", 10_000, "How long connecting may take.", 1),
+        _number("metadata.max.age.ms", 300_000, "How often to look for new partitions.", 1),
         _number("retry.backoff.ms", 100, "How long to wait before a second try."),
         _number("fetch.max.wait.ms", 500, "How long a broker may wait for records."),
         _number("fetch.max.bytes", 52_428_800, "How much one answer may hold.", 1),
@@ -104,6 +105,7 @@ class ClientSettings:
     request_timeout_ms: int
     api_timeout_ms: int
     connect_timeout_ms: int
+    metadata_max_age_ms: int
     retry_backoff_ms: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
@@ -145,6 +147,7 @@ class ClientSettings:
             request_timeout_ms=number("request.timeout.ms"),
             api_timeout_ms=number("default.api.timeout.ms"),
             connect_timeout_ms=number("socket.connection.setup.timeout.ms"),
+            metadata_max_age_ms=number("metadata.max.age.ms"),
             retry_backoff_ms=number("retry.backoff.ms"),
             fetch_max_wait_ms=number("fetch.max.wait.ms"),
             fetch_max_bytes=number("fetch.max.bytes"),
