@@ -274,5 +274,7 @@ def _reason(error: OSError) -> str:
     """The operating system's words, in lower case as they follow a colon."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]

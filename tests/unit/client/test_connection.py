@@ -8,6 +8,7 @@ from headrace.client.address import Address
 from headrace.client.connection import Connection
 from headrace.client.error import ConnectionLost, Unreachable, Unsupported
 from headrace.client.settings import ClientSettings
+from headrace.model.error import ConfigError
 from headrace.testing.readiness import free_port
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error import MalformedResponse
@@ -120,3 +121,37 @@ def test_an_answer_that_cannot_be_read_closes_the_connection(
     with pytest.raises(MalformedResponse):
         connection.call(ApiKey.METADATA, {"topics": None})
     assert connection.closed
+
+
+def tls_settings(tls_broker: Any, **more: str) -> ClientSettings:
+    texts = {"security.protocol": "SSL", "ssl.ca.location": str(tls_broker.certificate)}
+    return ClientSettings.of(texts | {key.replace("_", "."): text for key, text in more.items()})
+
+
+def test_tls_with_a_certificate_that_names_the_host(tls_broker: Any) -> None:
+    tls_broker.broker.answer = lambda header, frame: versions(header)
+    address = Address("localhost", tls_broker.broker.address.port)
+    connection = Connection(address, tls_settings(tls_broker))
+    assert connection.serves(ApiKey.FETCH)
+    connection.close()
+
+
+def test_tls_with_a_certificate_of_another_host_is_refused_unless_told(tls_broker: Any) -> None:
+    tls_broker.broker.answer = lambda header, frame: versions(header)
+    with pytest.raises(Unreachable, match=r"over TLS: its certificate is not trusted"):
+        Connection(tls_broker.broker.address, tls_settings(tls_broker))
+
+    lax = tls_settings(tls_broker, ssl_endpoint_identification_algorithm="none")
+    Connection(tls_broker.broker.address, lax).close()
+
+
+def test_tls_with_a_certificate_nobody_vouches_for_is_refused(tls_broker: Any) -> None:
+    address = Address("localhost", tls_broker.broker.address.port)
+    with pytest.raises(Unreachable, match=r"over TLS: its certificate is not trusted"):
+        Connection(address, ClientSettings.of({"security.protocol": "SSL"}))
+
+
+def test_a_certificate_that_is_not_there_is_a_wrong_setting(tls_broker: Any) -> None:
+    settings = tls_settings(tls_broker, ssl_ca_location="/nowhere.pem")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        Connection(tls_broker.broker.address, settings)
