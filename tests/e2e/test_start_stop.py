@@ -249,6 +249,24 @@ def test_health_readiness_and_metrics_are_served(broker: BrokerProcess) -> None:
         urlopen(f"{broker.admin_url}/other", timeout=10)
 
 
+def test_bytes_are_counted(broker: BrokerProcess, topic: str) -> None:
+    def counted(name: str) -> float:
+        with urlopen(f"{broker.admin_url}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
+    created(broker.address, topic)
+    batch = sample_batch(b"x" * 100_000)
+    produced = counted("headrace_produced_bytes_total")
+    fetched = counted("headrace_fetched_bytes_total")
+    partition = FetchPartition(0, -1, 0, -1, -1, 1 << 20)
+    with WireClient(broker.address) as client:
+        client.produce(topic, batch)
+        client.fetch(12, FetchRequest(0, 1, 1 << 20, 0, [FetchTopic(topic, None, [partition])]))
+    assert counted("headrace_produced_bytes_total") - produced == len(batch)
+    assert counted("headrace_fetched_bytes_total") - fetched == len(batch)
+
+
 # -- a full disk
 
 

@@ -196,9 +196,10 @@ class _Fetch:
                 item.told_log_start = result.log_start_offset
                 if result.records_bytes and item.key in admission.session.partitions:
                     admission.session.rotate(item)
+        size = sum([result.records_bytes for _, result in results])
+        self._broker.metrics.fetched_bytes += size
         throttle_ms = 0
         if self._broker.quotas.active:
-            size = sum(result.records_bytes for _, result in results)
             throttle_ms = self._broker.quotas.throttle_fetch(self._call, size)
         return pack_fetch_response(
             self._call.version,

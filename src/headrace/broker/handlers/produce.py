@@ -209,6 +209,8 @@ def _append(
         appended = partition.append(records, strict_start=strict, acks_all=acks_all)
     except HeadraceError as error:
         return _failed(produced.partition, error), None, 0
+    if not appended.duplicate:
+        broker.metrics.produced_bytes += appended.size_bytes
     return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
 
 
@@ -234,6 +236,9 @@ def _answer(
         _close_on_error(results)
         _throttle(broker, call, request)
         return None
+    if not unsynced and not broker.quotas.active:
+        header = call.request.header
+        return (pack_produce_response(header.api_version, header.correlation_id, results),)
     if not unsynced:
         return _pack(broker, call, request, results)
     return broker.loop.create_task(_answer_when_synced(broker, call, request, results, unsynced))
