@@ -33,6 +33,7 @@ from headrace.broker.outbox import Outbox, Part, Parts
 from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
 from headrace.wire.framing import BufferPool, Frame, FrameSplitter
+from headrace.wire.produce_shape import ProduceShape
 
 __all__ = ["Answer", "Connection", "Part", "Parts"]
 
@@ -57,6 +58,7 @@ class Connection:
     Attributes:
         last_active: when the client last sent a whole request or took bytes of an answer.
         requests: how many whole requests it has sent.
+        produce_shape: what its last Produce request looked like.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Connection:
         self.authentication: object | None = None
         self.client_id: str | None = None
         self.client_software = "unknown"
+        self.produce_shape: ProduceShape | None = None
         self.last_active = loop.time()
         self.requests = 0
         self._loop = loop
@@ -187,17 +190,15 @@ class Connection:
     def _take(self, frames: list[Frame]) -> None:
         self.requests += len(frames)
         self.last_active = self._loop.time()
-        if len(frames) == 1 and self._is_free():
-            self._start(frames[0])
-            if self._ending:
-                self._close_if_done()
+        busy = self._waiting or self._answers or self._writing or self._muted_until > 0
+        if busy or len(frames) != 1:
+            self._waiting.extend(frames)
+            self._serve()
             return
-        self._waiting.extend(frames)
-        self._serve()
-
-    def _is_free(self) -> bool:
-        """A request that comes now starts now: most clients send one and wait."""
-        return not (self._waiting or self._answers or self._outbox or self._muted_until > 0)
+        # Most clients send one request and wait: it needs no queue.
+        self._start(frames[0])
+        if self._ending:
+            self._close_if_done()
 
     def _serve(self) -> None:
         """Start requests as far as the rules allow; read on once none is left."""

@@ -28,7 +28,8 @@ from headrace.wire.api import ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.framing import Frame
-from headrace.wire.request import parse_request
+from headrace.wire.produce_shape import ProduceShape
+from headrace.wire.request import Request, parse_request
 from headrace.wire.response import api_versions_fallback, pack_response
 
 log = structlog.get_logger(__name__)
@@ -60,23 +61,22 @@ class Dispatch:
             from headrace.broker.handlers.sasl_authenticate import take_raw_token
 
             return take_raw_token(self._broker, connection, attempt, frame)
-        try:
-            request = parse_request(frame)
-        except UnsupportedVersion as error:
-            if error.header.api_key == ApiKey.API_VERSIONS:
-                return (api_versions_fallback(error.header.correlation_id),)
-            raise
+        shape = connection.produce_shape
+        request = None if shape is None else shape.read(frame)
+        if request is None:
+            try:
+                request = parse_request(frame)
+            except UnsupportedVersion as error:
+                if error.header.api_key == ApiKey.API_VERSIONS:
+                    return (api_versions_fallback(error.header.correlation_id),)
+                raise
+            if request.header.api_key == ApiKey.PRODUCE:
+                connection.produce_shape = ProduceShape.of(frame, request)
         key = request.header.api_key
-        if not connection.authenticated and key not in _BEFORE_AUTHENTICATION:
-            raise PeerError(f"{request.api.name} came before authentication")
-        if attempt is not None and key not in _BEFORE_AUTHENTICATION:
-            self._broker.authentication.check_session(connection)
+        if attempt is not None or not connection.authenticated:
+            self._check_authenticated(connection, request)
         connection.client_id = request.header.client_id
-        handler = self._handlers.get(key)
-        if handler is None:
-            if request.api.key not in SERVED:
-                raise UnknownApi(f"{request.api.name} is not served here", request.header)
-            handler = self._handlers[key] = load(request.api.key)
+        handler = self._handlers.get(key) or self._load(request)
         self._broker.metrics.requests[request.api.name] += 1
         call = Call(connection, request)
         try:
@@ -90,6 +90,20 @@ class Dispatch:
         if inspect.iscoroutine(outcome):
             return self._later(call, outcome)
         return cast(Answer, outcome)
+
+    def _check_authenticated(self, connection: Connection, request: Request) -> None:
+        if request.header.api_key in _BEFORE_AUTHENTICATION:
+            return
+        if not connection.authenticated:
+            raise PeerError(f"{request.api.name} came before authentication")
+        self._broker.authentication.check_session(connection)
+
+    def _load(self, request: Request) -> Handler:
+        key = request.api.key
+        if key not in SERVED:
+            raise UnknownApi(f"{request.api.name} is not served here", request.header)
+        self._handlers[key] = load(key)
+        return self._handlers[key]
 
     def _pack(self, call: Call, fields: Fields) -> bytes:
         header = call.request.header

@@ -44,7 +44,9 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
                 f"({config.max_message_bytes}): send smaller batches or raise the topic's limit"
             )
         batch.validate(from_client=True)
-        if not config.log_append_time:
+        if not config.log_append_time and (
+            batch.max_timestamp > now_ms or config.message_timestamp_before_max_ms != _NO_LIMIT
+        ):
             _check_time(batch, config, now_ms)
         batches.append(batch)
         position += batch_bytes

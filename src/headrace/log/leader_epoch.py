@@ -103,7 +103,8 @@ class LeaderEpochs:
 
         A known epoch keeps its start, unless the new one is lower.
         """
-        if epoch == self._latest and epoch >= 0 and start_offset >= self.entries[-1].start_offset:
+        known = self._entries
+        if known and epoch == self._latest and start_offset >= known[-1].start_offset:
             return
         if epoch < 0 or start_offset < 0:
             raise InvalidArgument(

@@ -208,9 +208,17 @@ class Segment:
         """Whether a batch of this size, last offset and time belongs into a new segment."""
         if self.size_bytes == 0:
             return not self.can_hold(last_offset)
+        roll_ms = config.roll_ms
+        if config.segment_jitter_ms > 0:
+            roll_ms -= self._jitter_ms(config)
+        first_ms = self._first_timestamp_ms
+        if first_ms is None or first_ms < 0 or timestamp_ms < 0:
+            waited_ms = self._waited_ms(timestamp_ms)
+        else:
+            waited_ms = timestamp_ms - first_ms
         return (
             self.size_bytes + size_bytes > config.segment_bytes
-            or self._waited_ms(timestamp_ms) > config.roll_ms - self._jitter_ms(config)
+            or waited_ms > roll_ms
             or (
                 self.size_bytes >= config.segment_index_bytes * _LEAST_PER_INDEX_BYTE
                 and (
@@ -228,17 +236,13 @@ class Segment:
     def _waited_ms(self, timestamp_ms: int) -> int:
         """How old the first batch is when the next one comes, by their own clocks (as Kafka does):
         copying an old topic rolls as the original did."""
-        first_ms = self._first_timestamp_ms
-        if first_ms is None:
-            first_ms = self.first_timestamp_ms
+        first_ms = self.first_timestamp_ms
         if first_ms >= 0 and timestamp_ms >= 0:
             return timestamp_ms - first_ms
         return self._storage.clock.wall_ms() - self.created_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """Up to segment.jitter.ms, another for each segment, the same after a restart."""
-        if config.segment_jitter_ms <= 0:
-            return 0
         bound = min(config.segment_jitter_ms, config.segment_ms)
         return crc32(str(self.path).encode()) % (bound + 1)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from errno import EDQUOT, ENOSPC
+from typing import NoReturn
 
 from headrace.log.admission import admit, unchecked
 from headrace.log.append import Appended
@@ -29,6 +30,8 @@ from headrace.records.control import ControlType, build_marker
 
 _INT_MAX = 2**31 - 1
 _NO_ROOM = (ENOSPC, EDQUOT)
+# Makes a NamedTuple in half the time its own constructor takes.
+_new = tuple.__new__
 
 
 class WritableLog(DurableLog):
@@ -74,7 +77,9 @@ class WritableLog(DurableLog):
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
         origin = Origin.CLIENT if from_client else Origin.COORDINATOR
         with self._lock:
-            duplicate = self._check_producers(batches, origin, strict_start)
+            duplicate = None
+            if len(batches) > 1 or batches[0].producer_id >= 0:
+                duplicate = self._check_producers(batches, origin, strict_start)
             if duplicate is not None:
                 return Appended(
                     base_offset=duplicate.base_offset,
@@ -192,7 +197,7 @@ class WritableLog(DurableLog):
             buffers.append(batch.buffer[start + len(head) : start + batch_bytes])
             last_offset = next_offset + batch.last_offset_delta
             timestamp_ms = batch.max_timestamp if append_time_ms is None else append_time_ms
-            placed.append(Placed(batch, next_offset, last_offset, timestamp_ms))
+            placed.append(_new(Placed, (batch, next_offset, last_offset, timestamp_ms)))
             next_offset = last_offset + 1
             size_bytes += batch_bytes
         return self._write(buffers, size_bytes, placed, leader_epoch, append_time_ms)
@@ -222,7 +227,10 @@ class WritableLog(DurableLog):
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
                 if epoch >= 0:
                     self.epochs.assign(epoch, item.base_offset)
-            self._write_bytes(segment, buffers)
+            try:
+                segment.write(buffers)
+            except OSError as error:
+                self._clear_up(segment, error)
             position = segment.size_bytes
             for item in placed:
                 segment.note(item, position, self.config.index_interval_bytes)
@@ -234,7 +242,7 @@ class WritableLog(DurableLog):
                 StorageError(f"cannot append to {self.partition}: {error.strerror or error}")
             ) from error
         segment.size_bytes = position
-        self._tip = Tip(last.last_offset + 1, segment, position)
+        self._tip = _new(Tip, (last.last_offset + 1, segment, position))
         return Appended(
             Offset(placed[0].base_offset),
             Offset(last.last_offset),
@@ -243,21 +251,18 @@ class WritableLog(DurableLog):
             size_bytes=size_bytes,
         )
 
-    def _write_bytes(self, segment: Segment, buffers: Sequence[Bytes]) -> None:
-        try:
-            segment.write(buffers)
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
-            # Cut the part that did get in, so that the file is as long as memory says. If even
-            # that fails, the caller takes the directory offline.
-            file = segment.file()
-            file.truncate(segment.size_bytes)
-            # Or a crash could bring back what this append is told is not there.
-            file.sync()
-            raise DiskFull(
-                f"there is no room on the disk of {self.path} for an append: free some space"
-            ) from error
+    def _clear_up(self, segment: Segment, error: OSError) -> NoReturn:
+        if error.errno not in _NO_ROOM:
+            raise error
+        # Cut the part that did get in, so that the file is as long as memory says. If even that
+        # fails, the caller takes the directory offline.
+        file = segment.file()
+        file.truncate(segment.size_bytes)
+        # Or a crash could bring back what this append is told is not there.
+        file.sync()
+        raise DiskFull(
+            f"there is no room on the disk of {self.path} for an append: free some space"
+        ) from error
 
     def roll(self) -> Segment:
         """Close the active segment and start a new one at the log end; no-op when it is empty."""

@@ -1,7 +1,7 @@
 """The configuration of a topic, and `LogConfig`, its typed form that the log reads on hot paths."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType, ConfigValue
@@ -232,7 +232,12 @@ TOPIC_CONFIG = ConfigTable.of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """`TOPIC_CONFIG` as attributes. A dot becomes an underscore: `retention.ms`, `retention_ms`."""
+    """`TOPIC_CONFIG` as attributes. A dot becomes an underscore: `retention.ms`, `retention_ms`.
+
+    Attributes:
+        compacted, deleted, log_append_time: what every append asks, worked out once.
+        roll_ms: how old the first record of a segment may get.
+    """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -260,26 +265,20 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * _DAY_MS
     unclean_leader_election_enable: bool = False
+    compacted: bool = field(init=False, repr=False, compare=False)
+    deleted: bool = field(init=False, repr=False, compare=False)
+    log_append_time: bool = field(init=False, repr=False, compare=False)
+    roll_ms: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def compacted(self) -> bool:
-        return "compact" in self.cleanup_policy
-
-    @property
-    def deleted(self) -> bool:
-        return "delete" in self.cleanup_policy
-
-    @property
-    def roll_ms(self) -> int:
-        """How old a segment's first record may get: max.compaction.lag.ms can only be kept if the
-        record leaves the active segment, which is never compacted."""
-        if self.compacted:
-            return min(self.segment_ms, self.max_compaction_lag_ms)
-        return self.segment_ms
-
-    @property
-    def log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
+    def __post_init__(self) -> None:
+        compacted = "compact" in self.cleanup_policy
+        # max.compaction.lag.ms can only be kept if the record leaves the active segment in time,
+        # which is never compacted.
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if compacted else self.segment_ms
+        object.__setattr__(self, "compacted", compacted)
+        object.__setattr__(self, "deleted", "delete" in self.cleanup_policy)
+        object.__setattr__(self, "log_append_time", self.message_timestamp_type == "LogAppendTime")
+        object.__setattr__(self, "roll_ms", roll_ms)
 
     @classmethod
     def of(cls, values: Mapping[str, ConfigValue]) -> "LogConfig":

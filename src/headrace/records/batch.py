@@ -246,7 +246,11 @@ class Batch:
                 f"counts {self.record_count} records with a last offset delta of "
                 f"{self.last_offset_delta}"
             )
-        if from_client:
+        if from_client and (
+            self.record_count != span
+            or self.producer_id >= 0
+            or self.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)
+        ):
             self._validate_client(span)
 
     def _validate_client(self, span: int) -> None:

@@ -10,6 +10,7 @@ A partition without an error costs one `struct` call.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -128,6 +129,11 @@ def pack_produce_response(
     return bytes(out)
 
 
+@lru_cache(maxsize=4096)
+def _packed_name(name: str) -> bytes:
+    return pack_string(name, True)
+
+
 def _pack_one(
     version: int, correlation_id: int, topic: ProduceTopicResult, throttle_ms: int
 ) -> bytes | None:
@@ -135,7 +141,12 @@ def _pack_one(
     index, code, base, append_time_ms, log_start, errors, message, leader = topic.partitions[0]
     if errors or message is not None or leader is not None:
         return None
-    name = pack_topic(topic.name, topic.topic_id, version >= FIRST_TOPIC_ID, True)
+    named = topic.name is not None and version < FIRST_TOPIC_ID
+    name = (
+        _packed_name(topic.name)
+        if named
+        else pack_topic(topic.name, topic.topic_id, version >= FIRST_TOPIC_ID, True)
+    )
     return b"".join(
         (
             _FRONT_10.pack(_PLAIN_10_BYTES + len(name), correlation_id, 0, 2),

@@ -28,12 +28,15 @@ class Request:
 
     __slots__ = ("_at", "_body", "_frame", "api", "header")
 
-    def __init__(self, api: Api, header: RequestHeader, frame: Frame, at: int) -> None:
+    def __init__(
+        self, api: Api, header: RequestHeader, frame: Frame | None, at: int, body: Any = None
+    ) -> None:
+        """`frame` and where the body begins in it, or, without a frame, the body itself."""
         self.api = api
         self.header = header
-        self._frame: Frame | None = frame
+        self._frame = frame
         self._at = at
-        self._body: Any = None
+        self._body = body
 
     @property
     def body(self) -> Any:
