@@ -51,7 +51,7 @@ class SecureBroker:
 
     def __init__(self, process: BrokerProcess) -> None:
         self.process = process
-        found = re.search(r"listens on (\S+), (\S+)", process.log_file.read_text())
+        found = re.search(r"listens on (\S+), (\S+)", process.server_log.read_text())
         assert found is not None
         self.open_address, self.sasl_address = found.groups()
         self.admin = AdminClient({"bootstrap.servers": self.open_address})
@@ -183,7 +183,7 @@ def test_a_wrong_password_is_refused_and_never_logged(
     said = authentication_error(secure.client(who, password, mechanism))
 
     assert "the user or the password is wrong" in said
-    logged = secure.process.log_file.read_text()
+    logged = secure.process.server_log.read_text()
     assert "authentication failed" in logged
     assert "wrong-pony" not in logged
     assert PASSWORD not in logged

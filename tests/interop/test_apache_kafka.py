@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.model.error import InvalidArgument
-from headrace.testing.apache_kafka import ApacheKafka, ApacheKafkaFailed
+from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.kafka_tool import KafkaTool, KafkaTools
+from headrace.testing.server_process import ServerFailed
 
 pytestmark = pytest.mark.interop
 
@@ -52,7 +53,7 @@ def test_a_broker_that_ends_while_it_starts_shows_its_log(
 ) -> None:
     kafka = ApacheKafka(tmp_path, settings={"log.dir.failure.timeout.ms": "-5"})
 
-    with pytest.raises(ApacheKafkaFailed, match=r"log\.dir\.failure\.timeout\.ms"):
+    with pytest.raises(ServerFailed, match=r"log\.dir\.failure\.timeout\.ms"):
         kafka.start()
 
 

@@ -19,10 +19,11 @@ from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.decode import decode
 from headrace.records.encode import encode
-from headrace.testing.apache_kafka import ApacheKafka, ApacheKafkaFailed
+from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.kafka_tool import KafkaTools
 from headrace.testing.log_dump import dump_log
 from headrace.testing.sample import SAMPLE_TOPICS, Seen, SeenTopic, read_sample, seen_rows
+from headrace.testing.server_process import ServerFailed
 
 pytestmark = pytest.mark.interop
 
@@ -140,7 +141,7 @@ def test_we_keep_kafka_out(kafka_directories: dict[str, KafkaDirectory], tmp_pat
     shutil.copytree(kafka_directories["clean"].data, tmp_path / "data")
 
     kafka = ApacheKafka(tmp_path)
-    with opened(tmp_path / "data"), pytest.raises(ApacheKafkaFailed):
+    with opened(tmp_path / "data"), pytest.raises(ServerFailed):
         kafka.start()
 
     assert "Failed to acquire lock" in kafka.server_log.read_text()
