@@ -6,7 +6,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -369,3 +369,27 @@ def open_files(broker: BrokerProcess) -> int:
 def _address(broker: BrokerProcess) -> tuple[str, int]:
     host, _, port = broker.address.rpartition(":")
     return host, int(port)
+
+
+def test_requests_that_never_end_hold_only_so_much_together(own_broker: BrokerProcess) -> None:
+    own_broker.settings |= {"queued.max.request.bytes": str(20 << 20)}
+    own_broker.start()
+    host, port = own_broker.address.split(":")
+    before = own_broker.usage().rss_bytes
+    stalled = [socket.create_connection((host, int(port))) for _ in range(10)]
+    try:
+        for peer in stalled:
+            peer.sendall(struct.pack(">i", 90 << 20))
+            with suppress(OSError):
+                peer.sendall(bytes(8 << 20))
+
+        def given_up() -> bool:
+            return "queued.max.request.bytes" in own_broker.server_log.read_text()
+
+        wait_until(given_up, what="giving the oldest up")
+        with WireClient(own_broker.address) as client:
+            assert client.ask(ApiKey.METADATA, 12, {"topics": []}).brokers
+        assert own_broker.usage().rss_bytes - before < 80 << 20
+    finally:
+        for peer in stalled:
+            peer.close()

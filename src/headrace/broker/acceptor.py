@@ -21,6 +21,7 @@ import structlog
 from headrace.broker.complaint import Complaints
 from headrace.broker.connection import Answer, Connection
 from headrace.broker.listener import Listener
+from headrace.broker.unfinished import UnfinishedRequests
 from headrace.model.error import ConfigError
 from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame
 
@@ -55,6 +56,7 @@ class Acceptor:
         dispatch: Callable[[Connection, Frame], Answer],
         max_request_bytes: int,
         max_pending: int,
+        max_unfinished_bytes: int,
         max_idle_ms: int,
         max_connections: int,
         max_connections_per_host: int,
@@ -73,6 +75,7 @@ class Acceptor:
         self._backlog = backlog
         self._pool = BufferPool()
         self._complaints = Complaints(loop.time)
+        self._unfinished = UnfinishedRequests(max_unfinished_bytes)
         self._per_host: Counter[str] = Counter()
         self._sockets: dict[socket.socket, Listener] = {}
         self._sweeper: asyncio.TimerHandle | None = None
@@ -167,6 +170,7 @@ class Acceptor:
                 dispatch=self._dispatch,
                 on_close=self._forget,
                 complaints=self._complaints,
+                unfinished=self._unfinished,
                 max_request_bytes=limit,
                 max_pending=self._max_pending,
             )

@@ -30,6 +30,7 @@ import structlog
 from headrace.broker.complaint import Complaints
 from headrace.broker.listener import Listener
 from headrace.broker.outbox import Outbox, Part, Parts
+from headrace.broker.unfinished import COUNTED_BYTES, UnfinishedRequests
 from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
 from headrace.wire.framing import BufferPool, Frame, FrameSplitter
@@ -72,6 +73,7 @@ class Connection:
         dispatch: "Callable[[Connection, Frame], Answer]",
         on_close: "Callable[[Connection], None]",
         complaints: Complaints,
+        unfinished: UnfinishedRequests,
         max_request_bytes: int,
         max_pending: int,
     ) -> None:
@@ -92,6 +94,8 @@ class Connection:
         self._dispatch = dispatch
         self._on_close = on_close
         self._complaints = complaints
+        self._unfinished = unfinished
+        self._counted = False  # whether a large request of ours is among the unfinished
         self._max_pending = max_pending
         self._waiting: deque[Frame] = deque()
         self._answers: deque[tuple[Answer, int]] = deque()  # with the size of the request
@@ -152,6 +156,8 @@ class Connection:
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         self._sock.close()
+        if self._counted:
+            self._count_unfinished(0)
         for answer, _ in self._answers:
             if isinstance(answer, asyncio.Future) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
@@ -185,7 +191,21 @@ class Connection:
             self._end()
             return
         if frames:
+            if self._counted:
+                self._count_unfinished(0)
             self._take(frames)
+        elif self._splitter.pending_bytes > COUNTED_BYTES:
+            self._count_unfinished(self._splitter.pending_bytes)
+
+    def _count_unfinished(self, size_bytes: int) -> None:
+        self._counted = size_bytes > 0
+        self._unfinished.note(self, size_bytes)
+
+    def give_up(self, reason: str) -> None:
+        """Close because the broker cannot wait for the rest of a request."""
+        self._counted = False
+        self._complain(PeerError(reason))
+        self.close()
 
     def _take(self, frames: list[Frame]) -> None:
         self.requests += len(frames)

@@ -128,6 +128,7 @@ class Server:
             dispatch=Dispatch(broker),
             max_request_bytes=settings["socket.request.max.bytes"],
             max_pending=settings["queued.max.requests"],
+            max_unfinished_bytes=settings["queued.max.request.bytes"],
             max_idle_ms=settings["connections.max.idle.ms"],
             max_connections=self._max_connections(),
             max_connections_per_host=settings["max.connections.per.ip"],

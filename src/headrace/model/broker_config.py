@@ -104,6 +104,13 @@ _NETWORK = [
         dynamic=True,
     ),
     _key(
+        "queued.max.request.bytes",
+        ConfigType.LONG,
+        1024 * 1024 * 1024,
+        "What requests that are still arriving may hold together; past it the oldest is given up.",
+        minimum=1024 * 1024,
+    ),
+    _key(
         "queued.max.requests",
         ConfigType.INT,
         500,

@@ -29,6 +29,7 @@ async def accepting(*addresses: str, **changes: Any) -> AsyncIterator[tuple[Acce
         "dispatch": echo,
         "max_request_bytes": 1 << 20,
         "max_pending": 100,
+        "max_unfinished_bytes": 1 << 30,
         "max_idle_ms": 60_000,
         "max_connections": 1000,
         "max_connections_per_host": 1000,

@@ -9,6 +9,7 @@ from pathlib import Path
 from headrace.broker.complaint import Complaints
 from headrace.broker.connection import Answer, Connection, Parts
 from headrace.broker.listener import Listener
+from headrace.broker.unfinished import UnfinishedRequests
 from headrace.log.filesystem import Disk
 from headrace.log.read import LogSlice
 from headrace.model.error import PeerError
@@ -48,6 +49,7 @@ class Peer:
             dispatch=self._dispatch,
             on_close=self.left.append,
             complaints=Complaints(self.loop.time),
+            unfinished=UnfinishedRequests(2**30),
             max_request_bytes=limits.get("max_request_bytes", 1 << 20),
             max_pending=limits.get("max_pending", 500),
         )

@@ -1,0 +1,41 @@
+"""Requests that have begun to arrive and are not whole: how much memory they hold together.
+
+A frame's buffer grows with the bytes received, so one peer can hold as much as it has sent, up to
+the request limit; many peers together could hold everything there is. Past `limit_bytes` the
+request that began first is given up: an honest client sends its request in one go, so the oldest
+is the one that stalls. Requests below `COUNTED_BYTES` are bounded by the number of connections.
+"""
+
+from typing import Protocol
+
+COUNTED_BYTES = 1024 * 1024
+
+
+class Sender(Protocol):
+    def give_up(self, reason: str) -> None:
+        """Close, with a line in the log."""
+
+
+class UnfinishedRequests:
+    """Lives on the event loop."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._sizes: dict[Sender, int] = {}  # the one that began first stands first
+        self.total_bytes = 0
+
+    def note(self, sender: Sender, size_bytes: int) -> None:
+        """So much of a sender's request is there; 0 when it is whole or will never be."""
+        before = self._sizes.get(sender, 0)
+        self.total_bytes += size_bytes - before
+        if size_bytes:
+            self._sizes[sender] = size_bytes
+        elif before:
+            del self._sizes[sender]
+        while self.total_bytes > self._limit_bytes and self._sizes:
+            oldest = next(iter(self._sizes))
+            self.total_bytes -= self._sizes.pop(oldest)
+            oldest.give_up(
+                f"unfinished requests hold more than queued.max.request.bytes "
+                f"({self._limit_bytes}) together, and this one began first"
+            )
