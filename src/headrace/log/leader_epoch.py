@@ -65,10 +65,10 @@ class LeaderEpochs:
     __slots__ = (
         "_entries",
         "_filesystem",
-        "_latest",
         "_lock",
         "_unwritten",
         "_write_through",
+        "known_epoch",
         "path",
     )
 
@@ -80,7 +80,7 @@ class LeaderEpochs:
         self._filesystem = filesystem
         self._lock = Lock()
         self._entries: tuple[EpochStart, ...] | None = None
-        self._latest: LeaderEpoch = NO_LEADER_EPOCH
+        self.known_epoch: LeaderEpoch = NO_LEADER_EPOCH
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
@@ -104,7 +104,7 @@ class LeaderEpochs:
         A known epoch keeps its start, unless the new one is lower.
         """
         known = self._entries
-        if known and epoch == self._latest and start_offset >= known[-1].start_offset:
+        if known and epoch == self.known_epoch and start_offset >= known[-1].start_offset:
             return
         if epoch < 0 or start_offset < 0:
             raise InvalidArgument(
@@ -172,7 +172,7 @@ class LeaderEpochs:
         else:
             self._unwritten = True
         self._entries = entries
-        self._latest = entries[-1].epoch if entries else NO_LEADER_EPOCH
+        self.known_epoch = entries[-1].epoch if entries else NO_LEADER_EPOCH
 
     def flush(self) -> None:
         """Make the entries durable that are not yet. Any thread may call it."""
@@ -197,6 +197,6 @@ class LeaderEpochs:
                 epoch, start = (to_number(self.path, number, word) for word in words)
                 # As Kafka reads it: a later line wins over those it contradicts.
                 entries = _with(entries, EpochStart(LeaderEpoch(epoch), Offset(start)))
-            self._latest = entries[-1].epoch if entries else NO_LEADER_EPOCH
+            self.known_epoch = entries[-1].epoch if entries else NO_LEADER_EPOCH
             self._entries = entries
             return entries

@@ -293,7 +293,7 @@ class _Loader:
         epoch = -1
         for at, batch in scan:
             placed = Placed(batch, batch.base_offset, scan.next_offset - 1, batch.max_timestamp)
-            segment.note(placed, at, self._interval_bytes)
+            segment.note(*placed[1:], at, batch.size_bytes, self._interval_bytes)
             segment.size_bytes = scan.position
             if batch.base_offset >= start:
                 if batch.producer_id >= 0:

@@ -153,9 +153,10 @@ class Segment:
         """`write` and then `note` each batch: what compaction does with a segment of its own."""
         self.write(buffers)
         position = self.size_bytes
-        for item in placed:
-            self.note(item, position, interval_bytes)
-            position += item.batch.size_bytes
+        for batch, base_offset, last_offset, timestamp_ms in placed:
+            size_bytes = LOG_OVERHEAD + batch.length
+            self.note(base_offset, last_offset, timestamp_ms, position, size_bytes, interval_bytes)
+            position += size_bytes
         self.size_bytes = position
 
     def write(self, buffers: Sequence[Bytes]) -> None:
@@ -166,12 +167,19 @@ class Segment:
         """
         self._storage.files.get(self.path).pwritev(buffers, self.size_bytes)
 
-    def note(self, placed: Placed, position: int, interval_bytes: int) -> None:
+    def note(
+        self,
+        base_offset: int,
+        last_offset: int,
+        timestamp_ms: int,
+        position: int,
+        size_bytes: int,
+        interval_bytes: int,
+    ) -> None:
         """Bring the indexes up to a batch at `position`, which is the last so far.
 
         The caller moves `size_bytes` when all of a write is noted.
         """
-        batch, base_offset, last_offset, timestamp_ms = placed
         if not self._time_known:
             self._load_time()
         if timestamp_ms > self.top_timestamp_ms:
@@ -182,13 +190,9 @@ class Segment:
             if self.top_timestamp_ms >= 0:
                 self.time_index.maybe_append(self.top_timestamp_ms, self.offset_of_max_timestamp)
             self._since_index_bytes = 0
-        self._since_index_bytes += LOG_OVERHEAD + batch.length
+        self._since_index_bytes += size_bytes
         if position == 0:
             self._first_timestamp_ms = timestamp_ms
-        self._remember(base_offset, last_offset, position)
-        self.end_offset = last_offset + 1
-
-    def _remember(self, base_offset: int, last_offset: int, position: int) -> None:
         lasts, bases, positions = self._recent
         if len(lasts) >= _RECENT_MAX:
             lasts, bases, positions = (
@@ -201,6 +205,7 @@ class Segment:
         positions.append(position)
         bases.append(base_offset)
         lasts.append(last_offset)
+        self.end_offset = last_offset + 1
 
     def should_roll(
         self, config: LogConfig, size_bytes: int, last_offset: int, timestamp_ms: int

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from errno import EDQUOT, ENOSPC
-from typing import NoReturn
+
+from crc32c import crc32c
 
 from headrace.log.admission import admit, unchecked
 from headrace.log.append import Appended
@@ -25,11 +26,25 @@ from headrace.model.offset import (
     LogStartOffset,
     Offset,
 )
-from headrace.records.batch import LOG_OVERHEAD, Batch, add_sequence, stamp
+from headrace.records.batch import (
+    ATTRIBUTES_AT,
+    HEAD,
+    HEADER,
+    HEADER_BYTES,
+    LAST_CODEC,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    Batch,
+    add_sequence,
+    stamp,
+)
 from headrace.records.control import ControlType, build_marker
 
 _INT_MAX = 2**31 - 1
 _NO_ROOM = (ENOSPC, EDQUOT)
+# A codec and no flag at all.
+_PLAIN_ATTRIBUTES = frozenset(range(LAST_CODEC + 1))
 # Makes a NamedTuple in half the time its own constructor takes.
 _new = tuple.__new__
 
@@ -72,6 +87,10 @@ class WritableLog(DurableLog):
             DiskFull, StorageError: it could not be written; nothing of it is in the log.
         """
         now_ms = self._storage.clock.wall_ms()
+        if from_client and type(records) is memoryview:
+            appended = self._append_plain(records, leader_epoch, now_ms)
+            if appended is not None:
+                return appended
         batches = admit(records, self.config, now_ms) if from_client else unchecked(records)
         if leader_epoch < 0:
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
@@ -92,6 +111,68 @@ class WritableLog(DurableLog):
                 )
             append_time_ms = now_ms if self.config.log_append_time else None
             return self._append_stamped(batches, leader_epoch, append_time_ms)
+
+    def _append_plain(self, records: memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
+        """The short way of a single batch without a producer id into the active segment.
+
+        None when it is anything else, or when anything about it is not as it should be: nothing
+        has happened then, and the long way takes it or says what is wrong. A broker of small
+        batches spends its time here, so this is one function without calls that can be saved. It
+        must do what the long way does; `tests/property/log/test_plain_append.py` holds them
+        together.
+        """
+        config = self.config
+        size_bytes = len(records)
+        if (
+            not HEADER_BYTES <= size_bytes <= config.max_message_bytes
+            or not config.takes_as_sent
+            or records.format != "B"
+        ):
+            return None
+        _, length, _, magic, crc, attributes, delta, _, timestamp_ms, producer_id, _, _, count = (
+            HEADER.unpack_from(records)
+        )
+        if (
+            length + LOG_OVERHEAD != size_bytes
+            or magic != MAGIC
+            or attributes not in _PLAIN_ATTRIBUTES
+            or not 0 <= delta == count - 1
+            or producer_id >= 0
+            or not 0 <= timestamp_ms <= now_ms + config.message_timestamp_after_max_ms
+            or crc32c(records[ATTRIBUTES_AT:]) != crc
+        ):
+            return None
+        with self._lock:
+            offset, segment, position = self._tip
+            last_offset = offset + delta
+            if (
+                self._storage.failure is not None
+                or self._closed
+                or not 0 <= leader_epoch == self.epochs.known_epoch
+                or position == 0
+            ):
+                return None
+            try:
+                if segment.should_roll(config, size_bytes, last_offset, timestamp_ms):
+                    return None
+            except OSError:
+                return None
+            head = HEAD.pack(offset, length, leader_epoch)
+            interval_bytes = config.index_interval_bytes
+            try:
+                segment.write((head, records[MAGIC_AT:]))
+            except OSError as error:
+                raise self._unwritten(segment, error) from error
+            try:
+                segment.note(
+                    offset, last_offset, timestamp_ms, position, size_bytes, interval_bytes
+                )
+            except OSError as error:
+                raise self._broken(error) from error
+            segment.size_bytes = position = position + size_bytes
+            self._tip = _new(Tip, (last_offset + 1, segment, position))
+            log_start = self._log_start
+        return _new(Appended, (offset, last_offset, NO_TIMESTAMP_MS, log_start, False, size_bytes))
 
     def append_marker(
         self,
@@ -230,17 +311,20 @@ class WritableLog(DurableLog):
             try:
                 segment.write(buffers)
             except OSError as error:
-                self._clear_up(segment, error)
+                raise self._unwritten(segment, error) from error
             position = segment.size_bytes
+            interval_bytes = self.config.index_interval_bytes
             for item in placed:
-                segment.note(item, position, self.config.index_interval_bytes)
-                if item.batch.producer_id >= 0:
+                batch, base_offset, last_offset, timestamp_ms = item
+                batch_bytes = LOG_OVERHEAD + batch.length
+                segment.note(
+                    base_offset, last_offset, timestamp_ms, position, batch_bytes, interval_bytes
+                )
+                if batch.producer_id >= 0:
                     remember_batch(self._producers, segment, item)
-                position += LOG_OVERHEAD + item.batch.length
+                position += batch_bytes
         except OSError as error:
-            raise storage.fail(
-                StorageError(f"cannot append to {self.partition}: {error.strerror or error}")
-            ) from error
+            raise self._broken(error) from error
         segment.size_bytes = position
         self._tip = _new(Tip, (last.last_offset + 1, segment, position))
         return Appended(
@@ -251,18 +335,27 @@ class WritableLog(DurableLog):
             size_bytes=size_bytes,
         )
 
-    def _clear_up(self, segment: Segment, error: OSError) -> NoReturn:
+    def _unwritten(self, segment: Segment, error: OSError) -> StorageError:
+        """What to raise when the bytes of a batch could not be written."""
         if error.errno not in _NO_ROOM:
-            raise error
-        # Cut the part that did get in, so that the file is as long as memory says. If even that
-        # fails, the caller takes the directory offline.
-        file = segment.file()
-        file.truncate(segment.size_bytes)
-        # Or a crash could bring back what this append is told is not there.
-        file.sync()
-        raise DiskFull(
+            return self._broken(error)
+        try:
+            # Cut the part that did get in, so that the file is as long as memory says.
+            file = segment.file()
+            file.truncate(segment.size_bytes)
+            # Or a crash could bring back what this append is told is not there.
+            file.sync()
+        except OSError as worse:
+            return self._broken(worse)
+        return DiskFull(
             f"there is no room on the disk of {self.path} for an append: free some space"
-        ) from error
+        )
+
+    def _broken(self, error: OSError) -> StorageError:
+        """Memory and disk may differ now: the directory goes offline."""
+        return self._storage.fail(
+            StorageError(f"cannot append to {self.partition}: {error.strerror or error}")
+        )
 
     def roll(self) -> Segment:
         """Close the active segment and start a new one at the log end; no-op when it is empty."""

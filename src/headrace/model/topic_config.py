@@ -237,6 +237,7 @@ class LogConfig:
     Attributes:
         compacted, deleted, log_append_time: what every append asks, worked out once.
         roll_ms: how old the first record of a segment may get.
+        takes_as_sent: a sound batch is appended as it came: nothing in it is looked at or changed.
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
@@ -269,6 +270,7 @@ class LogConfig:
     deleted: bool = field(init=False, repr=False, compare=False)
     log_append_time: bool = field(init=False, repr=False, compare=False)
     roll_ms: int = field(init=False, repr=False, compare=False)
+    takes_as_sent: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         compacted = "compact" in self.cleanup_policy
@@ -279,6 +281,13 @@ class LogConfig:
         object.__setattr__(self, "deleted", "delete" in self.cleanup_policy)
         object.__setattr__(self, "log_append_time", self.message_timestamp_type == "LogAppendTime")
         object.__setattr__(self, "roll_ms", roll_ms)
+        takes_as_sent = (
+            not compacted
+            and not self.log_append_time
+            and self.compression_type == "producer"
+            and self.message_timestamp_before_max_ms == _LONG_MAX
+        )
+        object.__setattr__(self, "takes_as_sent", takes_as_sent)
 
     @classmethod
     def of(cls, values: Mapping[str, ConfigValue]) -> "LogConfig":

@@ -59,15 +59,15 @@ DELETE_HORIZON_BIT = 0x40
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 
-_LAST_CODEC = 4  # zstd; headrace.records.compression names them all
-_HEADER = Struct(">qiibIhiqqqhii")
+LAST_CODEC = 4  # zstd; headrace.records.compression names them all
+HEADER = Struct(">qiibIhiqqqhii")
 _CRC = Struct(">I")
 # What the CRC covers of the head: from the attributes to the record count.
 _CHECKED = Struct(">hiqqqhii")
-_HEAD = Struct(">qii")
+HEAD = Struct(">qii")
 _LENGTH = Struct(">i")
 _PREFIX_BYTES = MAGIC_AT + 1
-assert _HEADER.size == HEADER_BYTES
+assert HEADER.size == HEADER_BYTES
 assert _CHECKED.size == HEADER_BYTES - ATTRIBUTES_AT
 
 
@@ -143,7 +143,7 @@ class Batch:
             self.producer_epoch,
             self.base_sequence,
             self.record_count,
-        ) = _HEADER.unpack_from(buffer, position)
+        ) = HEADER.unpack_from(buffer, position)
 
     @property
     def size_bytes(self) -> int:
@@ -238,7 +238,7 @@ class Batch:
                 raise self._corrupt(
                     f"has CRC32C {actual:#010x}, but its head says {self.crc:#010x}"
                 )
-        if self.attributes & CODEC_MASK > _LAST_CODEC:
+        if self.attributes & CODEC_MASK > LAST_CODEC:
             raise self._unsupported(f"has compression codec {self.compression}, which is not known")
         span = self.last_offset_delta + 1
         if span <= 0 or not 0 <= self.record_count <= span:
@@ -365,7 +365,7 @@ def stamp(
     read for that but neither copied nor changed. The batch must be valid already.
     """
     if append_time_ms is None:
-        return _HEAD.pack(base_offset, batch.length, leader_epoch)
+        return HEAD.pack(base_offset, batch.length, leader_epoch)
     checked = _CHECKED.pack(
         batch.attributes | APPEND_TIME_BIT,
         batch.last_offset_delta,
@@ -378,7 +378,7 @@ def stamp(
     )
     crc = crc32c(batch.records, crc32c(checked))
     return b"".join(
-        (_HEAD.pack(base_offset, batch.length, leader_epoch), b"\x02", _CRC.pack(crc), checked)
+        (HEAD.pack(base_offset, batch.length, leader_epoch), b"\x02", _CRC.pack(crc), checked)
     )
 
 
@@ -410,7 +410,7 @@ def build_head(
     length = HEADER_BYTES - LOG_OVERHEAD + len(records)
     crc = crc32c(records, crc32c(checked))
     return b"".join(
-        (_HEAD.pack(base_offset, length, leader_epoch), b"\x02", _CRC.pack(crc), checked)
+        (HEAD.pack(base_offset, length, leader_epoch), b"\x02", _CRC.pack(crc), checked)
     )
 
 

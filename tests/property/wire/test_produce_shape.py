@@ -3,7 +3,7 @@
 from struct import Struct
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.error import PeerError
@@ -44,6 +44,7 @@ def told(request: Request) -> tuple[object, object]:
     return request.header, request.body
 
 
+@settings(deadline=None)
 @given(
     version=st.integers(9, 13),
     first=_SIZES,
@@ -63,6 +64,7 @@ def test_the_next_request_of_a_producer_is_read_as_in_full(
     assert told(request) == told(parse_request(following))
 
 
+@settings(deadline=None)
 @given(frame=st.data(), version=st.integers(9, 13))
 def test_a_frame_that_differs_by_a_byte_is_read_the_same_or_not_at_all(
     frame: st.DataObject, version: int

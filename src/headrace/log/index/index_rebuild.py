@@ -3,7 +3,7 @@
 import structlog
 
 from headrace.log.scan import walk_heads
-from headrace.log.segment import Placed, Segment
+from headrace.log.segment import Segment
 from headrace.model.error import CorruptIndex
 
 _log = structlog.get_logger(__name__)
@@ -31,8 +31,15 @@ def rebuild_indexes(segment: Segment, interval_bytes: int) -> None:
     segment.reset_indexes()
     position = 0
     for head in walk_heads(segment.file(), 0, segment.size_bytes):
-        placed = Placed(head, head.base_offset, head.last_offset, head.max_timestamp)
-        segment.note(placed, position, interval_bytes)
-        position += head.size_bytes
+        size_bytes = head.size_bytes
+        segment.note(
+            head.base_offset,
+            head.last_offset,
+            head.max_timestamp,
+            position,
+            size_bytes,
+            interval_bytes,
+        )
+        position += size_bytes
     segment.close_indexes()
     segment.end_offset = max(end_offset, segment.end_offset)

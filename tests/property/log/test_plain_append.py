@@ -1,0 +1,97 @@
+"""The short way of an append does what the long way does, to the byte."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.log.append import Appended
+from headrace.log.log_directory import LogDirectory
+from headrace.log.partition_log import PartitionLog
+from headrace.model.clock import ManualClock
+from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
+from headrace.model.topic_config import LogConfig
+from headrace.testing.sample_batch import SAMPLE_TIME_MS, sample_batch
+
+CLICKS = TopicPartition("clicks", 0)
+
+configs = st.builds(
+    LogConfig,
+    segment_bytes=st.sampled_from([300, 1000, 2**30]),
+    segment_ms=st.sampled_from([1, 1000, 10**9]),
+    segment_index_bytes=st.sampled_from([24, 60, 10_485_760]),
+    index_interval_bytes=st.sampled_from([0, 100, 4096]),
+    max_message_bytes=st.sampled_from([100, 1_048_588]),
+    message_timestamp_type=st.sampled_from(["CreateTime", "CreateTime", "LogAppendTime"]),
+    message_timestamp_before_max_ms=st.sampled_from([2**63 - 1, 2**63 - 1, 10]),
+    cleanup_policy=st.sampled_from([("delete",), ("delete",), ("compact",)]),
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes:
+    values = draw(st.lists(st.binary(max_size=60), min_size=1, max_size=3))
+    numbered = draw(st.sampled_from([False, False, False, True]))
+    batch = bytearray(
+        sample_batch(
+            *values,
+            timestamp_ms=draw(
+                st.sampled_from([-1, SAMPLE_TIME_MS - 5000, SAMPLE_TIME_MS, SAMPLE_TIME_MS + 10**8])
+            ),
+            step_ms=draw(st.sampled_from([0, 3])),
+            producer_id=9 if numbered else -1,
+            producer_epoch=0 if numbered else -1,
+            sequence=draw(st.integers(0, 2)) if numbered else -1,
+        )
+    )
+    if draw(st.sampled_from([False, False, False, True])):
+        batch[draw(st.integers(0, len(batch) - 1))] ^= 1 << draw(st.integers(0, 7))
+    return bytes(batch[: draw(st.sampled_from([len(batch), len(batch), len(batch), 40]))])
+
+
+def outcome(log: PartitionLog, records: bytes | memoryview, epoch: int) -> Appended | str:
+    try:
+        return log.append(records, epoch)
+    except HeadraceError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Which snapshots of producers a flush has written already, and which it has pruned, is a
+    matter of time."""
+    files = sorted((folder / str(CLICKS)).iterdir())
+    return {
+        file.name: file.read_bytes()
+        for file in files
+        if file.suffix in (".log", ".index", ".timeindex", ".txnindex")
+    }
+
+
+@settings(deadline=None)
+@given(
+    config=configs,
+    appended=st.lists(st.tuples(batches(), st.sampled_from([0, 0, 0, 1, 2, -1])), max_size=12),
+)
+def test_the_short_way_leaves_the_same_bytes_and_answers_as_the_long_way(
+    config: LogConfig, appended: list[tuple[bytes, int]]
+) -> None:
+    with TemporaryDirectory() as name:
+        short, long = Path(name, "short"), Path(name, "long")
+        short_log = LogDirectory.open(short, configs=lambda _: config, clock=ManualClock())
+        long_log = LogDirectory.open(long, configs=lambda _: config, clock=ManualClock())
+        ours, theirs = short_log.create(CLICKS), long_log.create(CLICKS)
+        highest = 0
+        for records, epoch in appended:
+            epoch = max(epoch, highest) if epoch >= 0 else epoch
+            highest = max(epoch, highest)
+
+            # Only a view, as the broker has it, takes the short way.
+            assert outcome(ours, memoryview(records), epoch) == outcome(theirs, records, epoch)
+            assert ours.log_end_offset == theirs.log_end_offset
+            assert ours.epochs.entries == theirs.epochs.entries
+
+        short_log.close()
+        long_log.close()
+        assert content(short) == content(long)
