@@ -268,7 +268,10 @@ class Connection:
         if self._closed or answer is None:
             return
         if not self._answers and not isinstance(answer, asyncio.Future):
-            self._send(answer)
+            if self._writing:
+                self._outbox.add(answer)
+            else:
+                self._write(answer)
             return
         self._overlaps = frame[:2] == _PRODUCE_KEY
         self._answers.append((answer, len(frame)))
@@ -342,11 +345,12 @@ class Connection:
         if sent:
             self.last_active = self._loop.time()
         wanted = len(self._outbox) > 0
-        if wanted and not self._writing:
-            self._loop.add_writer(self._fd, self._on_writable)
-        elif not wanted and self._writing:
-            self._loop.remove_writer(self._fd)
-        self._writing = wanted
+        if wanted != self._writing:
+            self._writing = wanted
+            if wanted:
+                self._loop.add_writer(self._fd, self._on_writable)
+            else:
+                self._loop.remove_writer(self._fd)
 
     def _on_writable(self) -> None:
         self._write()

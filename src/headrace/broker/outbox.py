@@ -59,17 +59,11 @@ class Outbox:
         Raises:
             OSError: the peer is gone, or a piece's file cannot be read to its end.
         """
+        if len(parts) == 1 and not self._parts and type(parts[0]) is bytes:
+            return self._send_at_once(parts[0])
         self.add(parts)
         sent = 0
         try:
-            if len(parts) == len(self._parts) == 1 and type(parts[0]) is bytes:
-                # Most answers are small, and most go at once.
-                sent = self._sock.send(parts[0])
-                if sent == len(parts[0]):
-                    self.clear()
-                    return sent
-                self._parts[0] = memoryview(parts[0])[sent:]
-                self.held_bytes -= sent
             while self._parts and sent < _TURN_BYTES:
                 piece = self._parts[0]
                 if isinstance(piece, LogSlice):
@@ -78,6 +72,16 @@ class Outbox:
                     sent += self._send_bytes()
         except (BlockingIOError, InterruptedError):
             pass
+        return sent
+
+    def _send_at_once(self, answer: bytes) -> int:
+        """Most answers are small, and most go in one call. What does not go waits."""
+        try:
+            sent = self._sock.send(answer)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent < len(answer):
+            self.add((memoryview(answer)[sent:],))
         return sent
 
     def _send_bytes(self) -> int:

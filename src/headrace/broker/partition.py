@@ -13,6 +13,7 @@ from headrace.log.filesystem import Bytes
 from headrace.log.partition_log import PartitionLog
 from headrace.model.error import NotEnoughReplicas
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.offset import LogEndOffset
 from headrace.replication.state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
@@ -85,6 +86,13 @@ class Partition:
             self._grew(appended)
         return appended
 
+    def append_plain(self, records: memoryview) -> Appended | None:
+        """`PartitionLog.append_plain`, for a client that waits for neither disk nor replicas."""
+        appended = self.log.append_plain(records, self.leader_epoch)
+        if appended is not None:
+            self._grew(appended)
+        return appended
+
     def append_marker(
         self,
         producer_id: int,
@@ -122,7 +130,7 @@ class Partition:
         return found.epoch, found.end_offset
 
     def _grew(self, appended: Appended) -> None:
-        if self.state.appended(self.log.log_end_offset):
+        if self.state.appended(LogEndOffset(appended.last_offset + 1)):
             self.log.set_high_watermark(self.state.high_watermark)
         if self._waiters:
             for waiter in tuple(self._waiters):

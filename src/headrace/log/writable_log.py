@@ -86,11 +86,11 @@ class WritableLog(DurableLog):
                 behind, fenced or in another transaction.
             DiskFull, StorageError: it could not be written; nothing of it is in the log.
         """
-        now_ms = self._storage.clock.wall_ms()
         if from_client and type(records) is memoryview:
-            appended = self._append_plain(records, leader_epoch, now_ms)
+            appended = self.append_plain(records, leader_epoch)
             if appended is not None:
                 return appended
+        now_ms = self._storage.clock.wall_ms()
         batches = admit(records, self.config, now_ms) if from_client else unchecked(records)
         if leader_epoch < 0:
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
@@ -112,7 +112,7 @@ class WritableLog(DurableLog):
             append_time_ms = now_ms if self.config.log_append_time else None
             return self._append_stamped(batches, leader_epoch, append_time_ms)
 
-    def _append_plain(self, records: memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
+    def append_plain(self, records: memoryview, leader_epoch: int) -> Appended | None:
         """The short way of a single batch without a producer id into the active segment.
 
         None when it is anything else, or when anything about it is not as it should be: nothing
@@ -138,7 +138,8 @@ class WritableLog(DurableLog):
             or attributes not in _PLAIN_ATTRIBUTES
             or not 0 <= delta == count - 1
             or producer_id >= 0
-            or not 0 <= timestamp_ms <= now_ms + config.message_timestamp_after_max_ms
+            or timestamp_ms < 0
+            or timestamp_ms - config.message_timestamp_after_max_ms > self._storage.clock.wall_ms()
             or crc32c(records[ATTRIBUTES_AT:]) != crc
         ):
             return None

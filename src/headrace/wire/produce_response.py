@@ -48,6 +48,8 @@ _FIELDS_5: Final = Struct(">ihqqq")
 _FRONT_10: Final = Struct(">iiBB")
 _PLAIN_10: Final = Struct(">BihqqqBBBBiB")
 _PLAIN_10_BYTES: Final = _FRONT_10.size - 4 + _PLAIN_10.size
+_REMARKS: Final = 5  # where a result's numbers end
+_NOTHING_TO_REMARK: Final = ((), None, None)
 _UNREMARKABLE: Final = {
     # What follows the numbers when there are no record errors, no message and no hint.
     False: INT32.pack(0) + b"\xff\xff",
@@ -102,11 +104,12 @@ def pack_produce_response(
 ) -> bytes:
     """A whole response with its size in front."""
     if version >= FIRST_LEADER_HINT and len(topics) == 1 and not node_endpoints:
-        topic = topics[0]
-        if len(topic.partitions) == 1:
-            plain = _pack_one(version, correlation_id, topic, throttle_ms)
-            if plain is not None:
-                return plain
+        name, topic_id, partitions = topics[0]
+        if len(partitions) == 1 and partitions[0][_REMARKS:] == _NOTHING_TO_REMARK:
+            numbers = partitions[0][:_REMARKS]
+            return pack_plain_produce_response(
+                version, correlation_id, name, topic_id, *numbers, throttle_ms
+            )
     flexible = version >= FIRST_FLEXIBLE
     out = bytearray(4)
     out += INT32.pack(correlation_id)
@@ -134,25 +137,42 @@ def _packed_name(name: str) -> bytes:
     return pack_string(name, True)
 
 
-def _pack_one(
-    version: int, correlation_id: int, topic: ProduceTopicResult, throttle_ms: int
-) -> bytes | None:
-    """The answer to most requests, with one partition and nothing to remark, in one go."""
-    index, code, base, append_time_ms, log_start, errors, message, leader = topic.partitions[0]
-    if errors or message is not None or leader is not None:
-        return None
-    named = topic.name is not None and version < FIRST_TOPIC_ID
-    name = (
-        _packed_name(topic.name)
-        if named
-        else pack_topic(topic.name, topic.topic_id, version >= FIRST_TOPIC_ID, True)
-    )
+def pack_plain_produce_response(
+    version: int,
+    correlation_id: int,
+    name: str | None,
+    topic_id: UUID | None,
+    partition: int,
+    error_code: int,
+    base_offset: int,
+    log_append_time_ms: int,
+    log_start_offset: int,
+    throttle_ms: int,
+) -> bytes:
+    """The answer to most requests, with one partition and nothing to remark; from version 10 on."""
+    if topic_id is not None and version >= FIRST_TOPIC_ID:
+        topic = topic_id.bytes
+    elif name is not None and version < FIRST_TOPIC_ID:
+        topic = _packed_name(name)
+    else:
+        topic = pack_topic(name, topic_id, version >= FIRST_TOPIC_ID, True)
     return b"".join(
         (
-            _FRONT_10.pack(_PLAIN_10_BYTES + len(name), correlation_id, 0, 2),
-            name,
+            _FRONT_10.pack(_PLAIN_10_BYTES + len(topic), correlation_id, 0, 2),
+            topic,
             _PLAIN_10.pack(
-                2, index, code, base, append_time_ms, log_start, 1, 0, 0, 0, throttle_ms, 0
+                2,
+                partition,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                1,
+                0,
+                0,
+                0,
+                throttle_ms,
+                0,
             ),
         )
     )

@@ -1,5 +1,6 @@
 """How Produce and Fetch name a topic: by its name, and from version 13 on by its id (KIP-516)."""
 
+from functools import lru_cache
 from uuid import UUID
 
 from headrace.model.error import InvalidArgument
@@ -17,12 +18,18 @@ def pack_topic(name: str | None, topic_id: UUID | None, by_id: bool, flexible: b
     return pack_string(name, flexible)
 
 
+@lru_cache(maxsize=4096)
+def _uuid(raw: bytes) -> UUID:
+    """Making one takes longer than reading the rest of a partition."""
+    return UUID(bytes=raw)
+
+
 def read_topic(
     buffer: Frame, at: int, by_id: bool, flexible: bool
 ) -> tuple[str | None, UUID | None, int]:
     """Name or id, whichever this version has, and where it ends."""
     if by_id:
-        return None, UUID(bytes=bytes(buffer[at : at + 16])), at + 16
+        return None, _uuid(bytes(buffer[at : at + 16])), at + 16
     name, at = read_string(buffer, at, flexible)
     if name is None:
         raise Malformed(f"a topic without a name at byte {at}")
