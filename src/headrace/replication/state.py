@@ -80,9 +80,10 @@ class PartitionState:
 
     def appended(self, log_end: LogEndOffset) -> bool:
         """This leader's log ends here now. True when the high watermark moved."""
-        if log_end < self.log_end:
+        ends, leader = self._ends, self.broker_id
+        if log_end < ends[leader]:
             raise InvalidArgument(f"a leader's log cannot shrink from {self.log_end} to {log_end}")
-        self._ends[self.broker_id] = log_end
+        ends[leader] = log_end
         return self._advance()
 
     def follower_fetched(

@@ -37,11 +37,25 @@ _new: Final = tuple.__new__
 class ProduceShape:
     """Everything of a Produce request with a single partition but its records."""
 
-    __slots__ = ("_end", "_front", "_middle", "_request")
+    __slots__ = (
+        "_api",
+        "_client_id",
+        "_conditions",
+        "_end",
+        "_front",
+        "_middle",
+        "_target",
+        "_version",
+    )
 
-    def __init__(self, request: Request, front: bytes, middle: bytes) -> None:
-        """Use `of`."""
-        self._request = request
+    def __init__(self, request: Request, index: int, front: bytes, middle: bytes) -> None:
+        """Use `of`. Keeps nothing of the request that would keep its frame alive."""
+        body: ProduceRequest = request.body
+        self._api = request.api
+        self._version = request.header.api_version
+        self._client_id = request.header.client_id
+        self._conditions = body[:3]
+        self._target = body.topics[0].name, body.topics[0].topic_id, index
         self._front = front
         self._middle = middle
         self._end = _MIDDLE_AT + len(middle)
@@ -62,20 +76,12 @@ class ProduceShape:
         end = len(frame) - len(_NO_TAGS) - len(records) - len(size)
         if end > _MAX_MIDDLE_BYTES or frame[end : end + len(size)] != size:
             return None
-        # Without the records: they would keep their frame alive.
-        partitions = [ProducePartition(index, None)]
-        topic = ProduceTopic(body.topics[0].name, body.topics[0].topic_id, partitions)
-        kept = Request(request.api, header, None, 0, body._replace(topics=[topic]))
-        return cls(kept, bytes(frame[:_FRONT_BYTES]), bytes(frame[_MIDDLE_AT:end]))
+        return cls(request, index, bytes(frame[:_FRONT_BYTES]), bytes(frame[_MIDDLE_AT:end]))
 
     def read(self, frame: Frame) -> Request | None:
         """The request in `frame`, if it has this shape."""
         end = self._end
-        if (
-            len(frame) < end + 3
-            or frame[_MIDDLE_AT:end] != self._middle
-            or frame[:_FRONT_BYTES] != self._front
-        ):
+        if len(frame) < end + 3 or not self._surrounds(frame):
             return None
         size, second, third = _VARINT.unpack_from(frame, end)
         if size < 0x80:
@@ -89,13 +95,30 @@ class ProduceShape:
         else:
             return None
         stop = start + size - 1
-        if size == 0 or stop + 3 != len(frame) or frame[stop:] != _NO_TAGS:
+        if size == 0 or stop + 3 != len(frame):
             return None
-        kept = self._request
-        key, version, _, client_id = kept.header
-        header = _new(RequestHeader, (key, version, *INT32.unpack_from(frame, 4), client_id))
-        transactional_id, acks, timeout_ms, ((name, topic_id, ((index, _),)),) = kept.body
-        partitions = [_new(ProducePartition, (index, memoryview(frame)[start:stop]))]
-        topics = [_new(ProduceTopic, (name, topic_id, partitions))]
-        body = _new(ProduceRequest, (transactional_id, acks, timeout_ms, topics))
-        return Request(kept.api, header, None, 0, body)
+        (correlation_id,) = INT32.unpack_from(frame, 4)
+        name, topic_id, index = self._target
+        records = [_new(ProducePartition, (index, memoryview(frame)[start:stop]))]
+        topics = [_new(ProduceTopic, (name, topic_id, records))]
+        return Request(
+            self._api,
+            _new(RequestHeader, (ApiKey.PRODUCE, self._version, correlation_id, self._client_id)),
+            None,
+            0,
+            _new(ProduceRequest, (*self._conditions, topics)),
+        )
+
+    def _surrounds(self, frame: Frame) -> bool:
+        """Whether the bytes before and behind the records are those of this shape."""
+        if type(frame) is bytes:
+            return (
+                frame.startswith(self._middle, _MIDDLE_AT)
+                and frame.startswith(self._front)
+                and frame.endswith(_NO_TAGS)
+            )
+        return (
+            frame[_MIDDLE_AT : self._end] == self._middle
+            and frame[:_FRONT_BYTES] == self._front
+            and frame[-len(_NO_TAGS) :] == _NO_TAGS
+        )

@@ -187,6 +187,7 @@ def _append_plain(broker: Broker, call: Call, request: ProduceRequest) -> Parts 
         return _pack(broker, call, request, [failed])
     if appended is None:
         return None
+    broker.metrics.produced_bytes += appended.size_bytes
     base_offset, _, append_time_ms, log_start = appended[:4]
     return (
         pack_plain_produce_response(
