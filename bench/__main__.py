@@ -33,8 +33,9 @@ def main() -> int:
         rows = importlib.import_module(f"bench.{suite}").run()
         sections.append(table(suite, rows))
         print(sections[-1], flush=True)
+        if not chosen:  # after every suite, so that a run that is stopped leaves what it measured
+            RESULTS.write_text("\n".join([heading(), *sections]))
     if not chosen:
-        RESULTS.write_text("\n".join([heading(), *sections]))
         print(f"Written to {RESULTS}")
     return 0
 
