@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.peer import require_peer
 from headrace.testing.readiness import wait_until
 from headrace.testing.sample_batch import sample_batch
 from headrace.testing.wire_client import WireClient
@@ -109,7 +110,7 @@ def test_a_data_directory_without_permission_is_refused(tmp_path: Path) -> None:
     path.mkdir(mode=0o500)
     ended = up(path, preexec_fn=_obey_permissions if os.getuid() == 0 else None)
     if ended.returncode == _NOT_PERMITTED:
-        pytest.skip("root cannot give up its right to write anywhere here")
+        require_peer("root cannot give up its right to write anywhere here")
     assert ended.returncode == 1
     assert str(path) in refusal(ended)
     assert "Permission denied" in refusal(ended)
@@ -278,9 +279,9 @@ def small_disk(own_broker: BrokerProcess) -> Iterator[Path]:
     try:
         mounted = subprocess.run(mount, capture_output=True, text=True)
     except FileNotFoundError:
-        pytest.skip("there is no mount command to make a small disk with")
+        require_peer("there is no mount command to make a small disk with")
     if mounted.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+        require_peer(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
     try:
         yield own_broker.data
     finally:
