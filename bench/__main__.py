@@ -51,10 +51,10 @@ Python {platform.python_version()}, {versions}.
 Both sides of a ratio run in one process run, alternating; figures are medians, and the spread is
 (largest - smallest) / median of our rounds.
 
-Two rows are not the plain figure. The decode and encode rates of `records` are by CPU time of one
-thread, not by wall clock. The append rate up to the stored size in `log` is a multiple of what a plain
-`pwritev` reaches at that moment, because the disk itself slows down on the way; it says nothing about
-the raw rate.
+Two rows are not the plain figure. The decode and encode rates of `records` are by CPU time of
+one thread, not by wall clock. The append rate up to the stored size in `log` is a multiple of
+what a plain `pwritev` reaches at that moment, because the disk itself slows down on the way; it
+says nothing about the raw rate.
 """
 
 
