@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from headrace.process.child import die_with_parent
 from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.child_process import die_with_parent
 from headrace.testing.command_line import Finished, run_headrace
 from headrace.testing.readiness import wait_until
 

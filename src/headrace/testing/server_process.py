@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from headrace.model.error import HeadraceError, InvalidArgument
-from headrace.testing.child_process import die_with_parent
+from headrace.process.child import die_with_parent
 from headrace.testing.process_usage import ProcessUsage
 from headrace.testing.readiness import answers_kafka, wait_until
 

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive the tests, however those end."""
+"""Child processes that do not outlive the one who started them, however that one ends."""
 
 import ctypes
 import signal
