@@ -1,0 +1,1 @@
+"""Processes we start: children that do not outlive their parent."""
