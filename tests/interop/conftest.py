@@ -1,7 +1,7 @@
 """Peers of the interop tests. A missing one skips the test, or fails it in CI."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,30 +16,12 @@ from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO, SeenTopic, read_s
 
 
 @pytest.fixture(scope="session")
-def kafka_tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    """Apache Kafka's command line tools."""
-    try:
-        return KafkaTools.find(tmp_path_factory.mktemp("kafka-tools"))
-    except PeerMissing as missing:
-        require_peer(str(missing))
-
-
-@pytest.fixture(scope="session")
 def kcat() -> Path:
     """The kcat program."""
     try:
         return find_program("kcat", package="kcat")
     except PeerMissing as missing:
         require_peer(str(missing))
-
-
-@pytest.fixture(scope="session")
-def apache_kafka(
-    kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ApacheKafka]:
-    """A running Apache Kafka broker for everybody: use topics of your own."""
-    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
-        yield kafka
 
 
 @dataclass(frozen=True, slots=True)

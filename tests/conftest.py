@@ -1,10 +1,15 @@
-"""A real broker in a process of its own, met over the wire by real clients."""
+"""What every kind of test may ask for: a broker, names of one's own, Apache Kafka.
+
+Whatever takes seconds to start lives as long as the run, and starts when it is first asked for.
+A missing peer skips the test, or fails it in CI.
+"""
 
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
+from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.kafka_tool import KafkaTools
 from headrace.testing.peer import PeerMissing, require_peer
@@ -40,8 +45,17 @@ def group() -> str:
 
 @pytest.fixture(scope="session")
 def kafka_tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    """Apache Kafka's command line tools. Missing, they skip the test, or fail it in CI."""
+    """Apache Kafka's command line tools."""
     try:
         return KafkaTools.find(tmp_path_factory.mktemp("kafka-tools"))
     except PeerMissing as missing:
         require_peer(str(missing))
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(
+    kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheKafka]:
+    """A running Apache Kafka broker for everybody: use topics of your own."""
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
+        yield kafka
