@@ -1,0 +1,45 @@
+import io
+from collections import Counter
+from dataclasses import replace
+
+from rich.console import Console
+
+from headrace.demo.dashboard import dashboard
+from headrace.demo.pulse import Pulse
+
+PULSE = Pulse(
+    address="127.0.0.1:9092",
+    running_seconds=10,
+    written=5_000,
+    counted=4_800,
+    batch_ms=800,
+    window_seconds=20,
+)
+
+
+def drawn(pulse: Pulse) -> str:
+    console = Console(file=io.StringIO(), width=110)
+    with console.capture() as capture:
+        console.print(dashboard(pulse))
+    return capture.get()
+
+
+def test_before_the_first_window_it_says_what_it_waits_for() -> None:
+    assert "The first window is not over yet" in drawn(PULSE)
+
+
+def test_pages_stand_in_the_order_of_their_views() -> None:
+    text = drawn(replace(PULSE, pages=Counter({"/rare": 3, "/": 90})))
+
+    assert text.index("/ ") < text.index("/rare")
+
+
+def test_a_rising_page_is_marked() -> None:
+    text = drawn(replace(PULSE, pages=Counter({"/": 90}), before=Counter({"/": 60})))
+
+    assert "▲ +50%" in text
+
+
+def test_a_bounded_run_says_how_long_it_goes_on() -> None:
+    assert "12 s to go" in drawn(replace(PULSE, seconds_left=12.2))
+    assert "Ctrl-C stops everything" in drawn(PULSE)
