@@ -382,6 +382,33 @@ def stamp(
     )
 
 
+def assign_producer(
+    data: memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False
+) -> None:
+    """Write who sends a batch, and as which of its records, into the batch, with a new CRC.
+
+    A producer knows the sequence of a batch when it sends it, long after it was encoded, and gives
+    all it has left a new one when it starts over with another epoch (KIP-360).
+
+    Args:
+        data: one whole batch in memory that can be written to.
+    """
+    batch = Batch(data)
+    bit = TRANSACTIONAL_BIT if transactional else 0
+    checked = _CHECKED.pack(
+        batch.attributes & ~TRANSACTIONAL_BIT | bit,
+        batch.last_offset_delta,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        producer_id,
+        epoch,
+        sequence,
+        batch.record_count,
+    )
+    data[ATTRIBUTES_AT:HEADER_BYTES] = checked
+    data[CRC_AT:ATTRIBUTES_AT] = _CRC.pack(crc32c(data[HEADER_BYTES:], crc32c(checked)))
+
+
 def build_head(
     records: Buffer,
     *,

@@ -36,6 +36,7 @@ class Encoded:
 
     Attributes:
         batches: the bytes of each batch, in order. A produce request takes one for each partition.
+            They can be written to: `records.batch.assign_producer` does.
         record_count: how many records they hold.
         next_offset: the base offset that follows on them.
         next_sequence: the sequence that follows on them, or -1 without sequences.
@@ -229,7 +230,10 @@ def _compressed(view: memoryview, written: list[list[int]], head: _Head) -> list
     first_row = 0
     for row in written:
         records = compress(head.codec, view[row[kernel.START] : row[kernel.END]], head.level)
-        batches.append(memoryview(head.build(records, row, first_row) + records))
+        batch = bytearray(HEADER_BYTES + len(records))
+        batch[:HEADER_BYTES] = head.build(records, row, first_row)
+        batch[HEADER_BYTES:] = records
+        batches.append(memoryview(batch))
         first_row += row[kernel.COUNT]
     return batches
 

@@ -2,6 +2,7 @@
 
 import struct
 
+import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
@@ -14,10 +15,12 @@ from headrace.records.batch import (
     TRANSACTIONAL_BIT,
     Batch,
     add_sequence,
+    assign_producer,
     build_head,
     iter_batches,
     stamp,
 )
+from headrace.records.encode import encode
 
 RECORDS = b"the records, which no head looks into"
 
@@ -273,3 +276,30 @@ def test_a_stamp_with_append_time_rewrites_the_head_and_its_crc():
 
 def test_a_batch_prints_what_it_is():
     assert repr(Batch(a_batch(base_offset=4))) == "<Batch at 0: offsets 4..6, 3 records, 98 bytes>"
+
+
+def test_a_producer_is_written_into_a_finished_batch() -> None:
+    plain = encode(pa.record_batch({"value": ["a", "b"]}), timestamp_ms=7).batches[0]
+
+    assign_producer(plain, 41, 3, 1000, transactional=True)
+
+    expected = encode(
+        pa.record_batch({"value": ["a", "b"]}),
+        timestamp_ms=7,
+        producer_id=41,
+        producer_epoch=3,
+        base_sequence=1000,
+        transactional=True,
+    )
+    assert bytes(plain) == expected.data
+    Batch(plain).validate(from_client=True)
+
+
+def test_a_producer_starts_over_outside_of_transactions() -> None:
+    batch = encode(pa.record_batch({"value": ["a"]}), timestamp_ms=7, codec="zstd").batches[0]
+    before = bytes(batch)
+    assign_producer(batch, 41, 3, 1000, transactional=True)
+
+    assign_producer(batch, -1, -1, -1)
+
+    assert bytes(batch) == before
