@@ -38,11 +38,14 @@ class Decoded:
             batch, an aborted transaction, or was compacted away. -1 when nothing was found and no
             `start_offset` was given.
         consumed_bytes: how many bytes of the input these rows and skipped batches were.
+        aborted: the aborted transactions that do not end in those bytes: what to hand to the next
+            call, which goes on behind them.
     """
 
     columns: pa.RecordBatch
     next_offset: int
     consumed_bytes: int
+    aborted: Sequence[tuple[int, int]] = ()
 
 
 def decode(
@@ -98,19 +101,26 @@ def decode(
     first = LOWEST_OFFSET if start_offset is None else start_offset
     past = PAST_EVERY_OFFSET if end_offset is None else end_offset
     heads = _scan(view_of(data), first, past)
-    if heads.seen_attributes & TRANSACTIONAL_BIT:
-        skip_aborted(heads, aborted)
+    left: Sequence[tuple[int, int]] = ()
+    transactional = bool(heads.seen_attributes & TRANSACTIONAL_BIT)
+    if transactional:
+        aborted = list(aborted)
+        left = skip_aborted(heads, aborted)
         heads.recount()
     arena = _NO_BYTES
     if heads.seen_attributes & CODEC_MASK:
         if verify_crc:
             heads.verify_crcs()
             verify_crc = False
+        batches = len(heads)
         arena = _inflate(heads, max_inflated_bytes)
+        if transactional and len(heads) < batches:
+            left = skip_aborted(heads, aborted)
     return Decoded(
         RowReader(heads, arena, schema, layout == "view").read(first, past, verify_crc),
         _next_offset(heads, start_offset, end_offset),
         heads.consumed_bytes,
+        left,
     )
 
 

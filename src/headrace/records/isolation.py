@@ -24,29 +24,35 @@ from headrace.records.kernel.heads import (
 )
 
 
-def skip_aborted(heads: Heads, aborted: Iterable[tuple[int, int]]) -> None:
+def skip_aborted(heads: Heads, aborted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Mark the batches of aborted transactions in the table of `heads`.
 
     Args:
         heads: batches in the order of their offsets, CRCs checked.
         aborted: (producer id, first offset) of each, as a fetch response lists them; any order.
+
+    Returns:
+        Those that do not end in these batches, for whoever reads on behind them. Handing over all
+        of them again would hide what a producer committed after an abort.
     """
     waiting = sorted(_pairs(aborted), key=lambda pair: pair[1], reverse=True)
     if not waiting:
-        return
-    active: set[int] = set()
+        return []
+    active: dict[int, int] = {}
     columns = (PRODUCER_ID, ATTRIBUTES, BASE_OFFSET, LAST_DELTA, SKIP)
     for row, fields in enumerate(heads.table[:, columns].tolist()):
         producer_id, attributes, base_offset, last_delta, skip = fields
         if producer_id < 0:
             continue
         while waiting and waiting[-1][1] <= base_offset + last_delta:
-            active.add(waiting.pop()[0])
+            aborted_id, first_offset = waiting.pop()
+            active[aborted_id] = first_offset
         if attributes & CONTROL_BIT:
             if producer_id in active and _is_abort(heads, row):
-                active.discard(producer_id)
+                del active[producer_id]
         elif not skip and attributes & TRANSACTIONAL_BIT and producer_id in active:
             heads.table[row, SKIP] = SKIP_ABORTED
+    return [*active.items(), *reversed(waiting)]
 
 
 def _is_abort(heads: Heads, row: int) -> bool:

@@ -1,6 +1,7 @@
 """Batches to columns: what is shown, what is left out, and how broken bytes are named."""
 
 import struct
+from collections.abc import Sequence
 
 import duckdb
 import polars as pl
@@ -189,7 +190,7 @@ def test_control_batches_are_passed_over(a_batch):
     assert (decoded.next_offset, decoded.consumed_bytes) == (2, len(data))
 
 
-def transactional(a_batch, producer_id: int, offset: int, *records: bytes) -> bytes:
+def transactional(a_batch, producer_id: int, offset: int, *records: bytes, **more) -> bytes:
     return a_batch(
         *records,
         base_offset=offset,
@@ -197,6 +198,7 @@ def transactional(a_batch, producer_id: int, offset: int, *records: bytes) -> by
         producer_epoch=0,
         base_sequence=0,
         transactional=True,
+        **more,
     )
 
 
@@ -226,6 +228,32 @@ def test_a_transaction_aborted_later_is_shown_until_then(a_batch):
     )
 
     assert values(decode(data, aborted=[(1, 2)])) == [b"committed"]
+
+
+def test_reading_on_hides_the_rest_of_an_aborted_transaction_and_nothing_after_it(a_batch):
+    def zipped(producer_id: int, offset: int, value: bytes) -> bytes:
+        return transactional(a_batch, producer_id, offset, value * 1000, codec="gzip")
+
+    data = (
+        zipped(1, 0, b"a")
+        + a_marker(1, ControlType.ABORT, 1)
+        + zipped(2, 2, b"b")
+        + zipped(1, 3, b"c")
+        + a_marker(1, ControlType.COMMIT, 4)
+        + zipped(2, 5, b"d")
+        + a_marker(2, ControlType.ABORT, 6)
+        + zipped(3, 7, b"e")
+        + zipped(2, 8, b"f")
+    )
+    aborted: Sequence[tuple[int, int]] = [(1, 0), (2, 2)]
+    found: list[bytes] = []
+    while data:
+        decoded = decode(data, aborted=aborted, max_inflated_bytes=1100)
+        found += [value[:1] for value in values(decoded)]
+        data, aborted = data[decoded.consumed_bytes :], decoded.aborted
+
+    assert found == [b"c", b"e", b"f"]
+    assert aborted == []
 
 
 def test_without_a_list_nothing_is_left_out(a_batch):
