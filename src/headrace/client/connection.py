@@ -4,7 +4,8 @@ Rule 1: a connection that failed in the middle of an answer is closed. What foll
 belong to anything.
 Rule 2: versions are agreed on first (ApiVersions, KIP-35). A broker that does not know our version
 of that very request answers in the layout of version 0, which is read, and asked again (KIP-511).
-Rule 3: an answer's size is checked before memory is taken for it.
+Rule 3: answers are taken in the order of their requests; who waits for several brokers at once polls
+the socket and calls `try_finish`, which never waits.
 """
 
 import socket
@@ -19,20 +20,20 @@ from kio.index import load_response_schema
 from headrace import __version__
 from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, Unsupported
+from headrace.client.inbox import Allocate, Inbox
 from headrace.client.sasl import authenticate
 from headrace.client.settings import ClientSettings, Tls
 from headrace.model.error import ConfigError
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchRequest, pack_fetch_request
-from headrace.wire.primitive import INT32, Frame
+from headrace.wire.primitive import Frame
 from headrace.wire.produce_request import ProduceRequest, pack_produce_request
 from headrace.wire.request import pack_request
 from headrace.wire.response import parse_response
 from headrace.wire.upgrade import upgrade
 
-ANSWER_MAX_BYTES: Final = 1 << 30
-"""A fetch is bounded by what was asked for, but for its first batch, which comes whole."""
+_SHORTEST_WAIT_SECONDS: Final = 1.0
 
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
 
@@ -53,18 +54,24 @@ class Connection:
         connection = Connection(Address("127.0.0.1", 9092), ClientSettings.of({}))
         connection.call(ApiKey.LIST_GROUPS, {}).groups
 
+    Args:
+        allocate: makes the buffers that answers are read into.
+
     Raises:
         Unreachable: nobody listens there, or it is no Kafka broker.
         AuthenticationFailed: it does not know us.
     """
 
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
+    def __init__(
+        self, address: Address, settings: ClientSettings, allocate: Allocate = bytearray
+    ) -> None:
         self.address = address
         self._settings = settings
         self._correlation_id = 0
         self._pending: deque[Pending] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
+        self._inbox = Inbox(address, allocate)
         self._socket = _connect(address, settings)
         self.closed = False
         try:
@@ -127,16 +134,52 @@ class Connection:
         """
         return self._send(api, self.version(api, lowest=lowest, highest=highest), body, wait_ms)
 
+    def tell(self, api: ApiKey, body: Body, *, highest: int | None = None) -> None:
+        """Send a request that the broker does not answer: Produce with acks=0."""
+        self._send(api, self.version(api, highest=highest), body, 0)
+        self._pending.pop()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are on their way."""
+        return len(self._pending)
+
+    def fileno(self) -> int:
+        """For `select`: readable when an answer has begun to come. -1 once it is closed."""
+        return self._socket.fileno()
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Bytes of an answer have left the socket already, where `select` does not see them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
     def finish(self, pending: Pending) -> Any:
         """The answer of the oldest request that is on its way, which `pending` must be.
 
         Raises:
             ConnectionLost: it did not come.
         """
-        body = self._receive(pending)
-        if pending.api in (ApiKey.PRODUCE, ApiKey.FETCH):
-            return body
-        return upgrade(body, _newest(pending.api, pending.version))
+        return _upgraded(pending, self._receive(pending))
+
+    def try_finish(self, pending: Pending) -> Any | None:
+        """What `finish` returns, or None as long as it has not arrived whole."""
+        self._check_oldest(pending)
+        try:
+            self._socket.settimeout(0)
+            while (frame := self._inbox.receive(self._socket)) is None:
+                pass
+            return _upgraded(pending, self._parse(pending, frame))
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if time.monotonic() > pending.deadline:
+                self._broken(TimeoutError())
+            return None
+        except BaseException as error:
+            self._broken(error)
+            raise
+
+    def fileno(self) -> int:
+        """For a poll: readable when more of an answer can be taken."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         self.closed = True
@@ -177,35 +220,30 @@ class Connection:
         return pending
 
     def _receive(self, pending: Pending) -> Any:
-        assert self._pending, "nothing is on its way"
-        assert self._pending[0] is pending, "an older request is on its way"
+        self._check_oldest(pending)
         try:
-            (size,) = INT32.unpack(self._receive_bytes(4, pending.deadline))
-            if not 4 <= size <= ANSWER_MAX_BYTES:
-                raise ConnectionLost(f"{self.address} does not answer as a Kafka broker does")
-            frame = self._receive_bytes(size, pending.deadline)
-            self._pending.popleft()
-            correlation_id, body = parse_response(pending.api, pending.version, frame)
-            if correlation_id != pending.correlation_id:
-                raise ConnectionLost(f"{self.address} answered another request than was asked")
-            return body
+            frame = None
+            while frame is None:
+                left = pending.deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left)
+                frame = self._inbox.receive(self._socket)
+            return self._parse(pending, frame)
         except BaseException as error:
             self._broken(error)
             raise
 
-    def _receive_bytes(self, size: int, deadline: float) -> Frame:
-        frame = memoryview(bytearray(size))
-        filled = 0
-        while filled < size:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
-            received = self._socket.recv_into(frame[filled:])
-            if not received:
-                raise ConnectionLost(f"the broker at {self.address} closed the connection")
-            filled += received
-        return frame
+    def _check_oldest(self, pending: Pending) -> None:
+        assert self._pending, "nothing is on its way"
+        assert self._pending[0] is pending, "an older request is on its way"
+
+    def _parse(self, pending: Pending, frame: Frame) -> Any:
+        self._pending.popleft()
+        correlation_id, body = parse_response(pending.api, pending.version, frame)
+        if correlation_id != pending.correlation_id:
+            raise ConnectionLost(f"{self.address} answered another request than was asked")
+        return body
 
     def _broken(self, error: BaseException) -> None:
         """Close, and name what the operating system says in our words."""
@@ -216,6 +254,12 @@ class Connection:
             raise ConnectionLost(
                 f"the connection to {self.address} was lost: {_reason(error)}"
             ) from error
+
+
+def _upgraded(pending: Pending, body: Any) -> Any:
+    if pending.api in (ApiKey.PRODUCE, ApiKey.FETCH):
+        return body
+    return upgrade(body, _newest(pending.api, pending.version))
 
 
 def _newest(api: ApiKey, version: int) -> type[Any]:
@@ -232,7 +276,11 @@ def _newest(api: ApiKey, version: int) -> type[Any]:
     return newest
 
 
-_FIRST_BY_ID: Final = {ApiKey.OFFSET_COMMIT: 10, ApiKey.OFFSET_FETCH: 10}
+_FIRST_BY_ID: Final = {
+    ApiKey.OFFSET_COMMIT: 10,
+    ApiKey.OFFSET_FETCH: 10,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # from here on for brokers only, in a shape of its own
+}
 
 
 def _pack(

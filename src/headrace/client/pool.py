@@ -1,6 +1,7 @@
 """The connections to a cluster: one to each broker, made when it is first needed."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import IntEnum
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -15,7 +16,14 @@ from headrace.wire.error_code import ErrorCode
 
 T = TypeVar("T")
 
-_GROUP_KEY = 0
+
+class CoordinatorOf(IntEnum):
+    """What a coordinator coordinates: the key types of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
 # From here on one request names several keys (KIP-699), in a shape of its own: Kafka 3.0.
 _FIRST_MANY_KEYS = 4
 
@@ -33,7 +41,7 @@ class ConnectionPool:
         self._seed: Connection | None = None
         self._connections: dict[int, Connection] = {}
         self._brokers: dict[int, Broker] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
         self._controller = -1
         self._known: Metadata | None = None
 
@@ -135,35 +143,41 @@ class ConnectionPool:
                 return answer
             self._controller = -1
 
-    def on_coordinator(self, group: str, call: Callable[[Connection], Any], codes: "Codes") -> Any:
-        """Ask the coordinator of a group, and follow it when it moves.
+    def on_coordinator(
+        self,
+        name: str,
+        call: Callable[[Connection], Any],
+        codes: "Codes",
+        kind: CoordinatorOf = CoordinatorOf.GROUP,
+    ) -> Any:
+        """Ask the coordinator of a group, or of a transactional id, and follow it when it moves.
 
         A request that got lost is sent again: everything a coordinator is asked is harmless twice.
         """
         retry = Retry(self.settings)
         while True:
             try:
-                answer = call(self.node(self._coordinator(group)))
+                answer = call(self.node(self._coordinator(name, kind)))
             except (ConnectionLost, Unreachable):
-                self._coordinators.pop(group, None)
+                self._coordinators.pop((kind, name), None)
                 if not self._brokers or not retry.pause():
                     raise
                 continue
             if STALE_COORDINATOR.isdisjoint(codes(answer)) or not retry.pause():
                 return answer
-            self._coordinators.pop(group, None)
+            self._coordinators.pop((kind, name), None)
 
     def coordinators(self, groups: Iterable[str]) -> dict[str, int]:
         """The broker that coordinates each group."""
         return {group: self._coordinator(group) for group in groups}
 
-    def _coordinator(self, group: str) -> int:
-        known = self._coordinators.get(group)
+    def _coordinator(self, name: str, kind: CoordinatorOf = CoordinatorOf.GROUP) -> int:
+        known = self._coordinators.get((kind, name))
         if known is not None:
             return known
         retry = Retry(self.settings)
         while True:
-            found = self.on_any(lambda connection: _find_coordinator(connection, group))
+            found = self.on_any(lambda connection: _find_coordinator(connection, name, kind))
             error = error_of(found.error_code, found.error_message)
             if error is None:
                 break
@@ -171,7 +185,7 @@ class ConnectionPool:
                 raise error
         node_id = int(found.node_id)
         self._brokers[node_id] = Broker(node_id, Address(found.host, found.port), None)
-        self._coordinators[group] = node_id
+        self._coordinators[kind, name] = node_id
         return node_id
 
     @property
@@ -204,8 +218,8 @@ class ConnectionPool:
 Codes = Callable[[Any], Iterable[ErrorCode]]
 
 
-def _find_coordinator(connection: Connection, group: str) -> Any:
-    body = {"key_type": _GROUP_KEY, "coordinator_keys": [group]}
+def _find_coordinator(connection: Connection, name: str, kind: CoordinatorOf) -> Any:
+    body = {"key_type": int(kind), "coordinator_keys": [name]}
     answer = connection.call(ApiKey.FIND_COORDINATOR, body, lowest=_FIRST_MANY_KEYS)
     if not answer.coordinators:
         raise BrokerError(ErrorCode.coordinator_not_available)
