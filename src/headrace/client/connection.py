@@ -4,8 +4,8 @@ Rule 1: a connection that failed in the middle of an answer is closed. What foll
 belong to anything.
 Rule 2: versions are agreed on first (ApiVersions, KIP-35). A broker that does not know our version
 of that very request answers in the layout of version 0, which is read, and asked again (KIP-511).
-Rule 3: answers are taken in the order of their requests; who waits for several brokers at once polls
-the socket and calls `try_finish`, which never waits.
+Rule 3: answers are taken in the order of their requests. Who waits for several brokers at once
+polls their sockets and calls `try_finish`, which never waits.
 """
 
 import socket
@@ -145,7 +145,7 @@ class Connection:
         return len(self._pending)
 
     def fileno(self) -> int:
-        """For `select`: readable when an answer has begun to come. -1 once it is closed."""
+        """For `select`: readable when more of an answer can be taken. -1 once it is closed."""
         return self._socket.fileno()
 
     @property
@@ -176,10 +176,6 @@ class Connection:
         except BaseException as error:
             self._broken(error)
             raise
-
-    def fileno(self) -> int:
-        """For a poll: readable when more of an answer can be taken."""
-        return self._socket.fileno()
 
     def close(self) -> None:
         self.closed = True
@@ -221,10 +217,13 @@ class Connection:
 
     def _receive(self, pending: Pending) -> Any:
         self._check_oldest(pending)
+        # An answer that waited for its reader, not the reader for it, is taken all the same.
+        now = time.monotonic()
+        deadline = pending.deadline if now < pending.deadline else now + _SHORTEST_WAIT_SECONDS
         try:
             frame = None
             while frame is None:
-                left = pending.deadline - time.monotonic()
+                left = deadline - time.monotonic()
                 if left <= 0:
                     raise TimeoutError
                 self._socket.settimeout(left)
