@@ -17,9 +17,11 @@ from headrace.cluster.journal import (
     read_frames,
 )
 from headrace.cluster.store import (
+    Check,
     Create,
     Delete,
     Node,
+    SessionFollower,
     Update,
     Watcher,
     Write,
@@ -116,6 +118,9 @@ class LocalStore:
 
         return stop
 
+    def follow_session(self, follower: SessionFollower) -> None:
+        """A store in this process never loses its session."""
+
     # Writing
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
@@ -144,7 +149,8 @@ class LocalStore:
             kind, _ = check_path(write.path)
             stored = self._nodes.get(kind, {}).get(write.path)
             node = _after(write, changed.get(write.path, stored))
-            changed[write.path] = node
+            if not isinstance(write, Check):
+                changed[write.path] = node
             versions.append(-1 if node is None else node.version)
         return changed, versions
 
@@ -310,6 +316,8 @@ def _after(write: Write, current: Node | None) -> Node | None:
         raise VersionConflict(
             f"{write.path} is at version {current.version}, not at {write.version}"
         )
+    if isinstance(write, Check):
+        return current
     if isinstance(write, Delete):
         return None
     check_data(write.path, write.data)

@@ -13,8 +13,10 @@ Rule 4: a write that expects another version than it finds raises `VersionConfli
         creating what exists and changing what does not. Read again, decide again, try again.
 Rule 5: a commit that raises `StorageError` may or may not be there after the next start.
 Rule 6: a watcher hears of the newest state of a changed node, at least once, after the change is
-        durable. Changes in between may be left out.
-Rule 7: an ephemeral node vanishes when the store that created it closes or its process dies.
+        durable. Changes in between may be left out; so is a node that came and went in between.
+Rule 7: an ephemeral node vanishes when the store that created it closes or its process dies. A
+        store that cannot reach the ensemble for longer than its session loses its ephemeral nodes
+        as well, and says so to whoever follows its session.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,9 +67,19 @@ class Delete:
     version: int | None = None
 
 
-Write = Create | Update | Delete
+@dataclass(frozen=True, slots=True)
+class Check:
+    """No change, but the whole commit fails unless the node is at this version."""
+
+    path: str
+    version: int
+
+
+Write = Create | Update | Delete | Check
 Watcher = Callable[[str, Node | None], None]
 """Called with the path and what lies there now; None when it was deleted."""
+SessionFollower = Callable[[bool], None]
+"""Called with False when the store's session ended, and with True when there is a new one."""
 
 
 class ClusterStore(Protocol):
@@ -82,7 +94,7 @@ class ClusterStore(Protocol):
         """Carry out all of the writes or none.
 
         Returns:
-            The version after each write; -1 for a deletion.
+            The version after each write or check; -1 for a deletion.
 
         Raises:
             VersionConflict: another was faster; nothing was written.
@@ -97,6 +109,9 @@ class ClusterStore(Protocol):
 
         The watcher is called on a thread of the store. It must be quick and must not commit.
         """
+
+    def follow_session(self, follower: SessionFollower) -> None:
+        """Tell `follower`, on a thread of the store, when ephemeral nodes were lost (rule 7)."""
 
     def close(self) -> None: ...
 

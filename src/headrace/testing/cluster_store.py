@@ -7,8 +7,9 @@ class TestLocalStore(ClusterStoreContract):
 
 import pytest
 
-from headrace.cluster.store import ClusterStore, Create, Delete, Node, Update
+from headrace.cluster.store import Check, ClusterStore, Create, Delete, Node, Update
 from headrace.model.error import InvalidArgument, VersionConflict
+from headrace.testing.readiness import wait_until
 
 
 class ClusterStoreContract:
@@ -77,6 +78,28 @@ class ClusterStoreContract:
         assert versions == [0, 1]
         assert store.get("/topics/orders") == Node("/topics/orders", b"y", 1)
 
+    def test_a_check_that_holds_changes_nothing(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        assert store.commit([Check("/topics/orders", 0), Create("/topics/b", b"y")]) == [0, 0]
+        assert store.get("/topics/orders") == Node("/topics/orders", b"x", 0)
+
+    def test_a_check_that_does_not_hold_fails_the_commit(self, store: ClusterStore) -> None:
+        store.commit([Create("/topics/orders", b"x")])
+
+        for check in (Check("/topics/orders", 1), Check("/topics/clicks", 0)):
+            with pytest.raises(VersionConflict):
+                store.commit([check, Create("/topics/b", b"y")])
+
+        assert store.get("/topics/b") is None
+
+    def test_an_ephemeral_node_can_be_taken_over_at_once(self, store: ClusterStore) -> None:
+        store.commit([Create("/brokers/1", b"x", ephemeral=True)])
+
+        store.commit([Delete("/brokers/1"), Create("/brokers/1", b"y", ephemeral=True)])
+
+        assert store.get("/brokers/1") == Node("/brokers/1", b"y", 0, ephemeral=True)
+
     def test_a_kind_is_scanned_by_name(self, store: ClusterStore) -> None:
         store.commit(
             [Create("/topics/b", b"2"), Create("/topics/a", b"1"), Create("/brokers/1", b"3")]
@@ -90,9 +113,12 @@ class ClusterStoreContract:
         store.watch("topics", lambda path, node: heard.append((path, node)))
 
         store.commit([Create("/topics/orders", b"x"), Create("/brokers/1", b"z")])
+        wait_until(lambda: bool(heard), what="the word of the creation")
         store.commit([Delete("/topics/orders")])
 
-        assert heard[-1] == ("/topics/orders", None)
+        wait_until(
+            lambda: heard[-1:] == [("/topics/orders", None)], what="the word of the deletion"
+        )
         assert {path for path, _ in heard} == {"/topics/orders"}
 
     def test_a_stopped_watcher_hears_nothing(self, store: ClusterStore) -> None:

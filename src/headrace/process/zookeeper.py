@@ -1,0 +1,213 @@
+"""A ZooKeeper server from the jars inside the PySpark wheel: one of its own, or one of three.
+
+`headrace up --brokers 3` starts one so that nothing more than the wheel and a Java is needed.
+PySpark itself is never imported: only the folder of its jars is looked for.
+"""
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.model.error import HeadraceError
+from headrace.process.child import die_with_parent
+
+HOST: Final = "127.0.0.1"
+MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+# What the server loads; the other hundreds of jars of Spark would only make its start slower.
+_JARS: Final = (
+    *("zookeeper-*.jar", "slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar"),
+    *("log4j-slf4j2-impl-*.jar", "netty-*.jar", "metrics-core-*.jar", "snappy-java-*.jar"),
+)
+_JAVA_OPTIONS: Final = (
+    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    "-Dzookeeper.jmx.log4j.disable=true",
+)
+_LOGGING: Final = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c{1} %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+_STOP_SECONDS: Final = 20.0
+
+
+class ZooKeeperMissing(HeadraceError):
+    """There is no ZooKeeper to start on this machine; the message says how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One server of an ensemble: its ports for the others."""
+
+    quorum_port: int
+    election_port: int
+
+
+def zookeeper_jars() -> list[Path]:
+    """The jars of the server, from PySpark's wheel.
+
+    Raises:
+        ZooKeeperMissing: PySpark is not installed, or brings no ZooKeeper.
+    """
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ZooKeeperMissing("ZooKeeper comes with PySpark: pip install 'headrace[spark]'")
+    folder = Path(found.origin).parent / "jars"
+    jars = [jar for pattern in _JARS for jar in sorted(folder.glob(pattern))]
+    if not any(jar.name.startswith("zookeeper-3") for jar in jars):
+        raise ZooKeeperMissing(f"there is no ZooKeeper in {folder}: install pyspark 4.3")
+    return jars
+
+
+def find_java() -> Path:
+    """`$JAVA_HOME`'s Java, or else the one on the path.
+
+    Raises:
+        ZooKeeperMissing: there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    if found is None:
+        raise ZooKeeperMissing(
+            "ZooKeeper needs Java: install openjdk-17-jre-headless or set JAVA_HOME"
+        )
+    return Path(found)
+
+
+class ZooKeeperServer:
+    """One server process on loopback. Its data stays in `folder`; it starts again on it.
+
+    Args:
+        number: which one of the `ensemble` this is, from 1; an ensemble of one has no `ensemble`.
+        tick_ms: sessions can be as short as two ticks and as long as forty.
+
+    The process dies with the thread that started it: start it from one that stays.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        *,
+        number: int = 1,
+        ensemble: Mapping[int, Peer] | None = None,
+        tick_ms: int = 1000,
+    ) -> None:
+        self.folder = folder
+        self.port = port
+        self._number = number
+        self._ensemble = dict(ensemble or {})
+        self._tick_ms = tick_ms
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def server_log(self) -> Path:
+        return self.folder / "zookeeper.log"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def launch(self) -> None:
+        """Start the process; `serves` says when it is ready.
+
+        Raises:
+            ZooKeeperMissing: Java or the jars are not there.
+        """
+        command = self._command()
+        with self.server_log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - a command of our own
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+    def serves(self) -> bool:
+        """Whether it takes clients: a server without a quorum does not say so."""
+        try:
+            with socket.create_connection((HOST, self.port), timeout=2) as connection:
+                connection.sendall(b"srvr")
+                answer = b""
+                while piece := connection.recv(4096):
+                    answer += piece
+        except OSError:
+            return False
+        return b"Mode:" in answer
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _command(self) -> list[str]:
+        java, jars = find_java(), zookeeper_jars()
+        data = self.folder / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        logging = self.folder / "log4j2.properties"
+        logging.write_text(_LOGGING)
+        settings = self.folder / "zoo.cfg"
+        settings.write_text(self._settings(data))
+        if self._ensemble:
+            (data / "myid").write_text(str(self._number))
+        classpath = os.pathsep.join(str(jar) for jar in jars)
+        return [
+            str(java),
+            *_JAVA_OPTIONS,
+            f"-Dlog4j2.configurationFile={logging}",
+            *("-cp", classpath, MAIN_CLASS, str(settings)),
+        ]
+
+    def _settings(self, data: Path) -> str:
+        lines = [
+            f"tickTime={self._tick_ms}",
+            f"maxSessionTimeout={40 * self._tick_ms}",
+            f"dataDir={data}",
+            f"clientPort={self.port}",
+            f"clientPortAddress={HOST}",
+            "initLimit=10",
+            "syncLimit=5",
+            "maxClientCnxns=0",
+            "admin.enableServer=false",
+            "4lw.commands.whitelist=srvr",
+            "autopurge.purgeInterval=1",
+        ]
+        lines += [
+            f"server.{number}={HOST}:{peer.quorum_port}:{peer.election_port}"
+            for number, peer in sorted(self._ensemble.items())
+        ]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,114 @@
+"""The store in ZooKeeper: the contract of all stores, and what comes with a session."""
+
+import pytest
+
+from headrace.cluster.store import Create, Delete, Node, Update
+from headrace.cluster.zookeeper_store import ZooKeeperStore
+from headrace.model.error import InvalidArgument, StorageError, VersionConflict
+from headrace.testing.cluster_store import ClusterStoreContract
+from headrace.testing.readiness import free_port, wait_until
+from headrace.testing.zookeeper import ZooKeeper
+
+SESSION_MS = 1500
+
+
+class TestContract(ClusterStoreContract):
+    @pytest.fixture
+    def store(self, ensemble):
+        store = ZooKeeperStore.open(ensemble, session_ms=SESSION_MS)
+        yield store
+        store.close()
+
+
+@pytest.fixture
+def two(ensemble):
+    stores = [ZooKeeperStore.open(ensemble, session_ms=SESSION_MS) for _ in range(2)]
+    yield stores
+    for store in stores:
+        store.close()
+
+
+class TestTwoStores:
+    def test_one_sees_what_the_other_commits(self, two):
+        one, other = two
+        one.commit([Create("/topics/orders", b"x")])
+
+        assert other.scan("topics") == [Node("/topics/orders", b"x", 0)]
+
+    def test_the_slower_of_two_writers_is_refused(self, two):
+        one, other = two
+        one.commit([Create("/topics/orders", b"x")])
+        one.commit([Update("/topics/orders", b"y", 0)])
+
+        with pytest.raises(VersionConflict):
+            other.commit([Update("/topics/orders", b"z", 0)])
+
+    def test_a_watcher_hears_of_every_kind_of_change(self, two):
+        one, other = two
+        heard = []
+        other.watch("topics", lambda path, node: heard.append(node and node.data))
+
+        for number, write in enumerate(
+            [Create("/topics/a", b"1"), Update("/topics/a", b"2"), Delete("/topics/a")]
+        ):
+            one.commit([write])
+            wait_until(lambda number=number: len(heard) > number, what="the word of a change")
+
+        assert heard == [b"1", b"2", None]
+
+    def test_a_recreated_ephemeral_node_belongs_to_whoever_created_it_last(self, two):
+        one, other = two
+        one.commit([Create("/brokers/1", b"x", ephemeral=True)])
+        other.commit([Delete("/brokers/1"), Create("/brokers/1", b"y", ephemeral=True)])
+
+        one.close()
+
+        assert other.get("/brokers/1") == Node("/brokers/1", b"y", 0, ephemeral=True)
+
+    def test_ephemeral_nodes_go_with_the_store_that_made_them(self, two):
+        one, other = two
+        heard = []
+        other.watch("brokers", lambda path, node: heard.append((path, node)))
+        one.commit([Create("/brokers/1", b"x", ephemeral=True)])
+
+        one.close()
+
+        wait_until(lambda: heard[-1:] == [("/brokers/1", None)], what="the word of the end")
+        assert other.get("/brokers/1") is None
+
+
+class TestBounds:
+    def test_a_commit_of_more_than_a_packet_is_refused(self, two):
+        writes = [Create(f"/topics/{number}", bytes(600_000)) for number in range(2)]
+
+        with pytest.raises(InvalidArgument, match="in pieces"):
+            two[0].commit(writes)
+
+    def test_an_ensemble_that_is_not_there_is_named(self):
+        address = f"127.0.0.1:{free_port()}"
+
+        with pytest.raises(StorageError, match=address):
+            ZooKeeperStore.open(address, session_ms=200)
+
+
+class TestOutage:
+    """With a server of its own, as this ends it."""
+
+    def test_changes_made_meanwhile_are_heard_and_the_session_is_known_to_be_lost(self, tmp_path):
+        with ZooKeeper(tmp_path) as server:
+            store = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
+            session, heard = [], []
+            store.follow_session(session.append)
+            store.watch("topics", lambda path, node: heard.append(path))
+            try:
+                server.kill()
+                wait_until(lambda: session == [False], what="the end of the session")
+                with pytest.raises(StorageError):
+                    store.commit([Create("/topics/never", b"x")])
+                server.start()
+                wait_until(lambda: session == [False, True], what="a new session")
+                store.commit([Create("/topics/orders", b"x")])
+
+                wait_until(lambda: "/topics/orders" in heard, what="the word of a topic")
+            finally:
+                store.close()
