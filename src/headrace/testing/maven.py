@@ -39,7 +39,10 @@ _POM = """\
 """
 _DEPENDENCY = (
     "    <dependency><groupId>{}</groupId><artifactId>{}</artifactId>"
-    "<version>{}</version></dependency>"
+    "<version>{}</version>{}</dependency>"
+)
+_NOTHING_MORE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
 
 
@@ -61,8 +64,12 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "headrace"
 
 
-def pom(coordinates: Iterable[str]) -> str:
+def pom(coordinates: Iterable[str], *, transitive: bool = True) -> str:
     """A Maven project that depends on `group:artifact:version` each, and does nothing else.
+
+    Args:
+        transitive: False takes these jars alone, without what they need themselves. Maven then
+            does not turn to the repositories that their projects name, either.
 
     Raises:
         InvalidArgument: for a coordinate that has not these three parts.
@@ -72,7 +79,8 @@ def pom(coordinates: Iterable[str]) -> str:
         parts = coordinate.split(":")
         if len(parts) != 3 or not all(parts):
             raise InvalidArgument(f"{coordinate!r} is no Maven coordinate: group:artifact:version")
-        lines.append(_DEPENDENCY.format(*map(escape, parts)))
+        excluded = "" if transitive else _NOTHING_MORE
+        lines.append(_DEPENDENCY.format(*map(escape, parts), excluded))
     return _POM.format(dependencies="\n".join(lines))
 
 
@@ -87,15 +95,15 @@ def find_jars(folder: Path) -> Jars | None:
     return Jars(folder)
 
 
-def fetch_jars(coordinates: Iterable[str], folder: Path) -> Jars:
-    """Make `folder` hold the coordinates and all that they need at run time; once.
+def fetch_jars(coordinates: Iterable[str], folder: Path, *, transitive: bool = True) -> Jars:
+    """Make `folder` hold the coordinates and, if `transitive`, all that they need to run; once.
 
     Takes a minute or two the first time, so call it from a set-up step and not from a test.
 
     Raises:
         PeerMissing: when there is no Maven, or Maven cannot reach its repository.
     """
-    text = pom(coordinates)
+    text = pom(coordinates, transitive=transitive)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(folder.name + ".lock")):
         if (jars := find_jars(folder)) is not None:

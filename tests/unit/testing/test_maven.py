@@ -104,3 +104,10 @@ def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folder() == Path("/somewhere/headrace")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "headrace"
+
+
+def test_jars_can_be_taken_without_what_they_need_themselves() -> None:
+    text = pom(COORDINATES, transitive=False)
+
+    assert "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>" in text
+    assert "<exclusion>" not in pom(COORDINATES)
