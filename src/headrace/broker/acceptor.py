@@ -188,7 +188,7 @@ class Acceptor:
             return False
         oldest = now - _STRANGER_SECONDS
         strangers = [
-            each for each in self.connections if not each.requests and each.last_active < oldest
+            each for each in self.connections if not each.requests and each.refresh(now) < oldest
         ]
         if not strangers:
             self._no_strangers_until = now + _STRANGER_SECONDS / 10
@@ -208,9 +208,10 @@ class Acceptor:
 
     def _sweep(self) -> None:
         """Close what slept too long; a byte now and then (slow loris) is not a request."""
-        oldest = self._loop.time() - self._max_idle_seconds
+        now = self._loop.time()
+        oldest = now - self._max_idle_seconds
         for connection in tuple(self.connections):
-            slept = connection.last_active < oldest and (connection.idle or connection.stalled)
+            slept = connection.refresh(now) < oldest and (connection.idle or connection.stalled)
             if slept or connection.has_left():
                 connection.close()
         pause = min(_SWEEP_MAX_SECONDS, max(_SWEEP_MIN_SECONDS, self._max_idle_seconds / 4))

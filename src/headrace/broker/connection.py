@@ -34,7 +34,6 @@ from headrace.broker.unfinished import COUNTED_BYTES, UnfinishedRequests
 from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
 from headrace.wire.framing import BufferPool, Frame, FrameSplitter
-from headrace.wire.produce_shape import ProduceShape
 
 __all__ = ["Answer", "Connection", "Part", "Parts"]
 
@@ -45,6 +44,7 @@ Answer: TypeAlias = "Parts | asyncio.Future[Parts | None] | None"
 
 A task is work, any other future only a wait (rule 6)."""
 
+_SMALL_BYTES = 8 * 1024
 _MAX_HELD_BYTES = 64 * 1024
 _MAX_HELD_PARTS = 1024
 _MAX_PENDING_BYTES = 8 * 1024 * 1024
@@ -57,9 +57,12 @@ class Connection:
     """The socket of one client and the answers it still waits for. Lives on the event loop.
 
     Attributes:
-        last_active: when the client last sent a whole request or took bytes of an answer.
+        touched: the client has sent a whole request or taken bytes of an answer since `last_active`
+            was set. Whoever wants to know the time asks `refresh`: a clock for each is too dear.
+        last_active: when that was seen last.
         requests: how many whole requests it has sent.
-        produce_shape: what its last Produce request looked like.
+        lane_end: where the bytes of its Produce requests that are always the same end in a frame
+            (`produce_lane`); 0 when it has sent none that could be repeated.
     """
 
     def __init__(
@@ -84,11 +87,13 @@ class Connection:
         self.authentication: object | None = None
         self.client_id: str | None = None
         self.client_software = "unknown"
-        self.produce_shape: ProduceShape | None = None
+        self.lane_end = 0
         self.last_active = loop.time()
+        self.touched = False
         self.requests = 0
         self._loop = loop
         self._sock = sock
+        self._recv = sock.recv
         self._fd = sock.fileno()
         self._splitter = FrameSplitter(pool, limit_bytes=max_request_bytes)
         self._dispatch = dispatch
@@ -124,6 +129,13 @@ class Connection:
     def stalled(self) -> bool:
         """It has answers to read; whether it does, `last_active` says."""
         return len(self._outbox) > 0
+
+    def refresh(self, now: float) -> float:
+        """When the client was last active, as far as is known at the time `now`."""
+        if self.touched:
+            self.touched = False
+            self.last_active = now
+        return self.last_active
 
     def has_left(self) -> bool:
         """Whether the client hung up while nothing is read from it and it waits for an answer.
@@ -174,17 +186,36 @@ class Connection:
     # -- in
 
     def _on_readable(self) -> None:
+        """Small requests are received as bytes of their own, which they stay; large ones into a
+        buffer, which they share."""
+        splitter = self._splitter
+        received = b""
+        count = 0
         try:
-            count = self._sock.recv_into(self._splitter.get_buffer())
+            if splitter.expects_small:
+                received = self._recv(_SMALL_BYTES)
+                count = len(received)
+            else:
+                count = self._sock.recv_into(splitter.get_buffer())
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            count = 0
+            pass
         if count == 0:
             self.close()
             return
         try:
-            frames = self._splitter.buffer_updated(count)
+            if not received:
+                frames = splitter.buffer_updated(count)
+            elif (frame := splitter.only_frame(received)) is not None and self._is_free():
+                self.requests += 1
+                self.touched = True
+                self._start(frame)
+                if self._ending:
+                    self._close_if_done()
+                return
+            else:
+                frames = splitter.received(received)
         except FrameTooLarge as error:
             self._complain(error)
             self._take(error.frames)
@@ -209,9 +240,8 @@ class Connection:
 
     def _take(self, frames: list[Frame]) -> None:
         self.requests += len(frames)
-        self.last_active = self._loop.time()
-        busy = self._waiting or self._answers or self._writing or self._muted_until > 0
-        if busy or len(frames) != 1:
+        self.touched = True
+        if len(frames) != 1 or not self._is_free():
             self._waiting.extend(frames)
             self._serve()
             return
@@ -219,6 +249,10 @@ class Connection:
         self._start(frames[0])
         if self._ending:
             self._close_if_done()
+
+    def _is_free(self) -> bool:
+        """Whether a request can be started without a look at the rules."""
+        return not (self._waiting or self._answers or self._writing or self._muted_until > 0)
 
     def _serve(self) -> None:
         """Start requests as far as the rules allow; read on once none is left."""
@@ -338,12 +372,17 @@ class Connection:
     def _write(self, parts: Parts = ()) -> None:
         """Hand the kernel as much as it takes; the rest waits until the socket is writable."""
         try:
+            if len(parts) == 1 and not self._writing and type(parts[0]) is bytes:
+                # Most answers are small, and most go in one call.
+                parts = self._send_at_once(parts[0])
+                if not parts:
+                    return
             sent = self._outbox.write(parts)
         except OSError:
             self.close()
             return
         if sent:
-            self.last_active = self._loop.time()
+            self.touched = True
         wanted = len(self._outbox) > 0
         if wanted != self._writing:
             self._writing = wanted
@@ -351,6 +390,15 @@ class Connection:
                 self._loop.add_writer(self._fd, self._on_writable)
             else:
                 self._loop.remove_writer(self._fd)
+
+    def _send_at_once(self, answer: bytes) -> Parts:
+        """What is left of it."""
+        try:
+            sent = self._sock.send(answer)
+        except (BlockingIOError, InterruptedError):
+            return (answer,)
+        self.touched = True
+        return () if sent == len(answer) else (memoryview(answer)[sent:],)
 
     def _on_writable(self) -> None:
         self._write()

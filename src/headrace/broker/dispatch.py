@@ -23,12 +23,12 @@ from headrace.broker.connection import Answer, Connection, Parts
 from headrace.broker.fault import code_of
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.node import Broker
+from headrace.broker.produce_lane import ProduceLanes
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.framing import Frame
-from headrace.wire.produce_shape import ProduceShape
 from headrace.wire.request import Request, parse_request
 from headrace.wire.response import api_versions_fallback, pack_response
 
@@ -52,6 +52,7 @@ class Dispatch:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._handlers: dict[int, Handler] = {}
+        self._lanes = ProduceLanes(broker)
         # Tasks are only weakly held by the loop; a request under way must not be collected.
         self._tasks: set[asyncio.Task[Parts | None]] = set()
 
@@ -61,23 +62,24 @@ class Dispatch:
             from headrace.broker.handlers.sasl_authenticate import take_raw_token
 
             return take_raw_token(self._broker, connection, attempt, frame)
-        shape = connection.produce_shape
-        request = None if shape is None else shape.read(frame)
-        if request is None:
-            try:
-                request = parse_request(frame)
-            except UnsupportedVersion as error:
-                if error.header.api_key == ApiKey.API_VERSIONS:
-                    return (api_versions_fallback(error.header.correlation_id),)
-                raise
-            if request.header.api_key == ApiKey.PRODUCE:
-                connection.produce_shape = ProduceShape.of(frame, request)
+        if attempt is None and connection.lane_end and connection.authenticated:
+            lane = self._lanes.find(frame, connection.lane_end)
+            if lane is not None and (answer := lane.serve(frame)) is not None:
+                return answer
+        try:
+            request = parse_request(frame)
+        except UnsupportedVersion as error:
+            if error.header.api_key == ApiKey.API_VERSIONS:
+                return (api_versions_fallback(error.header.correlation_id),)
+            raise
         key = request.header.api_key
         if attempt is not None or not connection.authenticated:
             self._check_authenticated(connection, request)
         connection.client_id = request.header.client_id
         handler = self._handlers.get(key) or self._load(request)
         self._broker.metrics.requests[request.api.name] += 1
+        if key == ApiKey.PRODUCE:
+            connection.lane_end = self._lanes.open(frame, request)
         call = Call(connection, request)
         try:
             outcome = handler(self._broker, call)

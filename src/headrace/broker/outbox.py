@@ -59,8 +59,6 @@ class Outbox:
         Raises:
             OSError: the peer is gone, or a piece's file cannot be read to its end.
         """
-        if len(parts) == 1 and not self._parts and type(parts[0]) is bytes:
-            return self._send_at_once(parts[0])
         self.add(parts)
         sent = 0
         try:
@@ -72,16 +70,6 @@ class Outbox:
                     sent += self._send_bytes()
         except (BlockingIOError, InterruptedError):
             pass
-        return sent
-
-    def _send_at_once(self, answer: bytes) -> int:
-        """Most answers are small, and most go in one call. What does not go waits."""
-        try:
-            sent = self._sock.send(answer)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        if sent < len(answer):
-            self.add((memoryview(answer)[sent:],))
         return sent
 
     def _send_bytes(self) -> int:

@@ -6,7 +6,7 @@ Rule 2: a waiter is told after every move of the high watermark or the last stab
 event loop, and takes itself off when it is done.
 """
 
-from typing import Protocol
+from typing import Protocol, cast
 
 from headrace.log.append import Appended
 from headrace.log.filesystem import Bytes
@@ -61,6 +61,13 @@ class Partition:
         """Whether an append here counts only once it is on disk (flush.messages=1)."""
         return self.log.config.flush_messages == 1
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether an append is as safe as acks=all asks for the moment it is made: nobody else is
+        in sync, min.insync.replicas asks for nobody else, and nobody waits for the disk."""
+        config = self.log.config
+        return self.state.alone and config.min_insync_replicas <= 1 and config.flush_messages != 1
+
     def append(
         self,
         records: Bytes,
@@ -88,9 +95,14 @@ class Partition:
 
     def append_plain(self, records: memoryview) -> Appended | None:
         """`PartitionLog.append_plain`, for a client that waits for neither disk nor replicas."""
-        appended = self.log.append_plain(records, self.leader_epoch)
+        state = self.state
+        if not state.alone:
+            return None
+        appended = self.log.append_plain(records, self.leader_epoch, alone=True)
         if appended is not None:
-            self._grew(appended)
+            state.appended(cast(LogEndOffset, appended[1] + 1))
+            if self._waiters:
+                self._wake(appended.size_bytes)
         return appended
 
     def append_marker(
@@ -133,8 +145,11 @@ class Partition:
         if self.state.appended(LogEndOffset(appended.last_offset + 1)):
             self.log.set_high_watermark(self.state.high_watermark)
         if self._waiters:
-            for waiter in tuple(self._waiters):
-                waiter.grew(appended.size_bytes)
+            self._wake(appended.size_bytes)
+
+    def _wake(self, size_bytes: int) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.grew(size_bytes)
 
     def add_waiter(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)

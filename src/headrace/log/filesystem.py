@@ -23,7 +23,10 @@ _MAX_BUFFERS = 1024
 
 
 class File(Protocol):
-    """A file open for reading and, unless opened read-only, writing at any position."""
+    """A file open for reading and, unless opened read-only, writing at any position.
+
+    It can be referred to weakly: whoever writes often does so between two looks into the pool.
+    """
 
     @property
     def path(self) -> Path: ...
@@ -84,7 +87,7 @@ class FileSystem(Protocol):
 class DiskFile:
     """`File` on a descriptor. Reads and writes carry their position, so threads may share it."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("__weakref__", "_fd", "path")
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd

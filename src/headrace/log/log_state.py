@@ -96,6 +96,8 @@ class LogState:
         # Counts truncations: a sync that ran across one must not claim what came after it.
         self._cuts = 0
         self._closed = False
+        # The latest that the wall clock was seen to show; it may have been set back since.
+        self._seen_ms = 0
         self.on_roll: Callable[[], object] = _nothing
 
     def __repr__(self) -> str:

@@ -2,9 +2,10 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+from weakref import ref
 from zlib import crc32
 
 from headrace.log.filesystem import Bytes, File
@@ -42,6 +43,19 @@ def _no_recent() -> Recent:
     return array("q"), array("q"), array("i")
 
 
+def _no_file() -> None:
+    """Stands where the reference to a file does."""
+
+
+class _Room(NamedTuple):
+    """Up to where batches go into a segment, by this configuration."""
+
+    config: LogConfig
+    size_bytes: int
+    timestamp_ms: int
+    last_offset: int
+
+
 class Placed(NamedTuple):
     """A batch and the offsets it has in this log, which its own head may not say yet."""
 
@@ -69,8 +83,10 @@ class Segment:
     """
 
     __slots__ = (
+        "_file",
         "_first_timestamp_ms",
         "_recent",
+        "_room",
         "_since_index_bytes",
         "_storage",
         "_time_known",
@@ -132,6 +148,9 @@ class Segment:
         self._time_known = new
         self._since_index_bytes = 0
         self._recent = _no_recent()
+        # Weak: the pool decides how long a file stays open.
+        self._file: Callable[[], File | None] = _no_file
+        self._room: _Room | None = None
 
     def __repr__(self) -> str:
         return f"<Segment {self.path.name}: {self.base_offset}..{self.end_offset}>"
@@ -165,7 +184,11 @@ class Segment:
         Raises:
             OSError: nothing has changed for readers; bytes that do not count may be in the file.
         """
-        self._storage.files.get(self.path).pwritev(buffers, self.size_bytes)
+        file = self._file()
+        if file is None:
+            file = self._storage.files.get(self.path)
+            self._file = ref(file)
+        file.pwritev(buffers, self.size_bytes)
 
     def note(
         self,
@@ -190,6 +213,8 @@ class Segment:
             if self.top_timestamp_ms >= 0:
                 self.time_index.maybe_append(self.top_timestamp_ms, self.offset_of_max_timestamp)
             self._since_index_bytes = 0
+            # Asked for again, the file counts as used, and is not the next one the pool lets go.
+            self._file = _no_file
         self._since_index_bytes += size_bytes
         if position == 0:
             self._first_timestamp_ms = timestamp_ms
@@ -211,28 +236,56 @@ class Segment:
         self, config: LogConfig, size_bytes: int, last_offset: int, timestamp_ms: int
     ) -> bool:
         """Whether a batch of this size, last offset and time belongs into a new segment."""
+        room = self._room
+        if (
+            room is not None
+            and room[0] is config
+            and self.size_bytes + size_bytes <= room[1]
+            and 0 <= timestamp_ms <= room[2]
+            and last_offset <= room[3]
+        ):
+            return False
         if self.size_bytes == 0:
             return not self.can_hold(last_offset)
-        roll_ms = config.roll_ms
-        if config.segment_jitter_ms > 0:
-            roll_ms -= self._jitter_ms(config)
-        first_ms = self._first_timestamp_ms
-        if first_ms is None or first_ms < 0 or timestamp_ms < 0:
-            waited_ms = self._waited_ms(timestamp_ms)
-        else:
-            waited_ms = timestamp_ms - first_ms
-        return (
+        roll_ms = self._roll_ms(config)
+        indexable_bytes = self._indexable_bytes(config)
+        if (
             self.size_bytes + size_bytes > config.segment_bytes
-            or waited_ms > roll_ms
-            or (
-                self.size_bytes >= config.segment_index_bytes * _LEAST_PER_INDEX_BYTE
-                and (
-                    self.offset_index.is_full(config.segment_index_bytes)
-                    or self.time_index.is_full(config.segment_index_bytes)
-                )
-            )
+            or self._waited_ms(timestamp_ms) > roll_ms
+            or self.size_bytes >= indexable_bytes
             or last_offset - self.base_offset > _INT_MAX
+        ):
+            return True
+        first_ms = self.first_timestamp_ms
+        self._room = _Room(
+            config,
+            min(config.segment_bytes, indexable_bytes),
+            first_ms + roll_ms if first_ms >= 0 else NO_TIMESTAMP_MS,
+            self.base_offset + _INT_MAX,
         )
+        return False
+
+    def _indexable_bytes(self, config: LogConfig) -> int:
+        """Up to which size no index is full: as far as can be said without looking again, and never
+        less than the present size unless one is full now.
+
+        An index gets at most one entry for a whole index.interval.bytes of log.
+        """
+        index_bytes = config.segment_index_bytes
+        unlooked = index_bytes * _LEAST_PER_INDEX_BYTE
+        if self.size_bytes < unlooked:
+            return unlooked
+        free = min(
+            self.offset_index.free_entries(index_bytes), self.time_index.free_entries(index_bytes)
+        )
+        if free <= 0:
+            return self.size_bytes
+        return self.size_bytes + max(1, (free - 1) * config.index_interval_bytes)
+
+    def _roll_ms(self, config: LogConfig) -> int:
+        if config.segment_jitter_ms > 0:
+            return config.roll_ms - self._jitter_ms(config)
+        return config.roll_ms
 
     def can_hold(self, last_offset: int) -> bool:
         """Indexes store offsets relative to the base in 31 bits."""
@@ -358,6 +411,7 @@ class Segment:
         self._time_known = True
 
     def reload_time(self) -> None:
+        self._room = None
         self._time_known = False
         self.top_timestamp_ms = NO_TIMESTAMP_MS
         self.offset_of_max_timestamp = NO_OFFSET
@@ -397,6 +451,7 @@ class Segment:
             files.forget(old[suffix])
             files.forget(new)
         self.path = self._path(LOG)
+        self._file = _no_file
         self.offset_index.move(self._path(OFFSET_INDEX))
         self.time_index.move(self._path(TIME_INDEX))
         self.transaction_index.move(self._path(TRANSACTION_INDEX))
@@ -413,6 +468,7 @@ class Segment:
 
     def close(self) -> None:
         """Write what the indexes hold back and let go of memory and descriptors."""
+        self._file = _no_file
         self.offset_index.close()
         self.time_index.close()
         self.transaction_index.close()
@@ -420,6 +476,7 @@ class Segment:
 
     def discard(self) -> None:
         """Let go without writing."""
+        self._file = _no_file
         self.offset_index.discard()
         self.time_index.discard()
         self.transaction_index.discard()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from errno import EDQUOT, ENOSPC
+from struct import Struct
 
 from crc32c import crc32c
 
@@ -29,7 +30,6 @@ from headrace.model.offset import (
 from headrace.records.batch import (
     ATTRIBUTES_AT,
     HEAD,
-    HEADER,
     HEADER_BYTES,
     LAST_CODEC,
     LOG_OVERHEAD,
@@ -45,6 +45,8 @@ _INT_MAX = 2**31 - 1
 _NO_ROOM = (ENOSPC, EDQUOT)
 # A codec and no flag at all.
 _PLAIN_ATTRIBUTES = frozenset(range(LAST_CODEC + 1))
+# A head without its base offset, leader epoch and base timestamp.
+_PLAIN = Struct(">8xi4xbIhi8xqqhii")
 # Makes a NamedTuple in half the time its own constructor takes.
 _new = tuple.__new__
 
@@ -86,7 +88,7 @@ class WritableLog(DurableLog):
                 behind, fenced or in another transaction.
             DiskFull, StorageError: it could not be written; nothing of it is in the log.
         """
-        if from_client and type(records) is memoryview:
+        if from_client and type(records) is memoryview and records.format == "B":
             appended = self.append_plain(records, leader_epoch)
             if appended is not None:
                 return appended
@@ -112,40 +114,57 @@ class WritableLog(DurableLog):
             append_time_ms = now_ms if self.config.log_append_time else None
             return self._append_stamped(batches, leader_epoch, append_time_ms)
 
-    def append_plain(self, records: memoryview, leader_epoch: int) -> Appended | None:
-        """The short way of a single batch without a producer id into the active segment.
+    def append_plain(
+        self, records: memoryview, leader_epoch: int, *, alone: bool = False
+    ) -> Appended | None:
+        """The short way of a single batch into the active segment: without a producer id, or the
+        next one of a producer that is known and has no transaction.
 
         None when it is anything else, or when anything about it is not as it should be: nothing
         has happened then, and the long way takes it or says what is wrong. A broker of small
         batches spends its time here, so this is one function without calls that can be saved. It
         must do what the long way does; `tests/property/log/test_plain_append.py` holds them
         together.
+
+        Args:
+            records: a flat view of bytes.
+            alone: no other replica is in sync, so that the high watermark is the log end: it moves
+                here, at once, instead of with `set_high_watermark`.
         """
         config = self.config
         size_bytes = len(records)
-        if (
-            not HEADER_BYTES <= size_bytes <= config.max_message_bytes
-            or not config.takes_as_sent
-            or records.format != "B"
-        ):
+        if not HEADER_BYTES <= size_bytes <= config.max_message_bytes or not config.takes_as_sent:
             return None
-        _, length, _, magic, crc, attributes, delta, _, timestamp_ms, producer_id, _, _, count = (
-            HEADER.unpack_from(records)
-        )
+        (
+            length,
+            magic,
+            crc,
+            attributes,
+            delta,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            sequence,
+            count,
+        ) = _PLAIN.unpack_from(records)
         if (
             length + LOG_OVERHEAD != size_bytes
             or magic != MAGIC
             or attributes not in _PLAIN_ATTRIBUTES
             or not 0 <= delta == count - 1
-            or producer_id >= 0
             or timestamp_ms < 0
-            or timestamp_ms - config.message_timestamp_after_max_ms > self._storage.clock.wall_ms()
+            or not self._is_past(timestamp_ms - config.message_timestamp_after_max_ms)
             or crc32c(records[ATTRIBUTES_AT:]) != crc
         ):
             return None
         with self._lock:
             offset, segment, position = self._tip
             last_offset = offset + delta
+            producer = None
+            if producer_id >= 0:
+                producer = self._producers.expecting(producer_id, producer_epoch, sequence)
+                if producer is None:
+                    return None
             if (
                 self._storage.failure is not None
                 or self._closed
@@ -170,10 +189,24 @@ class WritableLog(DurableLog):
                 )
             except OSError as error:
                 raise self._broken(error) from error
+            if producer is not None:
+                producer.take(
+                    sequence, add_sequence(sequence, delta), offset, last_offset, timestamp_ms
+                )
             segment.size_bytes = position = position + size_bytes
-            self._tip = _new(Tip, (last_offset + 1, segment, position))
+            end = last_offset + 1
+            self._tip = _new(Tip, (end, segment, position))
+            if alone:
+                self._high_watermark = end
+                self._producers.advance(end)
             log_start = self._log_start
         return _new(Appended, (offset, last_offset, NO_TIMESTAMP_MS, log_start, False, size_bytes))
+
+    def _is_past(self, time_ms: int) -> bool:
+        """Whether the wall clock has shown this time; it is asked only when that is not known."""
+        if time_ms > self._seen_ms:
+            self._seen_ms = self._storage.clock.wall_ms()
+        return time_ms <= self._seen_ms
 
     def append_marker(
         self,

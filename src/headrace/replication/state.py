@@ -31,10 +31,13 @@ class PartitionState:
 
     Invariant: high watermark <= log end of every in-sync replica.
 
+    Attributes:
+        alone: no other replica is in sync, so that the high watermark is the log end.
+
     Thread rule: the broker's loop only.
     """
 
-    __slots__ = ("_ends", "_high_watermark", "_isr", "broker_id", "leader_epoch")
+    __slots__ = ("_ends", "_high_watermark", "_isr", "alone", "broker_id", "leader_epoch")
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class PartitionState:
     def set_isr(self, isr: Iterable[BrokerId]) -> bool:
         """The controller decided who is in sync. True when the high watermark moved."""
         self._isr = frozenset(isr)
+        self.alone = len(self._isr) == 1
         if self.broker_id not in self._isr:
             raise InvalidArgument(
                 f"broker {self.broker_id} leads and is not among the in-sync {sorted(self._isr)}"

@@ -40,7 +40,7 @@ from headrace.testing.fault import MUTATIONS, Call, Fault, PowerLoss
 class CrashFile:
     """A `File` of a `CrashDisk`. A crash makes it useless: every call answers ESTALE."""
 
-    __slots__ = ("_disk", "_generation", "_inode", "_open", "_read_only", "path")
+    __slots__ = ("__weakref__", "_disk", "_generation", "_inode", "_open", "_read_only", "path")
 
     def __init__(self, disk: "CrashDisk", inode: Inode, path: Path, *, read_only: bool) -> None:
         self.path = path

@@ -178,6 +178,35 @@ def pack_plain_produce_response(
     )
 
 
+class PlainProduceResponse:
+    """`pack_plain_produce_response` for one partition and no error, made once for many answers."""
+
+    __slots__ = ("_front", "_pack", "_tail", "_topic")
+
+    def __init__(
+        self, version: int, name: str | None, topic_id: UUID | None, partition: int
+    ) -> None:
+        whole = pack_plain_produce_response(version, 0, name, topic_id, partition, 0, 0, 0, 0, 0)
+        numbers_at = len(whole) - _PLAIN_10.size + 1 + 4 + 2
+        self._front = whole[:4]
+        self._topic = whole[8:numbers_at]
+        self._tail = whole[numbers_at + 24 :]
+        self._pack = Struct(f">4si{len(self._topic)}sqqq{len(self._tail)}s").pack
+
+    def pack(
+        self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
+    ) -> bytes:
+        return self._pack(
+            self._front,
+            correlation_id,
+            self._topic,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+            self._tail,
+        )
+
+
 def _pack_partition(out: bytearray, version: int, partition: ProducePartitionResult) -> None:
     index, code, base, append_time_ms, log_start, errors, message, leader = partition
     if version < FIRST_LOG_START:

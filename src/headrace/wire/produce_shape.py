@@ -24,8 +24,9 @@ from headrace.wire.produce_request import (
 )
 from headrace.wire.request import Request
 
+CORRELATION_ID_AT: Final = 4
+MIDDLE_AT: Final = 8
 _FRONT_BYTES: Final = 4
-_MIDDLE_AT: Final = 8
 _NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic and the request
 _VARINT: Final = Struct(">BBB")
 _MAX_MIDDLE_BYTES: Final = 512  # a client id may have 32 KiB, and every connection keeps a shape
@@ -35,30 +36,42 @@ _new: Final = tuple.__new__
 
 
 class ProduceShape:
-    """Everything of a Produce request with a single partition but its records."""
+    """Everything of a Produce request with a single partition but its records.
+
+    Attributes:
+        version: of the request.
+        conditions: transactional id, acks and timeout.
+        name, topic_id, partition: where the records go.
+        middle: the bytes from the client id to the partition.
+        end: where the middle ends in a frame.
+    """
 
     __slots__ = (
         "_api",
         "_client_id",
-        "_conditions",
-        "_end",
         "_front",
-        "_middle",
-        "_target",
-        "_version",
+        "conditions",
+        "end",
+        "middle",
+        "name",
+        "partition",
+        "topic_id",
+        "version",
     )
 
     def __init__(self, request: Request, index: int, front: bytes, middle: bytes) -> None:
         """Use `of`. Keeps nothing of the request that would keep its frame alive."""
         body: ProduceRequest = request.body
+        self.version = request.header.api_version
+        self.conditions = body[:3]
+        self.name = body.topics[0].name
+        self.topic_id = body.topics[0].topic_id
+        self.partition = index
+        self.middle = middle
+        self.end = MIDDLE_AT + len(middle)
         self._api = request.api
-        self._version = request.header.api_version
         self._client_id = request.header.client_id
-        self._conditions = body[:3]
-        self._target = body.topics[0].name, body.topics[0].topic_id, index
         self._front = front
-        self._middle = middle
-        self._end = _MIDDLE_AT + len(middle)
 
     @classmethod
     def of(cls, frame: Frame, request: Request) -> "ProduceShape | None":
@@ -76,11 +89,27 @@ class ProduceShape:
         end = len(frame) - len(_NO_TAGS) - len(records) - len(size)
         if end > _MAX_MIDDLE_BYTES or frame[end : end + len(size)] != size:
             return None
-        return cls(request, index, bytes(frame[:_FRONT_BYTES]), bytes(frame[_MIDDLE_AT:end]))
+        return cls(request, index, bytes(frame[:_FRONT_BYTES]), bytes(frame[MIDDLE_AT:end]))
 
     def read(self, frame: Frame) -> Request | None:
         """The request in `frame`, if it has this shape."""
-        end = self._end
+        records = self.records(frame)
+        if records is None:
+            return None
+        (correlation_id,) = INT32.unpack_from(frame, CORRELATION_ID_AT)
+        partitions = [_new(ProducePartition, (self.partition, records))]
+        topics = [_new(ProduceTopic, (self.name, self.topic_id, partitions))]
+        return Request(
+            self._api,
+            _new(RequestHeader, (ApiKey.PRODUCE, self.version, correlation_id, self._client_id)),
+            None,
+            0,
+            _new(ProduceRequest, (*self.conditions, topics)),
+        )
+
+    def records(self, frame: Frame) -> memoryview | None:
+        """The records in `frame`, if it has this shape."""
+        end = self.end
         if len(frame) < end + 3 or not self._surrounds(frame):
             return None
         size, second, third = _VARINT.unpack_from(frame, end)
@@ -97,28 +126,18 @@ class ProduceShape:
         stop = start + size - 1
         if size == 0 or stop + 3 != len(frame):
             return None
-        (correlation_id,) = INT32.unpack_from(frame, 4)
-        name, topic_id, index = self._target
-        records = [_new(ProducePartition, (index, memoryview(frame)[start:stop]))]
-        topics = [_new(ProduceTopic, (name, topic_id, records))]
-        return Request(
-            self._api,
-            _new(RequestHeader, (ApiKey.PRODUCE, self._version, correlation_id, self._client_id)),
-            None,
-            0,
-            _new(ProduceRequest, (*self._conditions, topics)),
-        )
+        return memoryview(frame)[start:stop]
 
     def _surrounds(self, frame: Frame) -> bool:
         """Whether the bytes before and behind the records are those of this shape."""
         if type(frame) is bytes:
             return (
-                frame.startswith(self._middle, _MIDDLE_AT)
+                frame.startswith(self.middle, MIDDLE_AT)
                 and frame.startswith(self._front)
                 and frame.endswith(_NO_TAGS)
             )
         return (
-            frame[_MIDDLE_AT : self._end] == self._middle
+            frame[MIDDLE_AT : self.end] == self.middle
             and frame[:_FRONT_BYTES] == self._front
             and frame[-len(_NO_TAGS) :] == _NO_TAGS
         )

@@ -1,5 +1,7 @@
 """Produce (0), versions 3 to 13: append batches, answer when they are as safe as was asked.
 
+Requests that repeat themselves come here only once: then `broker.produce_lane` has them.
+
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
 
@@ -38,10 +40,8 @@ from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
 from headrace.wire.produce_response import (
-    FIRST_LEADER_HINT,
     ProducePartitionResult,
     ProduceTopicResult,
-    pack_plain_produce_response,
     pack_produce_response,
 )
 
@@ -62,10 +62,6 @@ def handle(broker: Broker, call: Call) -> Answer:
     request: ProduceRequest = call.body
     if request.acks not in _ACKS:
         return _pack(broker, call, request, _refuse(request, ErrorCode.invalid_required_acks))
-    if request.acks == 1:
-        answer = _append_plain(broker, call, request)
-        if answer is not None:
-            return answer
     if not _is_transactional(request):
         return _append_and_answer(broker, call, request, {})
     named = request.transactional_id
@@ -160,49 +156,6 @@ async def _append_in_turn(
 
 
 # -- appending
-
-
-def _append_plain(broker: Broker, call: Call, request: ProduceRequest) -> Parts | None:
-    """The short way of the commonest request: a plain batch for one partition, with nobody to ask
-    and nothing to wait for. None: nothing has happened, take the long way."""
-    if len(request.topics) != 1 or broker.guard.authorizer is not None or broker.quotas.active:
-        return None
-    name, topic_id, partitions = request.topics[0]
-    header = call.request.header
-    if len(partitions) != 1 or header.api_version < FIRST_LEADER_HINT:
-        return None
-    index, records = partitions[0]
-    partition = broker.topics.find(name, topic_id, index)
-    if (
-        partition is None
-        or not records
-        or partition.name.topic in INTERNAL
-        or partition.log.config.flush_messages == 1
-    ):
-        return None
-    try:
-        appended = partition.append_plain(records)
-    except HeadraceError as error:
-        failed = ProduceTopicResult(name, topic_id, [_failed(index, error)])
-        return _pack(broker, call, request, [failed])
-    if appended is None:
-        return None
-    broker.metrics.produced_bytes += appended.size_bytes
-    base_offset, _, append_time_ms, log_start = appended[:4]
-    return (
-        pack_plain_produce_response(
-            header.api_version,
-            header.correlation_id,
-            name,
-            topic_id,
-            index,
-            0,
-            base_offset,
-            append_time_ms,
-            log_start,
-            0,
-        ),
-    )
 
 
 def _append_and_answer(

@@ -113,9 +113,9 @@ class OffsetIndex:
             offsets, _ = self._file.columns()
             self._file.truncate(bisect_left(offsets, offset - self.base_offset))
 
-    def is_full(self, max_bytes: int) -> bool:
-        """True when no entry fits any more: time to roll the segment."""
-        return self._file.count >= max_bytes // ENTRY_BYTES
+    def free_entries(self, max_bytes: int) -> int:
+        """How many more entries fit; with none it is time to roll the segment."""
+        return max_bytes // ENTRY_BYTES - self._file.count
 
     def reset(self) -> None:
         """Drop everything, readable or not; a rebuild begins here."""

@@ -114,9 +114,9 @@ class TimeIndex:
             _, offsets = self._file.columns()
             self._file.truncate(bisect_left(offsets, offset - self.base_offset))
 
-    def is_full(self, max_bytes: int) -> bool:
-        """True when only the entry that closing the segment adds still fits."""
-        return self._file.count >= max_bytes // ENTRY_BYTES - 1
+    def free_entries(self, max_bytes: int) -> int:
+        """How many more entries fit, but for the one that closing the segment adds."""
+        return max_bytes // ENTRY_BYTES - 1 - self._file.count
 
     def reset(self) -> None:
         """Drop everything, readable or not; a rebuild begins here."""

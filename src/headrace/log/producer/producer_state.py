@@ -115,7 +115,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer. Read it, never change it."""
+    """One producer. Only the log that has it changes it."""
 
     __slots__ = (
         "batches",
@@ -163,6 +163,23 @@ class ProducerEntry:
             self.epoch = epoch
             self.batches.clear()
             self.next_sequence = 0
+
+    def take(
+        self,
+        first_sequence: int,
+        last_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        timestamp_ms: int,
+    ) -> None:
+        """Remember a batch of its present epoch that is in the log."""
+        self.batches.append(
+            BatchMetadata(
+                first_sequence, last_sequence, last_offset, last_offset - base_offset, timestamp_ms
+            )
+        )
+        self.next_sequence = (last_sequence + 1) & _SEQUENCE_MAX
+        self.last_timestamp_ms = timestamp_ms
 
     def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> Duplicate | None:
         if epoch != self.epoch:
@@ -218,6 +235,21 @@ class ProducerState:
         return iter(self._producers.values())
 
     # -- batches -------------------------------------------------------------------------------
+
+    def expecting(self, producer_id: int, epoch: int, sequence: int) -> ProducerEntry | None:
+        """The producer, if this is just what comes next from it and no transaction is open.
+
+        None says nothing: ask `check`.
+        """
+        entry = self._producers.get(producer_id)
+        if (
+            entry is None
+            or entry.epoch != epoch
+            or entry.next_sequence != sequence
+            or entry.transaction_first_offset >= 0
+        ):
+            return None
+        return entry
 
     def check(
         self,
@@ -308,13 +340,7 @@ class ProducerState:
             entry = self._producers[producer_id] = ProducerEntry(producer_id)
         if entry.epoch != epoch:
             entry.take_epoch(epoch)
-        entry.batches.append(
-            BatchMetadata(
-                first_sequence, last_sequence, last_offset, last_offset - base_offset, timestamp_ms
-            )
-        )
-        entry.next_sequence = (last_sequence + 1) & _SEQUENCE_MAX
-        entry.last_timestamp_ms = timestamp_ms
+        entry.take(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
         if transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id

@@ -1,0 +1,114 @@
+"""The shortest way of a Produce request: one that repeats an earlier one but for its records.
+
+Theory of operation
+-------------------
+A producer of small batches sends the same bytes again and again: only the correlation id and the
+records differ (`wire.produce_shape`). A lane remembers what those bytes led to, the partition and
+the answer's bytes, so that the next such request is a comparison, an append and a send.
+
+Rule 1: a lane serves a request completely or not at all. `None` means that nothing has happened,
+and the handler takes the request, or says what is wrong with it.
+Rule 2: a lane asks nobody and waits for nothing: no authorizer, no quota, no disk, no replica.
+Where one of those comes into force the lane stands aside from the very next request on.
+Rule 3: a lane is good for one version of `Topics`: whoever takes a partition away, or stops leading
+it, changes that version.
+"""
+
+from struct import Struct
+
+from headrace.broker.connection import Parts
+from headrace.broker.node import Broker
+from headrace.broker.partition import Partition
+from headrace.broker.topics import INTERNAL
+from headrace.model.error import HeadraceError
+from headrace.wire.api import APIS, ApiKey
+from headrace.wire.framing import Frame
+from headrace.wire.produce_response import FIRST_LEADER_HINT, PlainProduceResponse
+from headrace.wire.produce_shape import CORRELATION_ID_AT, MIDDLE_AT, ProduceShape
+from headrace.wire.request import Request
+
+_MAX_LANES = 4096
+_ALL = -1
+_ACKS = (1, _ALL)
+_NAME = APIS[ApiKey.PRODUCE].name
+_correlation_id = Struct(f">{CORRELATION_ID_AT}xi").unpack_from
+
+
+class ProduceLane:
+    """The requests of one shape, whichever connection they come over."""
+
+    __slots__ = ("_broker", "_partition", "_response", "_shape", "_version")
+
+    def __init__(self, broker: Broker, partition: Partition, shape: ProduceShape) -> None:
+        self._broker = broker
+        self._partition = partition
+        self._shape = shape
+        self._version = broker.topics.version
+        self._response = PlainProduceResponse(
+            shape.version, shape.name, shape.topic_id, shape.partition
+        )
+
+    def serve(self, frame: Frame) -> Parts | None:
+        """Append the records in `frame` and answer; or None (rule 1)."""
+        broker, partition = self._broker, self._partition
+        if (
+            broker.topics.version != self._version
+            or broker.guard.authorizer is not None
+            or broker.quotas.active
+            or not partition.answers_at_once
+        ):
+            return None
+        records = self._shape.records(frame)
+        if records is None:
+            return None
+        try:
+            appended = partition.append_plain(records)
+        except HeadraceError:
+            # Nothing of it is in the log; the handler fails in the same way, and answers that.
+            return None
+        if appended is None:
+            return None
+        base_offset, _, append_time_ms, log_start, _, size_bytes = appended
+        metrics = broker.metrics
+        metrics.requests[_NAME] += 1
+        metrics.produced_bytes += size_bytes
+        return (
+            self._response.pack(_correlation_id(frame)[0], base_offset, append_time_ms, log_start),
+        )
+
+
+class ProduceLanes:
+    """The lanes of a broker, found by the bytes that their requests have in common."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._lanes: dict[bytes, ProduceLane] = {}
+
+    def find(self, frame: Frame, end: int) -> ProduceLane | None:
+        """The lane for a request, if its common bytes end at `end`."""
+        return self._lanes.get(bytes(frame[MIDDLE_AT:end]))
+
+    def open(self, frame: Frame, request: Request) -> int:
+        """Let requests like this one go the short way, if there can be one for them.
+
+        Returns:
+            where the bytes that they have in common end; 0 when there is no short way.
+        """
+        if self._broker.guard.authorizer is not None or self._broker.quotas.active:
+            return 0
+        shape = ProduceShape.of(frame, request)
+        if shape is None:
+            return 0
+        acks = shape.conditions[1]
+        partition = self._broker.topics.find(shape.name, shape.topic_id, shape.partition)
+        if (
+            acks not in _ACKS
+            or shape.version < FIRST_LEADER_HINT
+            or partition is None
+            or partition.name.topic in INTERNAL
+        ):
+            return 0
+        if len(self._lanes) >= _MAX_LANES:
+            self._lanes.clear()
+        self._lanes[shape.middle] = ProduceLane(self._broker, partition, shape)
+        return shape.end
