@@ -6,7 +6,10 @@ Rule 2: a call for many items never raises for one of them. It returns the `Brok
 item's place, so that whoever asked can tell a status for each.
 """
 
+from typing import Any
+
 from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
 
@@ -50,6 +53,86 @@ class BrokerError(ClientError):
     def name(self) -> str:
         """As Kafka spells it: `TOPIC_ALREADY_EXISTS`."""
         return self.code.name.upper()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, self.detail)
+
+
+class WriteFailed(ClientError):
+    """Records could not be written to a partition. Those before them were.
+
+    Attributes:
+        partition: where they were to go.
+        reason: what the broker, or the connection to it, said last.
+    """
+
+    def __init__(self, partition: TopicPartition, reason: ClientError) -> None:
+        self.partition = partition
+        self.reason = reason
+        super().__init__(f"cannot write to {partition}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.reason)
+
+
+class ProducerFenced(ClientError):
+    """Somebody else has taken over the transactional id, or the transaction took too long and was
+    aborted by its coordinator. Nothing more is written under this identity.
+
+    Attributes:
+        transactional_id: what was taken over.
+    """
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        super().__init__(
+            f"transactional id {transactional_id} has been taken over by another writer, or its "
+            "transaction timed out: open a new writer to go on"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.transactional_id,)
+
+
+class PositionOutOfRange(ClientError):
+    """A reader is to read what is not, or not any more, in the log.
+
+    Attributes:
+        offset: what was asked for.
+        log_start, log_end: what is there instead.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, offset: int, log_start: int, log_end: int
+    ) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.log_start = log_start
+        self.log_end = log_end
+        super().__init__(
+            f"offset {offset} of {partition} is not there: "
+            f"its log begins at {log_start} and ends at {log_end}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.offset, self.log_start, self.log_end)
+
+
+class DamagedBatch(ClientError):
+    """A batch came that is none, or whose CRC does not match. Everything before it was read.
+
+    Attributes:
+        offset: the first offset that could not be read.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int, reason: str) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
+        super().__init__(f"{partition} is damaged at offset {offset}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.offset, self.reason)
 
 
 # The codes a user meets most, for brokers that send no message along.

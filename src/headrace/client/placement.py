@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.error import InvalidArgument
-from headrace.records.input import bytes_input
+from headrace.records.encode import encode
+from headrace.records.input import bytes_input, check_names
 from headrace.records.kernel import murmur2 as kernel
 from headrace.records.kernel.memory import Int32s
 
@@ -32,11 +33,15 @@ class Placement:
     partition.
     """
 
-    def __init__(self, topic: str, count: int, available: Sequence[int]) -> None:
+    def __init__(
+        self, topic: str, count: int, available: Sequence[int], since: float = 0.0
+    ) -> None:
         self.topic = topic
         self.count = count
+        self.since = since
         self.available = list(available) or list(range(count))
         self._turn = random.randrange(len(self.available))
+        self._sound: set[pa.Schema] = set()
 
     def next(self) -> int:
         """The partition for the next batch of rows that may go anywhere."""
@@ -64,6 +69,19 @@ class Placement:
             return
         self._take_turns(places, run_rows)
         yield from _cut(columns, places, self.count)
+
+    def check(self, columns: Columns) -> None:
+        """Refuse columns of which no records can be made, before any row of them is written.
+
+        Raises:
+            InvalidArgument: a name, a type, or a partition that cannot be meant.
+        """
+        plain = without_partition(columns)
+        check_names(plain)
+        self._named(columns)
+        if plain.schema not in self._sound:
+            encode(plain.slice(0, 1), timestamp_ms=0)
+            self._sound.add(plain.schema)
 
     def _named(self, columns: Columns) -> Int32s | None:
         """The `partition` column, with `NO_KEY` for nulls."""
@@ -107,6 +125,10 @@ class Placement:
 
 def without_partition(columns: Columns) -> Columns:
     """What becomes of a record: everything but where it goes."""
+    if not isinstance(columns, pa.RecordBatch | pa.Table):
+        raise InvalidArgument(
+            f"records come as a pyarrow RecordBatch or Table, not as {type(columns).__name__}"
+        )
     if PARTITION not in columns.schema.names:
         return columns
     names = [name for name in columns.schema.names if name != PARTITION]

@@ -1,0 +1,103 @@
+"""A network that loses answers: requests get through, then the connection ends."""
+
+import select
+import socket
+import threading
+from types import TracebackType
+
+_BUFFER_BYTES = 1 << 20
+# A connection that has carried less has only shaken hands: those answers get through.
+_BULK_BYTES = 10_000
+
+
+class LossyProxy:
+    """Passes connections on to one broker, and cuts them when told to.
+
+    After `lose_answers(n)`, n connections on which records have gone out end when the broker
+    answers: it has done what it was asked, and its client never hears of it.
+
+    Example:
+        with LossyProxy() as proxy:
+            broker.settings["advertised.listeners"] = f"PLAINTEXT://{proxy.address}"
+            broker.start()
+            proxy.target(broker.address)
+    """
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._target: tuple[str, int] | None = None
+        self._lock = threading.Lock()
+        self._to_lose = 0
+        self.lost = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        host, port = self._listener.getsockname()
+        return f"{host}:{port}"
+
+    def target(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._target = (host, int(port))
+
+    def lose_answers(self, count: int) -> None:
+        """Lose the next `count` answers to produce requests, each with its connection."""
+        with self._lock:
+            self._to_lose += count
+
+    def _run(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        assert self._target is not None
+        with client:
+            try:
+                broker = socket.create_connection(self._target)
+            except OSError:
+                return
+            with broker:
+                self._pass_on(client, broker)
+
+    def _pass_on(self, client: socket.socket, broker: socket.socket) -> None:
+        carried = 0
+        while True:
+            readable, _, _ = select.select([client, broker], [], [])
+            try:
+                if client in readable:
+                    data = client.recv(_BUFFER_BYTES)
+                    if not data:
+                        return
+                    carried += len(data)
+                    broker.sendall(data)
+                if broker in readable:
+                    data = broker.recv(_BUFFER_BYTES)
+                    if not data or (carried > _BULK_BYTES and self._loses()):
+                        return
+                    client.sendall(data)
+            except OSError:
+                return
+
+    def _loses(self) -> bool:
+        with self._lock:
+            if not self._to_lose:
+                return False
+            self._to_lose -= 1
+            self.lost += 1
+            return True
+
+    def __enter__(self) -> "LossyProxy":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.close()

@@ -1,0 +1,68 @@
+"""What a stock client sees in a topic: confluent-kafka's consumer, to the end of partitions."""
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+_SECONDS = 30.0
+
+
+class Seen(NamedTuple):
+    """One record."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, Any]]
+
+
+def read_topic(
+    address: str, topic: str, partitions: Iterable[int] = (0,), *, committed: bool = True
+) -> dict[int, list[Seen]]:
+    """Everything that can be read now, by partition.
+
+    Raises:
+        TimeoutError: the end does not come.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "reads-and-never-commits",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+    )
+    found: dict[int, list[Seen]] = {partition: [] for partition in partitions}
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
+    ended: set[int] = set()
+    deadline = time.monotonic() + _SECONDS
+    try:
+        while len(ended) < len(found):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} has no end: {len(ended)} of {len(found)} partitions")
+            for message in consumer.consume(10_000, 0.1):
+                error, partition = message.error(), message.partition()
+                assert partition is not None
+                if error is None:
+                    found[partition].append(
+                        Seen(
+                            message.offset() or 0,
+                            message.timestamp()[1],
+                            message.key(),
+                            message.value(),
+                            _pairs(message.headers()),
+                        )
+                    )
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(partition)
+    finally:
+        consumer.close()
+    return found
+
+
+def _pairs(headers: Any) -> list[tuple[str, Any]]:
+    return list(headers or ())

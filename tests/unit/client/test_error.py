@@ -1,0 +1,22 @@
+"""Errors travel between processes: a Spark task's reaches the driver as it was."""
+
+import pickle
+
+import pytest
+
+from headrace.client.error import BrokerError, ClientError, ProducerFenced, WriteFailed
+from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
+
+REFUSED = BrokerError(ErrorCode.message_too_large, "too large")
+
+
+@pytest.mark.parametrize(
+    "error", [REFUSED, WriteFailed(TopicPartition("clicks", 1), REFUSED), ProducerFenced("billing")]
+)
+def test_an_error_pickles(error: ClientError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy).keys() == vars(error).keys()
