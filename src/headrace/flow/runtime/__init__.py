@@ -1,0 +1,1 @@
+"""What runs in Spark's Python workers: chunks in, bolts called with columns, chunks out."""

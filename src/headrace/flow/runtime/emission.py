@@ -1,0 +1,95 @@
+"""What a component emitted during one call, checked against what it declared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.flow.error import EmitError
+from headrace.flow.fields import Fields
+from headrace.flow.plan import DEFAULT_STREAM
+from headrace.flow.runtime.route import Tasks
+from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    stream: str
+    batch: TupleBatch
+    tasks: Tasks | None
+
+
+@dataclass(slots=True)
+class Emission:
+    """Collects until the call has succeeded; a call that raises emitted nothing.
+
+    Attributes:
+        made_from: the batch that the component was called with, None for a tick.
+    """
+
+    component: str
+    outputs: Mapping[str, Fields]
+    made_from: TupleBatch | None
+    emitted: list[Emitted] = field(default_factory=list)
+
+    def __call__(
+        self,
+        columns: Any,
+        *,
+        stream: str = DEFAULT_STREAM,
+        rows: Any = None,
+        task: Any = None,
+    ) -> None:
+        fields = self.outputs.get(stream)
+        if fields is None:
+            raise EmitError(
+                f"{self.component} emitted to the stream {stream!r}, but declares"
+                f" {', '.join(self.outputs) or 'none'}"
+            )
+        batch = self._shaped(columns, fields, stream)
+        if batch.num_rows == 0:
+            return
+        if self.made_from is None:
+            origin = no_origin(batch.num_rows)
+        else:
+            indices = None if rows is None else pa.array(rows, pa.int64())
+            origin = self.made_from.origins(indices, batch.num_rows)
+        if origin.num_rows != batch.num_rows:
+            raise EmitError(
+                f"{self.component} emitted {batch.num_rows} tuples with {origin.num_rows} rows"
+            )
+        tasks = None
+        if task is not None:
+            tasks = np.broadcast_to(np.asarray(task, dtype=np.int64), batch.num_rows)
+        self.emitted.append(Emitted(stream, TupleBatch(batch, origin), tasks))
+
+    def _shaped(self, columns: Any, fields: Fields, stream: str) -> pa.RecordBatch:
+        where = f"{self.component} declares {fields.ddl!r} for the stream {stream!r}"
+        if isinstance(columns, pa.RecordBatch | pa.Table):
+            if columns.schema.equals(fields.schema) and isinstance(columns, pa.RecordBatch):
+                return columns
+            columns = columns.columns
+        if not isinstance(columns, Sequence):
+            raise EmitError(f"{where} and emitted {type(columns).__name__}: emit columns")
+        if len(columns) != len(fields):
+            raise EmitError(f"{where} and emitted {len(columns)} columns")
+        arrays = [
+            self._column(column, wanted, where)
+            for column, wanted in zip(columns, fields.schema, strict=True)
+        ]
+        if len({len(each) for each in arrays}) > 1:
+            raise EmitError(f"{where} and emitted columns of different lengths")
+        return pa.RecordBatch.from_arrays(arrays, schema=fields.schema)
+
+    @staticmethod
+    def _column(column: Any, wanted: pa.Field, where: str) -> pa.Array:
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        try:
+            if isinstance(column, pa.Array):
+                return column if column.type == wanted.type else column.cast(wanted.type)
+            return pa.array(column, wanted.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise EmitError(f"{where}; {wanted.name} does not fit: {error}") from error

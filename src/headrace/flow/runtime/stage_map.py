@@ -1,0 +1,120 @@
+"""A stage as a function over Arrow batches, for Spark's `mapInArrow`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.flow.plan import Component
+from headrace.flow.runtime.outlet import TO_TOPICS
+from headrace.flow.runtime.program import Program
+from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.runtime.stage_run import StageRun
+from headrace.flow.runtime.tuple_batch import TupleBatch, from_chunk, joined
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class SpoutStage:
+    """Stage 0: from a spout's Spark rows to chunks, or to records if there is no later stage."""
+
+    program: Program
+    spout: str
+    last: bool
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        component = self.program.component(self.spout)
+        run = StageRun(self.program, spark_partition())
+        for batch in batches:
+            if batch.num_rows:
+                for stream, made in component.work.decode(batch):
+                    run.spout(component, made, stream)
+                yield from _rows(run.outlet.ready(), self.last)
+        yield from _rows(run.finish(), self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class BoltStage:
+    """A later stage without state: from chunks to chunks, or to records."""
+
+    program: Program
+    stage: int
+    last: bool
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        run = StageRun(self.program, spark_partition())
+        mine: defaultdict[tuple[int, int], list[bytes]] = defaultdict(list)
+        for slot, edge, chunk in _chunks(batches):
+            if is_for(self.program, self.stage, edge):
+                mine[slot, edge].append(chunk)
+            else:
+                run.outlet.pass_on(slot, edge, chunk)
+        yield from _rows(run.outlet.ready(), self.last)
+        for (slot, edge), chunks in sorted(mine.items()):
+            run.bolt(slot, edge, in_order(chunks), None)
+            yield from _rows(run.outlet.ready(), self.last)
+        yield from _rows(run.finish(), self.last)
+
+
+def open_records(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The records in chunks, behind a last stage that could only give chunks."""
+    return _rows(batches, last=True)
+
+
+def is_for(program: Program, stage: int, edge: int) -> bool:
+    """Whether the reader of an edge runs in this stage."""
+    if edge == TO_TOPICS:
+        return False
+    reader = program.layout.edges[edge].reader
+    return reader in program.layout.stages[stage].components
+
+
+def in_order(chunks: list[bytes]) -> TupleBatch:
+    """The tuples of one slot and edge. Spark brings chunks in any order: they are put in that of
+    the records their first tuples come from, so that a key's tuples stay in the order of its
+    topic and a batch that is done again is done alike."""
+    batches = [batch for chunk in chunks for batch in from_chunk(chunk)]
+    batches.sort(key=_first_origin)
+    return joined(batches)
+
+
+def spark_partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def component_of(program: Program, slot: int) -> Component | None:
+    """Whose slot it is; None for records on their way to the sink."""
+    for name, slots in program.layout.slots.items():
+        if slot in slots:
+            return program.component(name)
+    return None
+
+
+def _first_origin(batch: TupleBatch) -> tuple[str, int, int]:
+    if batch.num_rows == 0:
+        return "", -1, -1
+    topic, partition, offset = (column[0].as_py() for column in batch.origin.columns)
+    return topic or "", -1 if partition is None else partition, -1 if offset is None else offset
+
+
+def _chunks(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
+    for batch in batches:
+        slots, edges, chunks = batch.columns
+        yield from zip(slots.to_pylist(), edges.to_pylist(), chunks.to_pylist(), strict=True)
+
+
+def _rows(batches: Batches, last: bool) -> Iterator[pa.RecordBatch]:
+    if not last:
+        yield from batches
+        return
+    for batch in batches:
+        for chunk in batch.column("chunk"):
+            with pa.ipc.open_stream(chunk.as_buffer()) as reader:
+                for each in reader:
+                    assert each.schema.equals(RECORD_FIELDS.schema)
+                    yield each

@@ -1,0 +1,186 @@
+"""Running a stage over the tuples of one Spark task: call, retry, find the bad tuple, pass on.
+
+Rules
+-----
+Rule 1: what a call emitted and put leaves it only when the call has returned.
+Rule 2: a batch that raises is tried again as a whole, then in halves, down to the tuples that raise
+        alone. Those become dead letters; the others go on, in their order.
+Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it.
+"""
+
+import copy
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.flow.error import EmitError
+from headrace.flow.plan import Component, Kind
+from headrace.flow.runtime.dead_letter import dead_letter
+from headrace.flow.runtime.emission import Emission
+from headrace.flow.runtime.outlet import Outlet
+from headrace.flow.runtime.program import CAST, Program
+from headrace.flow.runtime.record import RECORD_FIELDS, RECORDS
+from headrace.flow.runtime.route import route
+from headrace.flow.runtime.tally import TallySheet
+from headrace.flow.runtime.task_state import TaskState
+from headrace.flow.runtime.tuple_batch import TupleBatch
+from headrace.flow.runtime.work import Source, TaskContext, Work
+
+METRICS_TOPIC = "metrics.topic"
+"""The plan's setting for where tallies go."""
+
+
+class StageRun:
+    """One task of Spark, in one batch. `place` is the Spark partition, for bolts without slots."""
+
+    def __init__(self, program: Program, place: int) -> None:
+        self._program = program
+        self._place = place
+        self._state: TaskState | None = None
+        self._slot: int | None = None
+        self._turn = place
+        self.outlet = Outlet()
+        self.tallies = TallySheet()
+
+    def spout(self, component: Component, batch: TupleBatch, stream: str) -> None:
+        """Tuples that a spout has made."""
+        tally = self.tallies.of(component.name)
+        tally.executed += batch.num_rows
+        tally.emitted += batch.num_rows
+        self._deliver(component.name, stream, batch, None)
+
+    def bolt(self, slot: int, edge: int, batch: TupleBatch, state: TaskState | None) -> None:
+        """Tuples that were carried to a slot."""
+        edge_ = self._program.layout.edges[edge]
+        component = self._program.component(edge_.reader)
+        self._slot, self._state = slot, state
+        source = Source(edge_.input.component, edge_.input.stream, batch.origin)
+        self._call(component, source, batch)
+
+    def tick(self, slot: int, component: Component, now_ms: int, state: TaskState | None) -> None:
+        self._slot, self._state = slot, state
+        context = self._context(component)
+        emission = self._emission(component, None)
+        try:
+            self._work(context).tick(now_ms, emission, context)
+        except BaseException:
+            _rollback(context.state)
+            raise
+        _accept(context.state)
+        self._pass_on(component, emission)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The rest of the stage's rows, tallies included."""
+        topic = self._program.plan.settings.get(METRICS_TOPIC)
+        if topic:
+            counted = self.tallies.to_records(topic, self._program.plan.name)
+            if counted is not None:
+                self.outlet.to_topics(counted)
+        yield from self.outlet.close()
+
+    def _call(self, component: Component, source: Source, batch: TupleBatch) -> None:
+        tally = self.tallies.of(component.name)
+        tally.executed += batch.num_rows
+        started = time.perf_counter_ns()
+        tries = 1 + self._program.plan.retries
+        emissions = list(self._attempts(component, source, batch, tries))
+        tally.busy_ns += time.perf_counter_ns() - started
+        for emission in emissions:
+            self._pass_on(component, emission)
+
+    def _attempts(
+        self, component: Component, source: Source, batch: TupleBatch, tries: int
+    ) -> Iterator[Emission]:
+        context = self._context(component)
+        failure: Exception | None = None
+        for _ in range(tries):
+            emission = self._emission(component, batch)
+            try:
+                here = replace(source, origin=batch.origin)
+                self._work(context).execute(batch.columns, emission, context, here)
+            except EmitError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                _rollback(context.state)
+                failure = error
+            else:
+                _accept(context.state)
+                yield emission
+                return
+        assert failure is not None
+        if batch.num_rows > 1:
+            half = batch.num_rows // 2
+            for part in (batch.slice(0, half), batch.slice(half, batch.num_rows - half)):
+                yield from self._attempts(component, source, part, 1)
+            return
+        self._bury(component, batch, failure)
+
+    def _bury(self, component: Component, batch: TupleBatch, failure: Exception) -> None:
+        topic = self._program.plan.dead_letters
+        if topic is None:
+            raise failure
+        self.tallies.of(component.name).failed += 1
+        self.outlet.to_topics(dead_letter(topic, component.name, batch, failure))
+
+    def _pass_on(self, component: Component, emission: Emission) -> None:
+        tally = self.tallies.of(component.name)
+        for each in emission.emitted:
+            tally.emitted += each.batch.num_rows
+            if component.kind is Kind.SINK:
+                self.outlet.to_topics(each.batch.columns)
+            else:
+                self._deliver(component.name, each.stream, each.batch, each.tasks)
+
+    def _deliver(self, component: str, stream: str, batch: TupleBatch, tasks: Any) -> None:
+        layout = self._program.layout
+        for edge in layout.edges_from(component, stream):
+            reader = self._program.component(edge.reader)
+            if not edge.carried:
+                self._call(reader, Source(component, stream, batch.origin), batch)
+                continue
+            self._turn += 1
+            slots = layout.slots[edge.reader]
+            parts = route(batch, edge.input.grouping, len(slots), turn=self._turn, direct=tasks)
+            for task, part in parts:
+                self.outlet.carry(slots[task], edge.number, part)
+
+    def _emission(self, component: Component, batch: TupleBatch | None) -> Emission:
+        outputs = {RECORDS: RECORD_FIELDS} if component.kind is Kind.SINK else component.outputs
+        return Emission(component.name, outputs, batch)
+
+    def _context(self, component: Component) -> TaskContext:
+        slots = self._program.layout.slots.get(component.name)
+        mine = slots is not None and self._slot is not None and self._slot in slots
+        return TaskContext(
+            plan=self._program.plan.name,
+            component=component.name,
+            task=self._slot - slots.start if mine else self._place,  # type: ignore[operator,union-attr]
+            tasks=component.parallelism,
+            state=self._state if mine and component.stateful else None,
+        )
+
+    def _work(self, context: TaskContext) -> Work:
+        return CAST.play(self._program, context, _own_copy)
+
+
+def _own_copy(work: Any) -> Any:
+    """A task's own object. What came through a pickle can mostly go through one again; a function
+    of the user's main module cannot, but has nothing to share either."""
+    try:
+        return pickle.loads(pickle.dumps(work))  # noqa: S301 - our own object
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return copy.copy(work)
+
+
+def _accept(state: TaskState | None) -> None:
+    if state is not None:
+        state.accept()
+
+
+def _rollback(state: TaskState | None) -> None:
+    if state is not None:
+        state.rollback()

@@ -1,0 +1,57 @@
+"""Sinks: tuples that become records of a topic."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.flow.fields import Fields
+from headrace.flow.runtime.record import RECORDS, records
+from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+
+
+class TopicSink(Work):
+    """Writes every tuple to a topic.
+
+    Args:
+        key: the field that is the record's key.
+        value: the field that is its value; None: all fields, as JSON.
+
+    Example:
+        TopicSink("counts", key="word")
+    """
+
+    def __init__(self, topic: str, *, key: str | None = None, value: str | None = None) -> None:
+        self.topic = topic
+        self.key = key
+        self.value = value
+
+    def check_fields(self, fields: Fields, name: str) -> None:
+        named = [each for each in (self.key, self.value) if each is not None]
+        fields.check_known(named, f"the sink {name}")
+
+    def execute(
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+    ) -> None:
+        value = to_json(batch) if self.value is None else to_bytes(batch.column(self.value))
+        key = None if self.key is None else to_bytes(batch.column(self.key))
+        made = records(self.topic, key=key, value=value)
+        emit(made, stream=RECORDS, rows=range(batch.num_rows))
+
+
+def to_bytes(column: pa.Array) -> pa.Array:
+    """A column as keys or values: text as UTF-8, numbers as their text, bytes as they are."""
+    if pa.types.is_binary(column.type):
+        return column
+    return column.cast(pa.string()).cast(pa.binary())
+
+
+def to_json(batch: pa.RecordBatch) -> pa.Array:
+    dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_text).encode
+    return pa.array([dump(row).encode() for row in batch.to_pylist()], pa.binary())
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,137 @@
+"""Spouts: where a topology's tuples come from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.flow.error import FlowError
+from headrace.flow.fields import Fields
+from headrace.flow.plan import DEFAULT_STREAM
+from headrace.flow.runtime.tuple_batch import ORIGIN, TupleBatch, no_origin
+
+RECORD_COLUMNS = Fields.parse(
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+)
+
+
+class Spout:
+    """Implement `frame`, on the driver, and `decode`, in the workers.
+
+    `fields` are what `decode` yields; a declaration may leave some of them out.
+    """
+
+    fields: Fields
+
+    def frame(self, spark: Any, *, streaming: bool) -> Any:
+        """The Spark rows that tuples are made of."""
+        raise NotImplementedError
+
+    def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
+        """Tuples of those rows, by stream."""
+        raise NotImplementedError
+
+
+class TopicSpout(Spout):
+    """Records of topics. The fields are columns of the record, or, with `format`, of its value.
+
+    Args:
+        fields: names among key, value, topic, partition, offset and timestamp, with types that
+            the column casts to (a value as STRING is its text); with `format`, those of the value.
+        format: json, csv or avro: the value is taken apart in one step; a value that cannot be
+            read gives a tuple of nulls.
+        starting: earliest, latest, or offsets as the source's `startingOffsets` takes them.
+        ending: for a batch over what is there.
+        options: more options of the source, such as maxOffsetsPerTrigger or kafka.*.
+
+    Example:
+        TopicSpout("lines", brokers="127.0.0.1:9092", fields="value STRING")
+        TopicSpout("views", brokers="127.0.0.1:9092", fields="page STRING, ms INT", format="json")
+    """
+
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        *,
+        brokers: str,
+        fields: str | Sequence[str] | Fields = "key BINARY, value STRING",
+        format: str | None = None,
+        starting: str = "earliest",
+        ending: str = "latest",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.topics = (topics,) if isinstance(topics, str) else tuple(topics)
+        self.brokers = brokers
+        self.fields = Fields.parse(fields)
+        self.format = format
+        self.starting = starting
+        self.ending = ending
+        self.options = dict(options or {})
+        if format is None:
+            RECORD_COLUMNS.check_known(self.fields.names, f"the spout on {', '.join(self.topics)}")
+        elif format not in ("json", "csv", "avro"):
+            raise FlowError(f"a spout's format cannot be {format!r}: write json, csv or avro")
+
+    def frame(self, spark: Any, *, streaming: bool) -> Any:
+        reader = (spark.readStream if streaming else spark.read).format("headrace")
+        options = {
+            "kafka.bootstrap.servers": self.brokers,
+            "subscribe": ",".join(self.topics),
+            "startingOffsets": self.starting,
+        }
+        if not streaming:
+            options["endingOffsets"] = self.ending
+        if self.format is not None:
+            options |= {"valueFormat": self.format, "valueSchema": self.fields.ddl}
+        rows = reader.options(**(options | self.options)).load()
+        return rows.select("topic", "partition", "offset", *self._read())
+
+    def _read(self) -> list[str]:
+        if self.format is not None:
+            return ["value.*"]
+        return [name for name in self.fields.names if name not in ("topic", "partition", "offset")]
+
+    def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
+        origin = pa.RecordBatch.from_arrays(
+            [
+                batch.column("topic").cast(pa.string()).dictionary_encode().cast(ORIGIN[0].type),
+                batch.column("partition").cast(pa.int32()),
+                batch.column("offset").cast(pa.int64()),
+            ],
+            schema=ORIGIN,
+        )
+        yield DEFAULT_STREAM, TupleBatch(_select(batch, self.fields), origin)
+
+
+class SparkSpout(Spout):
+    """Any DataFrame. Its rows have no origin in a topic.
+
+    Args:
+        make: makes the DataFrame of a session; called with `streaming` too.
+
+    Example:
+        SparkSpout(lambda spark, streaming: spark.readStream.format("rate").load(),
+                   fields="timestamp TIMESTAMP, value BIGINT")
+    """
+
+    def __init__(
+        self, make: Callable[[Any, bool], Any], *, fields: str | Sequence[str] | Fields
+    ) -> None:
+        self.make = make
+        self.fields = Fields.parse(fields)
+
+    def frame(self, spark: Any, *, streaming: bool) -> Any:
+        return self.make(spark, streaming).select(*self.fields.names)
+
+    def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
+        columns = _select(batch, self.fields)
+        yield DEFAULT_STREAM, TupleBatch(columns, no_origin(batch.num_rows))
+
+
+def _select(batch: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:
+    arrays = [
+        column if column.type == wanted.type else column.cast(wanted.type)
+        for wanted in fields.schema
+        for column in (batch.column(wanted.name),)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=fields.schema)

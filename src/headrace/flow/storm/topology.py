@@ -1,0 +1,184 @@
+"""Declaring a topology."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from headrace.flow.error import FlowError
+from headrace.flow.fields import Fields
+from headrace.flow.grouping import (
+    All,
+    Custom,
+    Direct,
+    FieldsGrouping,
+    Global,
+    Grouping,
+    LocalOrShuffle,
+    NoGrouping,
+    PartialKey,
+    Shuffle,
+    TaskChoice,
+)
+from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Plan
+from headrace.flow.storm.bolt import BoltWork, StatefulBolt, work_of
+from headrace.flow.storm.sink import TopicSink
+from headrace.flow.storm.spout import Spout
+
+Output = str | Sequence[str] | Fields | Mapping[str, "str | Sequence[str] | Fields"]
+"""Fields of the default stream, or of several named ones."""
+
+
+class Topology:
+    """Spouts, bolts and sinks under names, and who reads from whom.
+
+    Args:
+        guarantee: at-most-once, at-least-once or exactly-once, for what is written to topics.
+        dead_letters: the topic for tuples that a bolt cannot take; None ends the topology at the
+            first of them. By default it is called after the topology.
+        retries: how often a batch that raised is tried again as a whole.
+
+    Example:
+        topology = Topology("word-count")
+        topology.spout("lines", TopicSpout("lines", brokers=brokers, fields="value STRING"))
+        topology.bolt("split", str.split, output="word STRING").shuffle("lines")
+        topology.bolt("count", Count(), output="word STRING, n BIGINT").fields("split", "word")
+        topology.sink("counts", TopicSink("counts", key="word")).shuffle("count")
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        guarantee: str | Guarantee = Guarantee.EXACTLY_ONCE,
+        dead_letters: str | None = "",
+        retries: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._guarantee = _guarantee(guarantee)
+        self._dead_letters = f"{name}-dead-letters" if dead_letters == "" else dead_letters
+        self._retries = retries
+        self._settings = dict(settings or {})
+        self._components: dict[str, Component] = {}
+
+    def spout(self, name: str, spout: Spout, *, parallelism: int = 1) -> None:
+        self._add(
+            Component(
+                name=name,
+                kind=Kind.SPOUT,
+                work=spout,
+                outputs={DEFAULT_STREAM: spout.fields},
+                parallelism=parallelism,
+            )
+        )
+
+    def bolt(
+        self,
+        name: str,
+        bolt: Any,
+        *,
+        output: Output = (),
+        parallelism: int = 1,
+        tick_seconds: float | None = None,
+    ) -> "Inputs":
+        """Declare a bolt: a `Bolt`, a function of a tuple's fields, or one of `(batch, emit)`."""
+        outputs = _outputs(output)
+        default = outputs.get(DEFAULT_STREAM)
+        work = work_of(bolt, name, 0 if default is None else len(default))
+        stateful = isinstance(work, BoltWork) and isinstance(work.bolt, StatefulBolt)
+        self._add(
+            Component(
+                name=name,
+                kind=Kind.BOLT,
+                work=work,
+                outputs=outputs,
+                parallelism=parallelism,
+                stateful=stateful or bool(getattr(work, "stateful", False)),
+                tick_seconds=tick_seconds,
+            )
+        )
+        return Inputs(self, name)
+
+    def sink(self, name: str, sink: TopicSink) -> "Inputs":
+        self._add(Component(name=name, kind=Kind.SINK, work=sink))
+        return Inputs(self, name)
+
+    def plan(self) -> Plan:
+        return Plan(
+            name=self.name,
+            components=dict(self._components),
+            guarantee=self._guarantee,
+            dead_letters=self._dead_letters,
+            retries=self._retries,
+            settings=self._settings,
+        )
+
+    def _add(self, component: Component) -> None:
+        if component.name in self._components:
+            raise FlowError(f"{self.name} has two components called {component.name!r}")
+        self._components[component.name] = component
+
+    def _read(self, reader: str, source: Input) -> None:
+        component = self._components[reader]
+        self._components[reader] = replace(component, inputs=(*component.inputs, source))
+
+
+class Inputs:
+    """Which streams a bolt or sink reads; every method adds one and returns this again."""
+
+    def __init__(self, topology: Topology, reader: str) -> None:
+        self._topology = topology
+        self._reader = reader
+
+    def shuffle(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, Shuffle())
+
+    def local_or_shuffle(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, LocalOrShuffle())
+
+    def none(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, NoGrouping())
+
+    def fields(self, component: str, *names: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, FieldsGrouping(_some(names, "fields")))
+
+    def partial_key(self, component: str, *names: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, PartialKey(_some(names, "partial_key")))
+
+    def all(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, All())
+
+    def global_(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, Global())
+
+    def direct(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, Direct())
+
+    def custom(self, component: str, choose: TaskChoice, stream: str = DEFAULT_STREAM) -> "Inputs":
+        return self._read(component, stream, Custom(choose))
+
+    def _read(self, component: str, stream: str, grouping: Grouping) -> "Inputs":
+        self._topology._read(self._reader, Input(component, stream, grouping))
+        return self
+
+
+def _guarantee(given: str | Guarantee) -> Guarantee:
+    try:
+        return Guarantee(given)
+    except ValueError:
+        known = ", ".join(each.value for each in Guarantee)
+        raise FlowError(f"a guarantee cannot be {given!r}: write {known}") from None
+
+
+def _outputs(output: Output) -> dict[str, Fields]:
+    if isinstance(output, Mapping):
+        return {stream: Fields.parse(each) for stream, each in output.items()}
+    if not isinstance(output, Fields) and not output:
+        return {}
+    return {DEFAULT_STREAM: Fields.parse(output)}
+
+
+def _some(names: tuple[str, ...], method: str) -> tuple[str, ...]:
+    if not names:
+        raise FlowError(f".{method}(...) needs the names of the fields to group by")
+    return names

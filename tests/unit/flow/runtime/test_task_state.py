@@ -1,0 +1,115 @@
+from typing import Any
+
+from headrace.flow.runtime.task_state import StateKeeper, TaskState
+
+
+class Stored:
+    """Spark's ValueState and ListState, as far as they are used."""
+
+    def __init__(self) -> None:
+        self.value: tuple[bytes] | None = None
+        self.items: list[tuple[bytes]] = []
+        self.reads = 0
+
+    def get(self) -> Any:
+        self.reads += 1
+        return self.value
+
+    def update(self, value: tuple[bytes]) -> None:
+        self.value = value
+
+
+class StoredList:
+    def __init__(self) -> None:
+        self.items: list[tuple[bytes]] = []
+        self.reads = 0
+
+    def get(self) -> Any:
+        self.reads += 1
+        return iter(list(self.items))
+
+    def put(self, items: list[tuple[bytes]]) -> None:
+        self.items = list(items)
+
+    def appendValue(self, item: tuple[bytes]) -> None:  # noqa: N802 - Spark's name
+        self.items.append(item)
+
+
+def keep(stamp: Stored, changes: StoredList, memory: dict[int, Any], **puts: Any) -> TaskState:
+    keeper = StateKeeper(stamp, changes, memory)
+    state = keeper.load(0)
+    state.put_all(puts.items())
+    state.accept()
+    keeper.save(0, state)
+    return state
+
+
+def test_a_call_sees_its_own_changes() -> None:
+    state = TaskState({"a": 1})
+    state.put("b", 2)
+    state.delete("a")
+
+    assert dict(state.items()) == {"b": 2}
+    assert "a" not in state
+
+
+def test_a_call_that_raised_has_changed_nothing() -> None:
+    state = TaskState({"a": 1})
+    state.put("a", 2)
+    state.rollback()
+
+    assert state.get("a") == 1
+
+
+def test_a_range_is_in_the_order_of_the_keys() -> None:
+    state = TaskState({3: "c", 1: "a", 2: "b", 9: "z"})
+
+    assert state.range(1, 4) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_state_is_there_again_in_another_worker() -> None:
+    stamp, changes = Stored(), StoredList()
+    keep(stamp, changes, {}, a=1, b=2)
+    keep(stamp, changes, {}, b=3)
+
+    assert dict(StateKeeper(stamp, changes, {}).load(0).items()) == {"a": 1, "b": 3}
+
+
+def test_the_worker_that_wrote_it_does_not_read_it_again() -> None:
+    stamp, changes, memory = Stored(), StoredList(), {}
+    keep(stamp, changes, memory, a=1)
+
+    keep(stamp, changes, memory, b=2)
+
+    assert changes.reads == 0
+
+
+def test_a_batch_that_was_done_again_elsewhere_makes_the_memory_worthless() -> None:
+    stamp, changes, memory = Stored(), StoredList(), {}
+    keep(stamp, changes, memory, a=1)
+    before = stamp.value, list(changes.items)
+    keep(stamp, changes, memory, a="lost")
+    stamp.value, changes.items = before
+    keep(stamp, changes, {}, a="right")
+
+    assert keep(stamp, changes, memory).get("a") == "right"
+
+
+def test_a_long_list_of_changes_is_written_anew() -> None:
+    stamp, changes = Stored(), StoredList()
+    for number in range(100):
+        keep(stamp, changes, {}, a=number)
+
+    assert len(changes.items) <= 64
+    assert StateKeeper(stamp, changes, {}).load(0).get("a") == 99
+
+
+def test_a_batch_that_changed_nothing_writes_nothing() -> None:
+    stamp, changes, memory = Stored(), StoredList(), {}
+    keep(stamp, changes, memory, a=1)
+    written = stamp.value
+
+    keep(stamp, changes, memory)
+
+    assert stamp.value is written
+    assert len(changes.items) == 1
