@@ -1,0 +1,1 @@
+"""Collecting events and moving them hop by hop: an agent that runs a Flume configuration."""

@@ -1,0 +1,89 @@
+"""From a source to its channels: intercept, select, put."""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from headrace.ingest.backoff import Backoff
+from headrace.ingest.error import ChannelError
+from headrace.ingest.event import Batch
+from headrace.ingest.interceptor import Interceptor
+from headrace.ingest.selector import Part, Selector
+
+_log = structlog.get_logger(__name__)
+
+
+class ChannelProcessor:
+    """What a source hands its batches to.
+
+    Rule 1: required channels first, each in a transaction of its own; then optional ones, whose
+        failures are logged and forgotten.
+    Rule 2: a batch is delivered when every required channel has all of it. A try after a failure
+        goes on where the last one stopped, so that channels which have the events do not get them
+        twice.
+    Rule 3: a part larger than a channel's transactionCapacity goes in several transactions.
+
+    Threads: any, each with its own batches.
+    """
+
+    def __init__(self, name: str, interceptors: Sequence[Interceptor], selector: Selector) -> None:
+        self._name = name
+        self._interceptors = interceptors
+        self._selector = selector
+
+    @property
+    def transaction_capacity(self) -> int:
+        """The smallest among the channels: a source that reads batches this large needs no cut."""
+        return min(each.transaction_capacity for each in self._selector.channels.values())
+
+    def process(self, batch: Batch) -> None:
+        """Deliver, once.
+
+        Raises:
+            ChannelError: a required channel did not take its part; the source tries again, or
+                tells its peer to.
+        """
+        _put_all(self._parts(batch))
+
+    def process_patiently(self, batch: Batch, stopping: Callable[[float], bool]) -> bool:
+        """Deliver, and try until it works: backpressure for sources that cannot be asked again.
+
+        Args:
+            stopping: waits up to so many seconds, and tells whether the source is to stop.
+
+        Returns:
+            False when the source was stopped before everything was delivered.
+        """
+        parts = self._parts(batch)
+        backoff = Backoff()
+        while True:
+            try:
+                _put_all(parts)
+                return True
+            except ChannelError as error:
+                _log.warning("channel_not_ready", source=self._name, reason=str(error))
+            if stopping(backoff.next_seconds()):
+                return False
+
+    def _parts(self, batch: Batch) -> list[Part]:
+        for interceptor in self._interceptors:
+            batch = interceptor.intercept(batch)
+        parts: list[Part] = []
+        for part in self._selector.route(batch):
+            limit = part.channel.transaction_capacity
+            parts += (part._replace(batch=piece) for piece in part.batch.pieces(limit))
+        return parts
+
+
+def _put_all(parts: list[Part]) -> None:
+    """Put and take out of the list, front first, so that a second try goes on where this ends."""
+    while parts:
+        channel, batch, optional = parts[0]
+        try:
+            with channel.begin() as transaction:
+                transaction.put(batch)
+        except ChannelError as error:
+            if not optional:
+                raise
+            _log.warning("optional_channel_failed", channel=channel.name, reason=str(error))
+        del parts[0]

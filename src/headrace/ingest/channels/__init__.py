@@ -1,0 +1,1 @@
+"""Channels: where events wait between a source and a sink."""

@@ -1,0 +1,1 @@
+"""Interceptors: change or drop events on their way from a source to its channels."""

@@ -1,0 +1,51 @@
+"""A function of the user's own."""
+
+import importlib
+from collections.abc import Callable
+
+from headrace.ingest.event import Batch, Event
+from headrace.ingest.interceptor import Interceptor
+from headrace.ingest.settings import Settings, flag, text
+
+
+class PythonInterceptor(Interceptor):
+    """`function = module:name` is called with each `Event` and returns one, or None to drop it.
+
+    With `batch = true` it is called with a `Batch` and returns one, which is faster.
+    """
+
+    SETTINGS = (
+        text("function", "module:name of the function.", required=True),
+        flag("batch", "Call it with a whole Batch.", False),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._function = _find(settings, settings.text("function"))
+        self._whole = settings.flag("batch")
+
+    def intercept(self, batch: Batch) -> Batch:
+        if not self._whole:
+            return super().intercept(batch)
+        changed = self._function(batch)
+        assert isinstance(changed, Batch), "the function of an interceptor returns a Batch"
+        return changed
+
+    def intercept_event(self, event: Event) -> Event | None:
+        changed = self._function(event)
+        assert changed is None or isinstance(changed, Event), "it returns an Event or None"
+        return changed
+
+
+def _find(settings: Settings, written: str) -> Callable[[Event | Batch], object]:
+    module_name, colon, attribute = written.partition(":")
+    if not colon:
+        raise settings.wrong("function", f"function {written!r} has no ':': write module:name")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise settings.wrong("function", f"function {written} is not there: {error}") from None
+    if not callable(found):
+        raise settings.wrong("function", f"function {written} cannot be called")
+    function: Callable[[Event | Batch], object] = found
+    return function

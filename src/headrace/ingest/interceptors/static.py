@@ -1,0 +1,26 @@
+"""The same header for every event."""
+
+from headrace.ingest.event import Batch, Headers
+from headrace.ingest.interceptor import Interceptor
+from headrace.ingest.settings import Settings, flag, text
+
+
+class StaticInterceptor(Interceptor):
+    """`key` and `value`, such as the data centre."""
+
+    SETTINGS = (
+        text("key", "Which header to write.", "key"),
+        text("value", "What to write.", "value"),
+        flag("preserveExisting", "Leave a header that is there.", True),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._added = {settings.text("key"): settings.text("value")}
+        self._preserve = settings.flag("preserveExisting")
+
+    def intercept(self, batch: Batch) -> Batch:
+        def change(headers: Headers) -> Headers:
+            return {**self._added, **headers} if self._preserve else {**headers, **self._added}
+
+        return batch.map_headers(change)

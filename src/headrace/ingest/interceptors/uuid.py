@@ -1,0 +1,33 @@
+"""An identity for every event."""
+
+import uuid
+
+from headrace.ingest.event import Batch
+from headrace.ingest.interceptor import Interceptor
+from headrace.ingest.settings import Settings, flag, text
+
+
+class UuidInterceptor(Interceptor):
+    """A random UUID as a header, to find duplicates by further down."""
+
+    SETTINGS = (
+        text("headerName", "Which header to write.", "id"),
+        flag("preserveExisting", "Leave a header that is there.", True),
+        text("prefix", "What to write before it.", ""),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._header = settings.text("headerName")
+        self._preserve = settings.flag("preserveExisting")
+        self._prefix = settings.text("prefix")
+
+    def intercept(self, batch: Batch) -> Batch:
+        header, start = self._header, self._prefix
+        headers = [
+            before
+            if self._preserve and header in before
+            else {**before, header: f"{start}{uuid.uuid4()}"}
+            for before in batch.headers
+        ]
+        return Batch(batch.bodies, headers, batch.marks)

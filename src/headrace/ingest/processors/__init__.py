@@ -1,0 +1,1 @@
+"""Sink processors: which sink of a group gets the next batch."""

@@ -1,0 +1,118 @@
+"""Java's properties format, with the line of every entry kept for error messages.
+
+The format is that of `java.util.Properties`: `key = value`, `key: value` or `key value`; comments
+start with `#` or `!`; a backslash at the end of a line goes on in the next; `\\t`, `\\n`, `\\uXXXX`
+and the like are escapes, and a backslash before any other character is dropped.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.model.error import ConfigError
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_.]*)\}")
+_SPACE = " \t\f"
+# No file that people write comes near; one that does is not a configuration.
+MAX_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value, and the line on which its key begins."""
+
+    value: str
+    line: int
+
+
+def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Entry]:
+    """The entries of a file; a key that comes twice keeps the last, as Java does it.
+
+    `${NAME}` and `${env:NAME}` stand for environment variables; an unknown one stays as it is,
+    because Flume leaves it, and its users write `${...}` in shell commands too.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path} has more than {MAX_BYTES} bytes: it is no configuration")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")  # what Java's own reader takes every file for
+    return parse_properties(text, environment)
+
+
+def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Entry]:
+    """The entries of a text.
+
+    >>> parse_properties("a.sources = r1 \\\\\\n  r2", {})
+    {'a.sources': Entry(value='r1 r2', line=1)}
+    """
+
+    def resolve(match: re.Match[str]) -> str:
+        return environment.get(match.group(1), match.group(0))
+
+    entries: dict[str, Entry] = {}
+    for number, line in _logical_lines(text):
+        key, value = _split(line)
+        entries[key] = Entry(_VARIABLE.sub(resolve, value), number)
+    return entries
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines put together where a backslash ends one, without comments and empty ones."""
+    start, parts = 0, ""
+    for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        line = raw.lstrip(_SPACE)
+        if not start:
+            if not line or line[0] in "#!":
+                continue
+            start = number
+        slashes = len(line) - len(line.rstrip("\\"))
+        if slashes % 2:
+            parts += line[:-1]
+            continue
+        yield start, parts + line
+        start, parts = 0, ""
+    if start:
+        yield start, parts
+
+
+def _split(line: str) -> tuple[str, str]:
+    position = 0
+    while position < len(line) and line[position] not in "=: \t\f":
+        position += 2 if line[position] == "\\" else 1
+    key, rest = line[:position], line[position:].lstrip(_SPACE)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_SPACE)
+    return _unescape(key), _unescape(rest)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        if character != "\\" or position + 1 == len(text):
+            out.append(character if character != "\\" else "")
+            position += 1
+            continue
+        escaped = text[position + 1]
+        digits = text[position + 2 : position + 6]
+        if escaped == "u" and re.fullmatch(r"[0-9A-Fa-f]{4}", digits):
+            out.append(chr(int(digits, 16)))
+            position += 6
+            continue
+        out.append(_ESCAPES.get(escaped, escaped))
+        position += 2
+    return "".join(out)

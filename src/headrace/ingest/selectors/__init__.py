@@ -1,0 +1,1 @@
+"""Selectors: which channels an event goes to."""

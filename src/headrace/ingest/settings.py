@@ -1,0 +1,208 @@
+"""The settings of one component: declared once, read by validation, the component and the docs."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from headrace.ingest.properties import Entry
+from headrace.model.config import ConfigKey, ConfigType, ConfigValue
+from headrace.model.error import ConfigError
+
+_INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+
+
+class SettingError(ConfigError):
+    """A setting that cannot be used; `key` is its name within the component."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a component.
+
+    Attributes:
+        required: the component cannot do without.
+        prefix: stands for every key that starts with `<name>.`; its values are texts.
+        other_names: older names of Flume's for the same.
+    """
+
+    key: ConfigKey
+    required: bool = False
+    prefix: bool = False
+    other_names: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+
+def text(
+    name: str,
+    doc: str,
+    default: str | None = None,
+    *,
+    choices: tuple[str, ...] = (),
+    required: bool = False,
+    other_names: tuple[str, ...] = (),
+) -> Setting:
+    key = ConfigKey(name=name, type=ConfigType.STRING, default=default, doc=doc, choices=choices)
+    return Setting(key, required=required, other_names=other_names)
+
+
+def secret(name: str, doc: str) -> Setting:
+    return Setting(ConfigKey(name=name, type=ConfigType.PASSWORD, default=None, doc=doc))
+
+
+def number(
+    name: str,
+    doc: str,
+    default: int | None = None,
+    *,
+    minimum: int = 0,
+    maximum: int = _LONG_MAX,
+    required: bool = False,
+    other_names: tuple[str, ...] = (),
+) -> Setting:
+    key = ConfigKey(
+        name=name,
+        type=ConfigType.LONG,
+        default=default,
+        doc=doc,
+        minimum=minimum,
+        maximum=maximum,
+    )
+    return Setting(key, required=required, other_names=other_names)
+
+
+def port(doc: str, default: int | None = None, name: str = "port") -> Setting:
+    """Port 0 means any free one, which is of use to tests alone."""
+    return number(name, doc, default, maximum=65_535, required=default is None)
+
+
+def flag(name: str, doc: str, default: bool) -> Setting:
+    return Setting(ConfigKey(name=name, type=ConfigType.BOOLEAN, default=default, doc=doc))
+
+
+def prefix(name: str, doc: str) -> Setting:
+    key = ConfigKey(name=name, type=ConfigType.STRING, default=None, doc=doc)
+    return Setting(key, prefix=True)
+
+
+class Settings:
+    """What a user wrote for one component, typed by the component's declarations.
+
+    Example:
+        settings = Settings.of(NetcatSource.SETTINGS, entries, "source r1")
+        settings.number("port")
+
+    Attributes:
+        whose: names the component in messages: "source r1".
+        unknown: keys that no declaration covers. Flume ignores them, so they are warnings.
+    """
+
+    def __init__(
+        self,
+        whose: str,
+        entries: Mapping[str, Entry],
+        values: Mapping[str, ConfigValue],
+        unknown: tuple[str, ...],
+    ) -> None:
+        self.whose = whose
+        self.unknown = unknown
+        self._entries = entries
+        self._values = values
+
+    @classmethod
+    def of(
+        cls, declared: Iterable[Setting], entries: Mapping[str, Entry], whose: str = "component"
+    ) -> "Settings":
+        """
+        Raises:
+            SettingError: a value that its key cannot have, or a required key that is missing.
+        """
+        settings = list(declared)
+        names = {each.name: each for each in settings if not each.prefix}
+        names |= {other: each for each in settings for other in each.other_names}
+        prefixes = tuple(f"{each.name}." for each in settings if each.prefix)
+        values: dict[str, ConfigValue] = {
+            each.name: each.key.default for each in settings if not each.prefix
+        }
+        unknown = []
+        written = set()
+        for name, entry in entries.items():
+            setting = names.get(name)
+            if setting is None:
+                if not name.startswith(prefixes):
+                    unknown.append(name)
+                continue
+            try:
+                values[setting.name] = setting.key.parse(entry.value)
+            except ConfigError as error:
+                raise SettingError(name, str(error)) from None
+            written.add(setting.name)
+        for each in settings:
+            if each.required and each.name not in written:
+                raise SettingError(each.name, f"{each.name} is missing: {each.key.doc}")
+        return cls(whose, entries, values, tuple(unknown))
+
+    @classmethod
+    def from_texts(cls, declared: Iterable[Setting], texts: Mapping[str, str]) -> "Settings":
+        """For components that a program makes and no file describes."""
+        entries = {name: Entry(value, 0) for name, value in texts.items()}
+        return cls.of(declared, entries)
+
+    def text(self, name: str) -> str:
+        return str(self._value(name))
+
+    def optional(self, name: str) -> str | None:
+        value = self._values[name]
+        return None if value is None else str(value)
+
+    def number(self, name: str) -> int:
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str) -> bool:
+        return bool(self._value(name))
+
+    def words(self, name: str) -> list[str]:
+        """A list, separated by white space as all of Flume's are."""
+        return (self.optional(name) or "").split()
+
+    def below(self, name: str) -> dict[str, str]:
+        """All keys under a prefix, without it."""
+        start = f"{name}."
+        return {
+            key.removeprefix(start): entry.value
+            for key, entry in self._entries.items()
+            if key.startswith(start)
+        }
+
+    def entries_below(self, name: str) -> dict[str, Entry]:
+        """As `below`, with their lines."""
+        start = f"{name}."
+        return {
+            key.removeprefix(start): entry
+            for key, entry in self._entries.items()
+            if key.startswith(start)
+        }
+
+    def wrong(self, name: str, message: str) -> SettingError:
+        """The error to raise for a value that parses and cannot be meant."""
+        return SettingError(name, message)
+
+    def _value(self, name: str) -> ConfigValue:
+        value = self._values[name]
+        if value is None:
+            raise SettingError(name, f"{name} is missing from {self.whose}")
+        return value
+
+
+def nearest(name: str, declared: Iterable[Setting]) -> Iterator[str]:
+    """The declared name that a user may have meant, if there is one like it."""
+    yield from difflib.get_close_matches(name, [each.name for each in declared], n=1, cutoff=0.75)

@@ -1,0 +1,23 @@
+"""Which sink of a group gets the next turn."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from headrace.ingest.component import Component
+from headrace.ingest.settings import Settings
+from headrace.ingest.sink import Sink, Status
+
+
+class SinkProcessor(Component, ABC):
+    """Runs the sinks of a group, in one thread.
+
+    To implement: `process`, which gives one sink a turn (`sink.process()`) and, where the sink
+    fails, tries another or raises. Named as `processor.type = module:Class`.
+    """
+
+    def __init__(self, name: str, settings: Settings, sinks: Sequence[Sink]) -> None:
+        super().__init__(name, settings)
+        self.sinks = sinks
+
+    @abstractmethod
+    def process(self) -> Status: ...

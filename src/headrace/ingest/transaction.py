@@ -1,0 +1,104 @@
+"""The only way in and out of a channel: put or take between begin and commit or rollback."""
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from types import TracebackType
+
+from headrace.ingest.error import TransactionMisuse
+from headrace.ingest.event import Batch
+
+
+class _State(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+
+
+class Transaction(ABC):
+    """One unit of work on one channel, by one thread.
+
+    To implement: `_put`, `_take`, `_commit`, `_rollback`.
+
+    Rule 1: what was put is seen by others after `commit`, all of it or nothing.
+    Rule 2: what was taken is gone after `commit` and back in its place after `rollback`.
+    Rule 3: a transaction ends exactly once. Used as a context manager it commits at the end of the
+        block and rolls back when an exception leaves it; a commit that fails rolls back too.
+
+    Example:
+        with channel.begin() as transaction:
+            transaction.put(batch)
+    """
+
+    def __init__(self) -> None:
+        self._state = _State.OPEN
+
+    def put(self, batch: Batch) -> None:
+        """Add events.
+
+        Raises:
+            ChannelFull: more than transactionCapacity in one transaction.
+        """
+        self._check_open("put")
+        if len(batch):
+            self._put(batch)
+
+    def take(self, limit: int) -> Batch:
+        """Up to `limit` events, oldest first; waits a while for the first one.
+
+        An empty batch means that none came. A batch with marks is given whole, even past `limit`.
+        """
+        self._check_open("take")
+        return self._take(limit)
+
+    def commit(self) -> None:
+        """
+        Raises:
+            ChannelError: it did not happen; roll back.
+        """
+        self._check_open("commit")
+        self._commit()
+        self._state = _State.COMMITTED
+
+    def rollback(self) -> None:
+        """As if the transaction had never been. Harmless when it was rolled back already."""
+        if self._state is _State.ROLLED_BACK:
+            return
+        self._check_open("rollback")
+        self._state = _State.ROLLED_BACK
+        self._rollback()
+
+    def __enter__(self) -> "Transaction":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._state is not _State.OPEN:
+            return
+        if error is not None:
+            self.rollback()
+            return
+        try:
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def _check_open(self, what: str) -> None:
+        if self._state is not _State.OPEN:
+            raise TransactionMisuse(f"{what} in a transaction that is {self._state.value}")
+
+    @abstractmethod
+    def _put(self, batch: Batch) -> None: ...
+
+    @abstractmethod
+    def _take(self, limit: int) -> Batch: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _rollback(self) -> None: ...

@@ -1,0 +1,58 @@
+"""Java's properties format."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.ingest.properties import Entry, parse_properties, read_properties
+from headrace.model.error import ConfigError
+
+
+def values(text: str) -> dict[str, str]:
+    return {key: entry.value for key, entry in parse_properties(text, {}).items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1", {"a": "1"}),
+        ("  a : 1  ", {"a": "1  "}),
+        ("a 1", {"a": "1"}),
+        ("a", {"a": ""}),
+        ("# a = 1\n! b = 2\n\nc=3", {"c": "3"}),
+        ("a = one \\\n    two\\\n  three", {"a": "one twothree"}),
+        ("a = x\\\\\nb = y", {"a": "x\\", "b": "y"}),
+        (r"a = \u00e4\t\:\=", {"a": "ä\t:="}),
+        (r"a\=b = c", {"a=b": "c"}),
+        (r"regex = ^(\\d+)\\s", {"regex": r"^(\d+)\s"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a = # no comment", {"a": "# no comment"}),
+        ("a = last\\", {"a": "last"}),
+    ],
+)
+def test_the_format_is_java_s(text: str, expected: dict[str, str]) -> None:
+    assert values(text) == expected
+
+
+def test_the_last_of_two_entries_counts_with_its_line() -> None:
+    assert parse_properties("a=1\n\na=2", {}) == {"a": Entry("2", 3)}
+
+
+def test_a_line_that_goes_on_counts_where_it_begins() -> None:
+    found = parse_properties("#\na = 1 \\\n 2\nb = 3", {})
+    assert (found["a"].line, found["b"].line) == (2, 4)
+
+
+def test_environment_variables_stand_in_values() -> None:
+    found = parse_properties("a = ${HOME}/x ${env:HOME} ${UNSET}", {"HOME": "/h"})
+    assert found["a"].value == "/h/x /h ${UNSET}"
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*none: No such file"):
+        read_properties(tmp_path / "none", {})
+
+
+def test_a_file_in_java_s_old_encoding_is_read(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes("a = ä".encode("latin-1"))
+    assert read_properties(tmp_path / "f", {})["a"].value == "ä"
