@@ -1,0 +1,148 @@
+"""The columns of the source: the connector's names and types, from decoded record batches.
+
+Spark takes an Arrow batch only if its schema equals that of the DataFrame to the last detail, so
+every column is built in exactly that type. Columns that are the same in every row of a partition
+(topic, partition) are built once and sliced.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.error import ConfigError
+from headrace.model.ids import TopicPartition
+
+_FIXED: Final[Mapping[str, str]] = {
+    "key": "BINARY",
+    "value": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP_LTZ",
+    "timestampType": "INT",
+    "headers": "ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>",
+}
+
+_DECODED: Final[Mapping[str, str]] = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestampType": "timestamp_type",
+    "headers": "headers",
+}
+"""Columns that come out of records, by their name here and in `headrace.records.column`."""
+
+_INT64 = np.iinfo(np.int64)
+_MOST_MS: Final = _INT64.max // 1000
+
+ValueDecoder = Callable[[pa.Array], pa.Array]
+
+
+def source_ddl(*, headers: bool, value: str) -> str:
+    """The schema of the source as Spark's DDL, with `value` as the type of that column.
+
+    TIMESTAMP alone would be what spark.sql.timestampType says.
+    """
+    types = {**_FIXED, "value": value}
+    if not headers:
+        del types["headers"]
+    return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+
+
+def check_columns(names: list[str], *, headers: bool) -> None:
+    """A schema that a user gives may leave out columns, which then cost nothing.
+
+    Raises:
+        ConfigError: it has a column that the source does not.
+    """
+    for name in names:
+        if name not in _FIXED:
+            raise ConfigError(
+                f"the source headrace has no column {name}: "
+                f"a schema may leave out some of {', '.join(_FIXED)}, but not add to them"
+            )
+        if name == "headers" and not headers:
+            raise ConfigError("for the column headers set the option includeHeaders to true")
+
+
+class SourceColumns:
+    """Makes the batches Spark gets out of decoded columns of one partition.
+
+    Args:
+        schema: Spark's schema of the read, in Arrow.
+        decode_value: what to make of the column of values, if not bytes.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        partition: TopicPartition,
+        decode_value: ValueDecoder | None = None,
+    ) -> None:
+        self._schema = schema
+        self._partition = partition
+        self._decode_value = decode_value
+        self._constants: dict[str, pa.Array] = {}
+
+    def decoded_names(self) -> list[str]:
+        """The columns that must be decoded. Without any, one is needed to count rows."""
+        return [_DECODED[name] for name in self._schema.names if name in _DECODED] or ["offset"]
+
+    def batch(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        rows = decoded.num_rows
+        arrays = [self._array(field, decoded, rows) for field in self._schema]
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, field: pa.Field, decoded: pa.RecordBatch, rows: int) -> pa.Array:
+        name = field.name
+        if name not in _DECODED:
+            return self._constant(field, rows)
+        column = decoded.column(_DECODED[name])
+        if name == "timestamp":
+            return _microseconds(column, field.type)
+        if name == "headers":
+            return _headers(column, field.type)
+        if name == "value" and self._decode_value is not None:
+            return self._decode_value(column)
+        return column if column.type == field.type else pc.cast(column, field.type)
+
+    def _constant(self, field: pa.Field, rows: int) -> pa.Array:
+        """The same value `rows` times; the longest one made so far is sliced."""
+        found = self._constants.get(field.name)
+        if found is None or len(found) < rows:
+            value = self._partition.topic if field.name == "topic" else self._partition.partition
+            found = pa.repeat(pa.scalar(value, field.type), rows)
+            self._constants[field.name] = found
+        return found.slice(0, rows)
+
+
+def _microseconds(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Spark's timestamps are microseconds. A time that no int64 of them holds, which no clock ever
+    showed, becomes the last one that it does."""
+    try:
+        return pc.cast(column, kind)
+    except pa.ArrowInvalid:
+        numbers = np.clip(pc.cast(column, pa.int64()).to_numpy(), -_MOST_MS, _MOST_MS) * 1000
+        return pc.cast(pa.array(numbers), kind)
+
+
+def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same lists under Spark's names for their parts. A record without headers has null."""
+    column = column if column.offset == 0 else pa.concat_arrays([column])
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    valid = pa.py_buffer(np.packbits(lengths > 0, bitorder="little").tobytes())
+    items = column.values
+    struct = kind.value_type
+    children = [
+        pc.cast(items.field(index), struct.field(index).type) for index in range(struct.num_fields)
+    ]
+    renamed = pa.StructArray.from_arrays(children, fields=list(struct))
+    return pa.Array.from_buffers(
+        kind, len(column), [valid, column.buffers()[1]], -1, children=[renamed]
+    )
