@@ -1,0 +1,165 @@
+"""The sinks of Spark's format `headrace`: a stream's and a batch's.
+
+Where what runs (Spark makes these objects anew for each call, in Python processes that it may use
+again for other queries, so they keep nothing but what pickles):
+
+- the constructor: on the driver, before each micro-batch and again before each commit;
+- `write`: in the tasks, one for each partition of the rows. It may run twice for the same rows, at
+  once or one after the other; the driver hears of one of the two;
+- `commit` or `abort`: on the driver, when all tasks are done or one has failed for good.
+
+Spark tells a micro-batch's number only to `commit`, and the query's id to nobody but the tasks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from headrace.model.error import HeadraceError, InvalidArgument
+from headrace.spark.sink_column import SinkColumns
+from headrace.spark.sink_option import Guarantee, read_sink_options
+from headrace.spark.sink_parcel import Parcel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """`writeStream.format("headrace")`.
+
+    Exactly-once unless the option `guarantee` says otherwise. The sink's name is made of the
+    query's id, which Spark keeps in the checkpoint: a query that goes on from its checkpoint goes
+    on with its sink, and one with a new checkpoint has a new one.
+
+    Args:
+        overwrite: the output mode is "complete". Kafka's connector appends then too, so that a
+            compacted topic has the newest row of each key.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], schema: "StructType", overwrite: bool = False
+    ) -> None:
+        self._options = read_sink_options(options, streaming=True)
+        self._columns = SinkColumns(schema, self._options.topic)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+            return _send(self._options, self._columns, iterator)
+        from headrace.spark.sink_packing import pack
+
+        query_id = _query_id()
+        return pack(
+            self._options,
+            self._columns,
+            iterator,
+            stage_topic=self._name(query_id),
+            query_id=query_id,
+        )
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        parcels = _parcels(messages)
+        query_id = next((each.query_id for each in parcels if each.query_id is not None), None)
+        if query_id is None:
+            return
+        from headrace.spark.sink_commit import commit_parcels
+
+        name = self._name(query_id)
+        commit_parcels(self._options, parcels, sink_id=name, stage_topic=name, batch_id=batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        parcels = _parcels(messages)
+        for query_id in {each.query_id for each in parcels if each.staged}:
+            from headrace.spark.sink_commit import discard_parcels
+
+            assert query_id is not None
+            discard_parcels(self._options, parcels, stage_topic=self._name(query_id))
+
+    def _name(self, query_id: str) -> str:
+        return f"{self._options.prefix}-{query_id}"
+
+
+class BatchSink(DataSourceArrowWriter):
+    """`write.format("headrace")`.
+
+    At-least-once unless the option `guarantee` says otherwise, as Spark's Kafka connector. With
+    exactly-once all rows become visible together, or none; with `sinkId` and `batchId` a write that
+    is repeated adds nothing, which is what a `foreachBatch` needs.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], schema: "StructType", overwrite: bool = False
+    ) -> None:
+        if overwrite:
+            raise InvalidArgument(
+                'a topic cannot be overwritten: write with mode("append"), and delete its records '
+                "first if that is meant"
+            )
+        self._options = read_sink_options(options, streaming=False)
+        self._columns = SinkColumns(schema, self._options.topic)
+        self._stage_topic = f"{self._options.prefix}-{uuid4()}"
+        self._sink_id, self._batch_id = self._stage_topic, None
+        if self._options.replay_id is not None:
+            name, self._batch_id = self._options.replay_id
+            self._sink_id = f"{self._options.prefix}-{name}"
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+            return _send(self._options, self._columns, iterator)
+        from headrace.spark.sink_packing import pack
+
+        return pack(self._options, self._columns, iterator, stage_topic=self._stage_topic)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+            return
+        from headrace.spark.sink_commit import commit_parcels, delete_stage
+
+        parcels = _parcels(messages)
+        commit_parcels(
+            self._options,
+            parcels,
+            sink_id=self._sink_id,
+            stage_topic=self._stage_topic,
+            batch_id=self._batch_id,
+        )
+        if any(each.staged for each in parcels):
+            delete_stage(self._options, stage_topic=self._stage_topic)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._options.guarantee is Guarantee.EXACTLY_ONCE:
+            from headrace.spark.sink_commit import delete_stage
+
+            # The task that failed may have staged something, and is not among the messages.
+            delete_stage(self._options, stage_topic=self._stage_topic)
+
+
+def _send(options: Any, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]") -> Parcel:
+    """At-least-once: a task writes its rows where they belong, and they are visible at once."""
+    from headrace.spark.sink_sending import send
+
+    return send(options, columns, rows)
+
+
+def _query_id() -> str:
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(_QUERY_ID)
+    if found is None:
+        raise HeadraceError(
+            "Spark does not tell this task which query it belongs to, without which its rows "
+            "cannot be written exactly once: set the option guarantee to at-least-once"
+        )
+    return found
+
+
+def _parcels(messages: Sequence[WriterCommitMessage | None]) -> list[Parcel]:
+    return [each for each in messages if isinstance(each, Parcel)]

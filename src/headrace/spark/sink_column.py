@@ -1,0 +1,83 @@
+"""The columns of a sink: which there must be, of which types, and which rows go to which topic.
+
+The rules are those of Spark's Kafka connector: `value` must be there, `key`, `headers`, `topic` and
+`partition` may be, any other column is not looked at.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.error import InvalidArgument
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_TOPIC: Final = "topic"
+_VALUE: Final = "value"
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+_TYPES: Final = {
+    _TOPIC: ("string",),
+    "key": ("string", "binary"),
+    _VALUE: ("string", "binary"),
+    "headers": (_HEADERS,),
+    "partition": ("int",),
+}
+
+
+class SinkColumns:
+    """What of a table becomes records.
+
+    Args:
+        schema: Spark's, of the rows to come.
+        topic: the option, which wins over the column.
+
+    Raises:
+        InvalidArgument: a column is missing or of a type that no record has.
+    """
+
+    def __init__(self, schema: "StructType", topic: str | None) -> None:
+        self._topic = topic
+        types = {field.name: field.dataType.simpleString() for field in schema.fields}
+        if topic is None and _TOPIC not in types:
+            raise InvalidArgument(
+                "topic option required when no 'topic' attribute is present: set the option topic, "
+                "or add a column of this name"
+            )
+        if _VALUE not in types:
+            raise InvalidArgument(
+                "required attribute 'value' not found: the rows have "
+                + (", ".join(types) or "no columns")
+            )
+        for name, allowed in _TYPES.items():
+            if name == _TOPIC and topic is not None:
+                continue
+            if types.get(name, allowed[0]) not in allowed:
+                raise InvalidArgument(
+                    f"{name} attribute unsupported type {types[name]}: "
+                    f"{name} must be a(n) {' or '.join(allowed)}"
+                )
+        self._names = [name for name in _TYPES if name in types and name != _TOPIC]
+
+    def split(self, rows: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """The records of each topic, in their order, with `partition` where there is one.
+
+        Raises:
+            InvalidArgument: a row without a topic.
+        """
+        table = pa.table(rows) if isinstance(rows, pa.RecordBatch) else rows
+        records = table.select(self._names)
+        if self._topic is not None:
+            yield self._topic, records
+            return
+        topics = table.column(_TOPIC)
+        if topics.null_count:
+            raise InvalidArgument(
+                "null topic present in the data: use the topic option for setting a topic"
+            )
+        names = topics.unique().to_pylist()
+        for name in names:
+            chosen = records if len(names) == 1 else records.filter(pc.equal(topics, name))
+            yield name, chosen

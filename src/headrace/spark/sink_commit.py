@@ -1,0 +1,114 @@
+"""What the driver does when all tasks of a batch are done: one transaction that holds all of it.
+
+The protocol, with what a crash at each point leaves, stands in
+`docs/decisions/0009-exactly-once-sink.md`. In short:
+
+1. Tasks hand over parcels. Nothing of them is in the target topics.
+2. The driver takes the sink's transactional id over, which ends what an earlier commit left open.
+3. It asks the ledger. A batch that is in there is done: it is being replayed.
+4. It writes all parcels and the ledger's entry in one transaction, and commits that.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from headrace.client.error import ClientError, ProducerFenced
+from headrace.client.pool import ConnectionPool
+from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
+from headrace.spark.sink_option import SinkOptions
+from headrace.spark.sink_parcel import Parcel
+from headrace.spark.sink_stage import Stage
+from headrace.spark.transaction_batch import BatchTransaction
+from headrace.spark.transaction_ledger import entries, last_batch
+
+
+class SinkFenced(HeadraceError):
+    """Another driver commits batches of the same sink."""
+
+
+def commit_parcels(
+    options: SinkOptions,
+    parcels: Sequence[Parcel],
+    *,
+    sink_id: str,
+    stage_topic: str,
+    batch_id: int | None,
+) -> bool:
+    """Make the rows of all parcels visible, all or none, and once only.
+
+    Args:
+        batch_id: what the ledger knows the batch by; None for a batch that is never replayed.
+
+    Returns:
+        Whether anything was written: False for a batch that is empty, or committed already.
+
+    Raises:
+        SinkFenced: the same sink is committing somewhere else.
+        ClientError: a broker refuses or cannot be reached. Unless that was the answer to the last
+            request, nothing is visible; in any case the batch can be tried again.
+    """
+    topics = sorted({topic for parcel in parcels for topic in parcel.topics})
+    if not topics:
+        return False
+    with ConnectionPool(options.settings) as pool:
+        stage = Stage(pool, stage_topic)
+        try:
+            written = _commit(pool, options, parcels, stage, topics, sink_id, batch_id)
+        except ProducerFenced as error:
+            raise SinkFenced(
+                f"another driver commits batches of {sink_id}: stop all but one of those that run "
+                "with this checkpoint; or the batch took longer than "
+                f"kafka.transaction.timeout.ms, which is {options.transaction_timeout_ms}"
+            ) from error
+        _tidy(stage, parcels)
+        return written
+
+
+def discard_parcels(options: SinkOptions, parcels: Sequence[Parcel], *, stage_topic: str) -> None:
+    """Forget parcels of a batch that failed. Nothing of them was ever visible."""
+    with ConnectionPool(options.settings) as pool:
+        _tidy(Stage(pool, stage_topic), parcels)
+
+
+def delete_stage(options: SinkOptions, *, stage_topic: str) -> None:
+    """Delete the staging topic of a sink that ends with its batch, if there ever was one."""
+    with ConnectionPool(options.settings) as pool, suppress(ClientError):
+        Stage(pool, stage_topic).delete()
+
+
+def _commit(
+    pool: ConnectionPool,
+    options: SinkOptions,
+    parcels: Sequence[Parcel],
+    stage: Stage,
+    topics: Sequence[str],
+    sink_id: str,
+    batch_id: int | None,
+) -> bool:
+    with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
+        if batch_id is not None and last_batch(pool, sink_id, topics) >= batch_id:
+            return False
+        for target, data in _batches(parcels, stage):
+            transaction.write(target, data)
+        transaction.commit(sink_id, {} if batch_id is None else entries(topics, batch_id))
+        return True
+
+
+def _batches(
+    parcels: Sequence[Parcel], stage: Stage
+) -> Iterator[tuple[TopicPartition, memoryview]]:
+    for parcel in parcels:
+        for carried in parcel.carried:
+            yield carried.target, memoryview(bytearray(carried.data))
+    staged = [each for parcel in parcels for each in parcel.staged]
+    if staged:
+        for target, batch in stage.read(staged):
+            yield target, batch.data
+
+
+def _tidy(stage: Stage, parcels: Sequence[Parcel]) -> None:
+    staged = [each for parcel in parcels for each in parcel.staged]
+    if staged:
+        with suppress(ClientError):
+            stage.trim(staged)

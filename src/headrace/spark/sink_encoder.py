@@ -1,0 +1,102 @@
+"""The rows of one task as record batches, each for one partition."""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.client.error import BrokerError
+from headrace.client.placement import Placement
+from headrace.client.pool import ConnectionPool
+from headrace.model.ids import TopicPartition
+from headrace.records.batch import HEADER_BYTES
+from headrace.records.encode import encode
+from headrace.spark.sink_column import SinkColumns
+from headrace.wire.error_code import ErrorCode
+
+_GATHERED_BYTES: Final = 4 * 1024 * 1024
+"""Spark hands over ten thousand rows at a time. Cut up by key they would make small batches."""
+
+_ROW_OVERHEAD_BYTES: Final = 10
+
+
+class SinkEncoder:
+    """Cuts rows up by topic and partition, and encodes them: columns in, batches out.
+
+    The batches carry no producer: whoever sends them puts it into their heads.
+    """
+
+    def __init__(
+        self, pool: ConnectionPool, columns: SinkColumns, *, codec: str, batch_bytes: int
+    ) -> None:
+        self._pool = pool
+        self._columns = columns
+        self._codec = codec
+        self._batch_bytes = batch_bytes
+        self._placements: dict[str, Placement] = {}
+
+    def batches(
+        self, rows: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        """Each batch with its target and the number of its records.
+
+        Raises:
+            BrokerError: a topic is not there.
+            InvalidArgument: rows that cannot be records, or a partition that is not there.
+        """
+        for table in _gathered(rows):
+            for topic, records in self._columns.split(table):
+                yield from self._encoded(self._placement(topic), records)
+
+    def _encoded(
+        self, placement: Placement, records: pa.Table
+    ) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        row_bytes = records.nbytes // max(1, records.num_rows) + _ROW_OVERHEAD_BYTES
+        now_ms = time.time_ns() // 1_000_000
+        for partition, part in placement.split(records, self._batch_bytes // row_bytes):
+            encoded = encode(
+                part,
+                timestamp_ms=now_ms,
+                max_batch_bytes=max(HEADER_BYTES + 1, self._batch_bytes),
+                codec=self._codec,
+            )
+            for batch in encoded.batches:
+                index = placement.next() if partition is None else partition
+                yield TopicPartition(placement.topic, index), batch, _count(batch)
+
+    def _placement(self, topic: str) -> Placement:
+        found = self._placements.get(topic)
+        if found is None:
+            found = self._placements[topic] = _placement(self._pool, topic)
+        return found
+
+
+def _placement(pool: ConnectionPool, name: str) -> Placement:
+    topic = pool.metadata([name]).topics.get(name)
+    error = BrokerError(ErrorCode.unknown_topic_or_partition) if topic is None else topic.error
+    if topic is None or error is not None:
+        assert error is not None
+        raise BrokerError(error.code, f"cannot write to topic {name}: {error}")
+    led = [each.index for each in topic.partitions.values() if each.leader >= 0]
+    return Placement(name, len(topic.partitions), led)
+
+
+def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Tables of about `_GATHERED_BYTES`, without a copy."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rows:
+        if not batch.num_rows:
+            continue
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _GATHERED_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _count(batch: memoryview) -> int:
+    return int.from_bytes(batch[HEADER_BYTES - 4 : HEADER_BYTES], "big")

@@ -1,0 +1,181 @@
+"""The options of the sink: the Kafka connector's `topic` and `kafka.*`, and our own.
+
+Rule 1: `kafka.*` settings of a producer that mean something here are honoured; those that only
+tune Java's producer are taken and ignored, so that options move over as they are.
+Rule 2: what would make rows be written differently from what the user believes is an error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from headrace.client.settings import ClientSettings
+from headrace.model.error import ConfigError
+from headrace.model.ids import topic_name_problem
+from headrace.spark.kafka_option import client_texts
+from headrace.spark.option_text import OptionText, wrong
+
+SINK_OPTIONS: Final = {
+    "topic": "Where all rows go; without it the column topic says so, row by row.",
+    "guarantee": "exactly-once (what a stream has) or at-least-once (what a batch write has).",
+    "sinkIdPrefix": "What the names of the sink's transactional id, group and staging topic "
+    "begin with: headrace-sink.",
+    "sinkId": "For a batch write: under which name its batchId is remembered.",
+    "batchId": "For a batch write: a number; a batch of this sinkId that has the same or a lower "
+    "one is not written again.",
+}
+"""Every option, and what it means. `docs/spark.md` and the errors read this table."""
+
+DEFAULT_PREFIX: Final = "headrace-sink"
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_TRANSACTION_TIMEOUT_MS: Final = 300_000
+_BATCH_BYTES: Final = 1_000_000
+_LONG_MAX: Final = 2**63 - 1
+_INT_MAX: Final = 2**31 - 1
+# Names share one space with topics, of which the longest has 249 characters; a UUID has 36.
+_PREFIX_MAX: Final = 200
+
+_READ_HERE: Final = frozenset({"acks", "compression.type", "transaction.timeout.ms"})
+_IGNORED: Final = frozenset(
+    {
+        "batch.size",
+        "buffer.memory",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "interceptor.classes",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.request.size",
+        "metadata.max.idle.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "retries",
+    }
+)
+_REFUSED: Final = {
+    "key.serializer": "keys are written as they are: make them binary or string columns",
+    "value.serializer": "values are written as they are: make them binary or string columns",
+    "transactional.id": "the sink names its transactions itself: set sinkIdPrefix",
+    "partitioner.class": "rows go where the column partition says, or by the hash of their key",
+    "partitioner.ignore.keys": "rows go where the column partition says, or by their key's hash",
+}
+
+
+class Guarantee(Enum):
+    """What a reader of committed records may count on."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """What a user asked for, typed. It pickles: tasks get it with the writer.
+
+    Attributes:
+        client: texts for `ClientSettings.of`, which holds nothing that is open.
+        replay_id: `sinkId` and `batchId` of a batch write that may be repeated.
+    """
+
+    client: dict[str, str]
+    topic: str | None
+    guarantee: Guarantee
+    prefix: str
+    replay_id: tuple[str, int] | None
+    acks: str
+    codec: str
+    batch_bytes: int
+    transaction_timeout_ms: int
+
+    @property
+    def settings(self) -> ClientSettings:
+        return ClientSettings.of(self.client)
+
+
+def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Read what a user wrote.
+
+    Raises:
+        ConfigError: naming the option that cannot be meant, and what to write instead.
+    """
+    texts = OptionText(options)
+    texts.reject_unknown(SINK_OPTIONS)
+    kafka = texts.kafka()
+    for name, instead in _REFUSED.items():
+        if name in kafka:
+            raise ConfigError(f"option kafka.{name} is not supported: {instead}")
+    topic = texts.get("topic")
+    if topic is not None and (problem := topic_name_problem(topic)):
+        raise wrong("topic", topic, problem)
+    default = Guarantee.EXACTLY_ONCE if streaming else Guarantee.AT_LEAST_ONCE
+    guarantee = Guarantee(
+        texts.choice("guarantee", default.value, tuple(each.value for each in Guarantee))
+    )
+    producer = OptionText(kafka)
+    client = client_texts(kafka, {*_READ_HERE, *_IGNORED})
+    return SinkOptions(
+        client=client,
+        topic=topic,
+        guarantee=guarantee,
+        prefix=_name(texts, "sinkIdPrefix") or DEFAULT_PREFIX,
+        replay_id=_replay_id(texts, guarantee, streaming),
+        acks=_acks(producer.get("acks"), guarantee),
+        codec=_codec(producer.get("compression.type")),
+        batch_bytes=_BATCH_BYTES,
+        transaction_timeout_ms=_timeout_ms(producer),
+    )
+
+
+def _replay_id(texts: OptionText, guarantee: Guarantee, streaming: bool) -> tuple[str, int] | None:
+    sink_id, batch_id = _name(texts, "sinkId"), texts.number("batchId", 0, _LONG_MAX)
+    if sink_id is None and batch_id is None:
+        return None
+    if streaming:
+        raise ConfigError(
+            "sinkId and batchId are for batch writes: a stream has its query's id and its batches'"
+        )
+    if sink_id is None or batch_id is None:
+        raise ConfigError("sinkId and batchId belong together: set both, or neither")
+    if guarantee is not Guarantee.EXACTLY_ONCE:
+        raise ConfigError("sinkId and batchId need the option guarantee to be exactly-once")
+    return sink_id, batch_id
+
+
+def _name(texts: OptionText, option: str) -> str | None:
+    """A name that a topic, too, could have: the staging topic is called so."""
+    name = texts.get(option)
+    if name is None:
+        return None
+    problem = topic_name_problem(name)
+    if problem is None and len(name) > _PREFIX_MAX:
+        problem = f"it has at most {_PREFIX_MAX} characters"
+    if problem is not None:
+        raise wrong(option, name, problem)
+    return name
+
+
+def _acks(text: str | None, guarantee: Guarantee) -> str:
+    acks = {"-1": "all", None: "all"}.get(text, text)
+    if acks not in ("all", "0", "1"):
+        raise wrong("kafka.acks", str(text), "write all, 1 or 0")
+    if acks != "all" and guarantee is Guarantee.EXACTLY_ONCE:
+        raise wrong("kafka.acks", acks, "exactly-once needs all; or set guarantee to at-least-once")
+    return acks
+
+
+def _codec(text: str | None) -> str:
+    codec = "none" if text is None else text.lower()
+    if codec not in CODECS:
+        raise wrong("kafka.compression.type", codec, "write one of " + ", ".join(CODECS))
+    return codec
+
+
+def _timeout_ms(producer: OptionText) -> int:
+    text = producer.get("transaction.timeout.ms")
+    if text is None:
+        return _TRANSACTION_TIMEOUT_MS
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _INT_MAX):
+        raise wrong("kafka.transaction.timeout.ms", text, f"write 1 to {_INT_MAX}")
+    return int(text)

@@ -1,0 +1,273 @@
+"""What the driver commits, whatever happens to it in the middle. No Spark runs here."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.connection import Connection
+from headrace.client.error import BrokerError, ConnectionLost
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.spark.sink_column import SinkColumns
+from headrace.spark.sink_commit import SinkFenced, commit_parcels, discard_parcels
+from headrace.spark.sink_option import SinkOptions, read_sink_options
+from headrace.spark.sink_packing import pack
+from headrace.spark.sink_parcel import Parcel
+from headrace.spark.transaction_batch import BatchTransaction
+from headrace.testing.apache_kafka import ApacheKafka
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.transactional import read_to_end
+
+PARTITIONS = (0, 1, 2)
+_SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
+
+Peer = BrokerProcess | ApacheKafka
+
+
+class Sink:
+    """The sink of one query, as its tasks and its driver use it."""
+
+    def __init__(self, peer: Peer, topic: str) -> None:
+        self.address = peer.address
+        self.topic = topic
+        self.name = f"sink-of-{topic}"
+        self.options: SinkOptions = read_sink_options(
+            {"kafka.bootstrap.servers": peer.address, "topic": topic}, streaming=True
+        )
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": peer.address})) as pool:
+            outcome = Admin(pool).create_topics([NewTopic(topic, len(PARTITIONS))])
+        assert outcome == {topic: None}
+
+    def task(self, *values: bytes, staged: bool = False) -> Parcel:
+        """A task whose rows go to all partitions in turn."""
+        rows = pa.record_batch(
+            {
+                "value": pa.array(values, pa.binary()),
+                "partition": pa.array(
+                    [n % len(PARTITIONS) for n in range(len(values))], pa.int32()
+                ),
+            }
+        )
+        return pack(
+            self.options,
+            SinkColumns(_SCHEMA, self.topic),
+            iter([rows]),
+            stage_topic=self.name,
+            query_id="query",
+            carried_max_bytes=0 if staged else 2**20,
+        )
+
+    def commit(self, batch_id: int | None, *parcels: Parcel) -> bool:
+        return commit_parcels(
+            self.options, parcels, sink_id=self.name, stage_topic=self.name, batch_id=batch_id
+        )
+
+    def visible(self) -> list[bytes]:
+        return sorted(read_to_end(self.address, self.topic, PARTITIONS))
+
+
+@pytest.fixture
+def sink(broker: BrokerProcess, topic: str) -> Sink:
+    return Sink(broker, topic)
+
+
+def test_shows_the_rows_of_all_tasks_once_the_batch_is_committed(sink: Sink) -> None:
+    parcels = [sink.task(b"a", b"b"), sink.task(b"c", staged=True)]
+    before = sink.visible()
+
+    assert sink.commit(0, *parcels)
+
+    assert (before, sink.visible()) == ([], [b"a", b"b", b"c"])
+
+
+def test_keeps_the_order_of_a_tasks_rows_within_a_partition(sink: Sink) -> None:
+    values = [b"%03d" % n for n in range(300)]
+
+    sink.commit(0, sink.task(*values, staged=True))
+
+    for partition in PARTITIONS:
+        found = read_to_end(sink.address, sink.topic, [partition])
+        assert found == values[partition :: len(PARTITIONS)]
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_adds_nothing_when_a_committed_batch_is_replayed(sink: Sink, staged: bool) -> None:
+    for batch_id, value in enumerate([b"a", b"b"]):
+        sink.commit(batch_id, sink.task(value, staged=staged))
+
+    assert not sink.commit(1, sink.task(b"b", staged=staged))
+    assert not sink.commit(0, sink.task(b"a", staged=staged))
+
+    assert sink.visible() == [b"a", b"b"]
+
+
+def test_writes_the_next_batch_after_a_replay(sink: Sink) -> None:
+    sink.commit(0, sink.task(b"a"))
+    sink.commit(0, sink.task(b"a"))
+
+    assert sink.commit(1, sink.task(b"b"))
+
+    assert sink.visible() == [b"a", b"b"]
+
+
+def test_shows_nothing_of_a_batch_whose_tasks_were_not_all_done(sink: Sink) -> None:
+    parcel = sink.task(b"a", staged=True)
+
+    discard_parcels(sink.options, [parcel], stage_topic=sink.name)
+
+    assert sink.visible() == []
+
+
+def test_takes_only_one_of_two_attempts_at_the_same_task(sink: Sink) -> None:
+    sink.task(b"a", b"b", staged=True)
+    second = sink.task(b"a", b"b", staged=True)
+
+    sink.commit(0, second)
+
+    assert sink.visible() == [b"a", b"b"]
+
+
+def test_fails_when_staged_rows_are_gone_and_shows_nothing(sink: Sink) -> None:
+    parcels = [sink.task(b"a"), sink.task(b"b", staged=True)]
+    discard_parcels(sink.options, parcels[1:], stage_topic=sink.name)
+    sink.task(b"c", staged=True)
+
+    with pytest.raises(BrokerError, match="staged"):
+        sink.commit(0, *parcels)
+
+    assert sink.visible() == []
+
+
+def test_names_the_topic_that_is_not_there(broker: BrokerProcess, sink: Sink) -> None:
+    sink.topic = "nobody-made-this"
+
+    with pytest.raises(BrokerError, match="nobody-made-this"):
+        sink.task(b"a")
+
+
+def test_a_driver_that_another_one_has_replaced_cannot_commit(sink: Sink) -> None:
+    with ConnectionPool(sink.options.settings) as pool:
+        replaced = BatchTransaction(pool, sink.name, 60_000)
+        replaced.write(
+            sink.task(b"a").carried[0].target,
+            memoryview(bytearray(sink.task(b"a").carried[0].data)),
+        )
+        sink.commit(0, sink.task(b"a"))
+
+        with pytest.raises(Exception, match="taken over"), replaced:
+            replaced.commit(sink.name, {})
+
+    assert sink.visible() == [b"a"]
+
+
+def test_says_that_two_drivers_run_one_query(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    parcel = sink.task(b"a")
+    other = sink.task(b"a")
+
+    def taken_over_meanwhile(*_: object) -> int:
+        monkeypatch.undo()
+        sink.commit(0, other)
+        return -1
+
+    monkeypatch.setattr("headrace.spark.sink_commit.last_batch", taken_over_meanwhile)
+    with pytest.raises(SinkFenced, match="another driver"):
+        sink.commit(0, parcel)
+
+    assert sink.visible() == [b"a"]
+
+
+class Killed(BaseException):
+    """The driver is gone: nothing is cleaned up."""
+
+
+@pytest.fixture
+def die_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, bool], None]]:
+    """Arms a bomb: this process is dead before or after it has sent its n-th request."""
+    send = Connection._send
+
+    def arm(request: int, after_sending: bool) -> None:
+        left = [request]
+
+        def sometimes(self: Connection, *arguments: Any) -> Any:
+            left[0] -= 1
+            if left[0] > 0:
+                return send(self, *arguments)
+            if left[0] == 0 and after_sending:
+                send(self, *arguments)
+            # Whatever a dying process would still like to say, nobody hears it.
+            raise Killed
+
+        monkeypatch.setattr(Connection, "_send", sometimes)
+
+    yield arm
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("after_sending", [False, True])
+def test_each_record_is_there_once_wherever_the_driver_dies(
+    sink: Sink,
+    die_at: Callable[[int, bool], None],
+    monkeypatch: pytest.MonkeyPatch,
+    after_sending: bool,
+) -> None:
+    send = Connection._send
+    deaths = 0
+    expected: list[bytes] = []
+    for batch_id in range(100):
+        first, second = b"%d-first" % batch_id, b"%d-second" % batch_id
+        expected += [first, second]
+        parcels = [sink.task(first), sink.task(second, staged=True)]
+        die_at(batch_id + 1, after_sending)
+        try:
+            sink.commit(batch_id, *parcels)
+        except Killed:
+            deaths += 1
+        else:
+            break
+        finally:
+            monkeypatch.setattr(Connection, "_send", send)
+        # Spark has not written its commit log: the new driver does the whole batch again.
+        sink.commit(batch_id, sink.task(first), sink.task(second, staged=True))
+
+    assert deaths > 10
+    assert sink.visible() == sorted(expected)
+
+
+def test_commits_after_the_broker_was_killed_while_it_did(
+    own_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_broker.start()
+    sink = Sink(own_broker, topic)
+    parcels = [sink.task(b"a"), sink.task(b"b", staged=True)]
+    write = BatchTransaction.write
+    kills = iter([True])
+
+    def kill_in_between(self: BatchTransaction, *arguments: Any) -> None:
+        write(self, *arguments)
+        if next(kills, False):
+            own_broker.kill()
+            own_broker.start()
+
+    monkeypatch.setattr(BatchTransaction, "write", kill_in_between)
+    try:
+        sink.commit(0, *parcels)
+    except (BrokerError, ConnectionLost):
+        sink.commit(0, *parcels)
+
+    assert sink.visible() == [b"a", b"b"]
+
+
+def test_commits_and_recognises_a_replay_on_apache_kafka(
+    apache_kafka: ApacheKafka, topic: str
+) -> None:
+    sink = Sink(apache_kafka, topic)
+    sink.commit(0, sink.task(b"a"), sink.task(b"b", staged=True))
+
+    assert not sink.commit(0, sink.task(b"a"), sink.task(b"b", staged=True))
+    assert sink.commit(1, sink.task(b"c"))
+
+    assert sink.visible() == [b"a", b"b", b"c"]
