@@ -63,6 +63,6 @@ class Inbox:
         (size,) = INT32.unpack(self._room)
         if not 4 <= size <= ANSWER_MAX_BYTES:
             raise ConnectionLost(f"{self._peer} does not answer as a Kafka broker does")
-        self._room = memoryview(self._allocate(size))
+        self._room = memoryview(self._allocate(size)).cast("B")
         self._filled = 0
         self._sized = True

@@ -16,6 +16,9 @@ class LossyProxy:
     After `lose_answers(n)`, n connections on which records have gone out end when the broker
     answers: it has done what it was asked, and its client never hears of it.
 
+    After `cut_after(a, b)`, the next two connections end in the middle of an answer: when so many
+    bytes have come back on them.
+
     Example:
         with LossyProxy() as proxy:
             broker.settings["advertised.listeners"] = f"PLAINTEXT://{proxy.address}"
@@ -29,6 +32,8 @@ class LossyProxy:
         self._lock = threading.Lock()
         self._to_lose = 0
         self.lost = 0
+        self._cuts: list[int] = []
+        self.cut = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -45,6 +50,11 @@ class LossyProxy:
         """Lose the next `count` answers to produce requests, each with its connection."""
         with self._lock:
             self._to_lose += count
+
+    def cut_after(self, *sizes: int) -> None:
+        """Cut one new connection for each size, when it has carried so many bytes of answers."""
+        with self._lock:
+            self._cuts += sizes
 
     def _run(self) -> None:
         while True:
@@ -66,6 +76,8 @@ class LossyProxy:
 
     def _pass_on(self, client: socket.socket, broker: socket.socket) -> None:
         carried = 0
+        with self._lock:
+            left = self._cuts.pop(0) if self._cuts else None
         while True:
             readable, _, _ = select.select([client, broker], [], [])
             try:
@@ -79,7 +91,12 @@ class LossyProxy:
                     data = broker.recv(_BUFFER_BYTES)
                     if not data or (carried > _BULK_BYTES and self._loses()):
                         return
-                    client.sendall(data)
+                    client.sendall(data if left is None else data[:left])
+                    if left is not None:
+                        left -= len(data)
+                        if left <= 0:
+                            self.cut += 1
+                            return
             except OSError:
                 return
 

@@ -1,0 +1,89 @@
+"""What to read of a partition: from where, up to where."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TypeAlias
+
+from headrace.model.error import InvalidArgument
+
+
+class Offset(Enum):
+    """An edge of the log, wherever it lies at the moment the reader is opened.
+
+    `LATEST` is what a reader may see: the high watermark, or with read_committed the offset at
+    which the oldest open transaction begins.
+    """
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time in milliseconds since 1970, UTC, for those who have no `datetime` at hand."""
+
+    ms: int
+
+
+Bound: TypeAlias = int | Offset | Moment | datetime
+"""An offset, an edge of the log, or a time: the first record that is not older than it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRange:
+    """The records from `start` up to, and without, `end`. Small and picklable.
+
+    A time stands for the first offset whose record is not older than it. Where no record is, a time
+    stands for the end of the log.
+
+    Attributes:
+        end: None for what is there when the reader is opened, or, for a reader that follows, for
+            ever. An offset that the log has not reached yet is waited for.
+
+    >>> ReadRange(100, 200)
+    ReadRange(start=100, end=200)
+    >>> ReadRange(datetime(2026, 11, 15, tzinfo=UTC), Offset.LATEST).start
+    datetime.datetime(2026, 11, 15, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+
+    start: Bound = Offset.EARLIEST
+    end: Bound | None = None
+
+    def __post_init__(self) -> None:
+        for bound in (self.start, self.end):
+            if isinstance(bound, datetime) and bound.tzinfo is None:
+                raise InvalidArgument(
+                    f"the time {bound} has no time zone: write it as datetime(..., tzinfo=UTC)"
+                )
+            if isinstance(bound, bool) or not isinstance(
+                bound, int | Offset | Moment | datetime | None
+            ):
+                raise InvalidArgument(
+                    f"{bound!r} is no bound of a range: give an offset, Offset.EARLIEST, "
+                    "Offset.LATEST, a datetime or Moment(ms)"
+                )
+            if isinstance(bound, int) and bound < 0:
+                raise InvalidArgument(
+                    f"{bound} is no offset: write Offset.EARLIEST or Offset.LATEST for the edges"
+                )
+        if isinstance(self.start, int) and isinstance(self.end, int) and self.end < self.start:
+            raise InvalidArgument(
+                f"a range cannot end at {self.end}, before its start {self.start}"
+            )
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def milliseconds(moment: Moment | datetime) -> int:
+    """Rounded up, so that a record is never older than what was asked for.
+
+    >>> milliseconds(datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC))
+    1001
+    """
+    if isinstance(moment, Moment):
+        return moment.ms
+    passed = moment - _EPOCH
+    microseconds = (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+    return -(-microseconds // 1000)
