@@ -19,13 +19,20 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """The registration of a running broker: an ephemeral node, gone when the broker is."""
+    """The registration of a running broker: an ephemeral node, gone when the broker is.
+
+    Attributes:
+        epoch: another, higher number for every registration of this broker (KIP-841, KIP-903).
+        home: whose data it has. A registration with the same home is that of a former life.
+    """
 
     KIND: ClassVar[str] = "brokers"
 
     broker_id: BrokerId
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
+    epoch: int = -1
+    home: str | None = None
 
     def key(self) -> tuple[str, ...]:
         return (str(self.broker_id),)
@@ -33,6 +40,8 @@ class Broker:
     def to_json(self) -> dict[str, Any]:
         return {
             "rack": self.rack,
+            "epoch": self.epoch,
+            "home": self.home,
             "endpoints": [
                 [each.listener, each.host, each.port, each.security_protocol]
                 for each in self.endpoints
@@ -44,6 +53,8 @@ class Broker:
         return cls(
             broker_id=BrokerId(int(key[0])),
             rack=fields["rack"],
+            epoch=fields.get("epoch", -1),
+            home=fields.get("home"),
             endpoints=tuple(Endpoint(*each) for each in fields["endpoints"]),
         )
 

@@ -1,6 +1,11 @@
-"""`Controller`: commands in, durable state out. It ties the pure state to a cluster store."""
+"""`Controller`: commands in, durable state out. It ties the pure state to a cluster store.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Every broker has one. Only what `settle` does is the work of a single broker, the one that holds the
+controller's term; everything else any of them may do, as all commits compare and set.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from headrace.cluster.acl import Acl, AclFilter
@@ -21,10 +26,28 @@ from headrace.cluster.entity import (
     entity_path,
 )
 from headrace.cluster.feature import DEFAULT_FEATURES, Feature
+from headrace.cluster.partition_command import (
+    IsrProposal,
+    PartitionPlan,
+    alter_isr,
+    elect_leaders,
+    reassign,
+    settle_topics,
+)
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.state import Change, ClusterState, Put, Remove
-from headrace.cluster.store import ClusterStore, Create, Delete, Update, Write
+from headrace.cluster.store import (
+    MAX_NODE_BYTES,
+    Check,
+    ClusterStore,
+    Create,
+    Delete,
+    Update,
+    Write,
+    node_path,
+)
+from headrace.cluster.term import CONTROLLER_PATH, TERM_PATH, term_holder, term_writes
 from headrace.cluster.topic_command import (
     NewPartitions,
     NewTopic,
@@ -34,17 +57,19 @@ from headrace.cluster.topic_command import (
     create_topics,
     delete_topics,
 )
-from headrace.model.error import VersionConflict
-from headrace.model.ids import BrokerId
+from headrace.model.error import BrokerIdTaken, StorageError, VersionConflict
+from headrace.model.ids import BrokerId, TopicPartition
 
 T = TypeVar("T")
 
 # Losing this often in a row means that somebody writes all the time.
 _MAX_TRIES = 10
+_COMMIT_BYTES = MAX_NODE_BYTES // 2
+_INCARNATIONS = "incarnations"
 
 
 class Controller:
-    """The one writer of the cluster's state.
+    """The one way in which this broker writes the cluster's state.
 
     Every command decides on `state`, commits, and only then changes `state`: a crash or a failed
     disk leaves store and memory as they were, or with the whole command done. When another writer
@@ -62,18 +87,55 @@ class Controller:
         """
         self._store = store
         self._versions: dict[str, int] = {}
+        self._entities: dict[str, Entity] = {}
+        self._changes: list[Change] = []
+        self._term: Check | None = None
+        self._stale = False
         self.state = ClusterState()
         self._load()
+        self._changes.clear()
 
     def _load(self) -> None:
-        state = ClusterState()
-        versions: dict[str, int] = {}
-        for kind in KINDS:
-            for node in self._store.scan(kind):
-                state.apply(Put(decode_entity(node)))
-                versions[node.path] = node.version
-        state.topics_version = self.state.topics_version + 1
-        self.state, self._versions = state, versions
+        """Read everything anew; what differs from before is among the changes to follow."""
+        nodes = {node.path: node for kind in KINDS for node in self._store.scan(kind)}
+        self._stale = False
+        for path in set(self._entities) - set(nodes):
+            self._adopt(path, None, -1)
+        for path, node in nodes.items():
+            self._adopt(path, decode_entity(node), node.version)
+
+    def catch_up(self, paths: Iterable[str]) -> None:
+        """Others may have changed these nodes: read them again.
+
+        Read anew and not taken from the word of a watch, which may be older than a commit of ours.
+        """
+        for path in sorted(set(paths)):
+            node = self._store.get(path)
+            if node is None:
+                self._adopt(path, None, -1)
+            else:
+                self._adopt(path, decode_entity(node), node.version)
+
+    def _adopt(self, path: str, entity: Entity | None, version: int) -> None:
+        known = self._entities.get(path)
+        if entity is not None:
+            self._versions[path] = version
+            if entity == known:
+                return
+            self._entities[path] = entity
+            change: Change = Put(entity)
+        else:
+            self._versions.pop(path, None)
+            if self._entities.pop(path, None) is None or known is None:
+                return
+            change = Remove(known)
+        self.state.apply(change)
+        self._changes.append(change)
+
+    def take_changes(self) -> list[Change]:
+        """What has changed since this was last asked, by whomever; each must be followed."""
+        taken, self._changes = self._changes, []
+        return taken
 
     # Topics
 
@@ -201,7 +263,136 @@ class Controller:
 
         return self._run(decide, lambda found: [Remove(acl) for acl in found])
 
+    # Partitions
+
+    def alter_isr(self, proposals: Sequence[IsrProposal]) -> PartitionPlan:
+        """Who is in sync, from the leaders of partitions. Whoever joins must still be the broker
+        that fetched when it is committed (KIP-903)."""
+
+        def joining(plan: PartitionPlan) -> list[Write]:
+            return [
+                Check(node_path(_INCARNATIONS, str(broker_id)), epoch)
+                for proposal in proposals
+                if not isinstance(plan.outcomes[proposal.partition], Rejection)
+                for broker_id, epoch in proposal.isr.items()
+                if epoch >= 0
+            ]
+
+        return self._run(
+            lambda: alter_isr(self.state, proposals), lambda plan: plan.changes, joining
+        )
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, unclean: bool = False
+    ) -> PartitionPlan:
+        return self._run(
+            lambda: elect_leaders(
+                self.state, partitions, self.state.brokers.keys(), unclean=unclean
+            ),
+            lambda plan: plan.changes,
+        )
+
+    def reassign(self, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]) -> PartitionPlan:
+        return self._run(
+            lambda: reassign(self.state, wanted, self.state.brokers.keys()),
+            lambda plan: plan.changes,
+        )
+
+    def settle(self, *, unclean_default: bool = False) -> None:
+        """Leaders for partitions whose leaders are gone, and the ends of moves. Only in a term."""
+        self._settle(lambda: self.state.brokers.keys(), unclean_default, self._fenced)
+
+    def leave(self, broker_id: BrokerId) -> None:
+        """This broker leads nothing any more and is in sync nowhere, where others can be.
+
+        Before it stops, and when it starts, for a former life that could not.
+        """
+        self._settle(lambda: self.state.brokers.keys() - {broker_id}, False, lambda _: [])
+
+    def _settle(
+        self,
+        alive: Callable[[], Collection[BrokerId]],
+        unclean_default: bool,
+        checks: Callable[[list[Change]], list[Write]],
+    ) -> None:
+        self._run(
+            lambda: settle_topics(self.state, alive(), unclean_default=unclean_default),
+            lambda changes: changes,
+            checks,
+        )
+
+    # The controller's term
+
+    @property
+    def in_term(self) -> bool:
+        return self._term is not None
+
+    def claim_term(self, broker_id: BrokerId) -> bool:
+        """Become the controller if nobody is; whether this broker is it now.
+
+        It may have become so by a commit whose answer was lost. The term is read before its holder:
+        if another took over in between, the older term it then has fences it.
+        """
+        before = self._store.get(TERM_PATH)
+        holder = term_holder(self._store.get(CONTROLLER_PATH))
+        self._term = None
+        if holder == broker_id and before is not None:
+            self._term = Check(TERM_PATH, before.version)
+        elif holder is None:
+            try:
+                versions = self._store.commit(term_writes(broker_id, before))
+            except VersionConflict:
+                return False
+            self._term = Check(TERM_PATH, versions[-1])
+        return self.in_term
+
+    def end_term(self) -> None:
+        """Another is the controller, or nobody knows: nothing that needs a term is done."""
+        self._term = None
+
+    def controller_id(self) -> BrokerId | None:
+        return term_holder(self._store.get(CONTROLLER_PATH))
+
+    def _fenced(self, changes: list[Change]) -> list[Write]:
+        if self._term is None:
+            raise VersionConflict("this broker is not the controller any more")
+        return [self._term]
+
     # Brokers and features
+
+    def join(self, broker: Broker) -> Broker:
+        """Announce a running broker among others, with an epoch higher than any it had before.
+
+        The registration of its own former life is replaced, which a crash may have left.
+
+        Raises:
+            BrokerIdTaken: another broker runs under this id.
+        """
+        self.catch_up([node_path(Broker.KIND, *broker.key())])
+        known = self.state.brokers.get(broker.broker_id)
+        if known is not None and known.home != broker.home:
+            raise BrokerIdTaken(
+                f"broker {broker.broker_id} runs already, with other data: give this one another "
+                "node.id"
+            )
+        self.leave(broker.broker_id)
+        path = node_path(_INCARNATIONS, str(broker.broker_id))
+        before = self._store.get(path)
+        epoch = 0 if before is None else before.version + 1
+        registered = replace(broker, epoch=epoch)
+        writes: list[Write] = [
+            Create(path, b"") if before is None else Update(path, b"", before.version)
+        ]
+        holder = self._store.get(CONTROLLER_PATH)
+        if term_holder(holder) == broker.broker_id:
+            writes.append(Delete(CONTROLLER_PATH))
+        home = entity_path(registered)
+        if self._store.get(home) is not None:
+            writes.append(Delete(home))
+        writes.append(Create(home, encode_entity(registered), ephemeral=True))
+        self._store.commit(writes)
+        self._adopt(home, registered, 0)
+        return registered
 
     def register(self, broker: Broker) -> None:
         """Announce a running broker; it vanishes with this store."""
@@ -222,32 +413,42 @@ class Controller:
 
     # The way of every command
 
-    def _run(self, decide: Callable[[], T], changes_of: Callable[[T], Sequence[Change]]) -> T:
+    def _run(
+        self,
+        decide: Callable[[], T],
+        changes_of: Callable[[T], Sequence[Change]],
+        checks_of: Callable[[T], Sequence[Write]] = lambda _: (),
+    ) -> T:
+        if self._stale:
+            self._load()
         for _ in range(_MAX_TRIES):
             decided = decide()
             changes = changes_of(decided)
             try:
-                self._commit(changes)
+                self._commit(changes, checks_of(decided) if changes else ())
             except VersionConflict:
                 self._load()
                 continue
+            except StorageError:
+                # It may have been done (rule 5 of the store): look before the next command.
+                self._stale = True
+                raise
             return decided
         raise VersionConflict(
             f"{_MAX_TRIES} times another controller changed the cluster first: try again"
         )
 
-    def _commit(self, wanted: Sequence[Change]) -> None:
+    def _commit(self, wanted: Sequence[Change], checks: Sequence[Write] = ()) -> None:
+        """All at once, or in as few commits as a packet of ZooKeeper's allows."""
         changes = [change for change in wanted if not self._gone_already(change)]
-        if not changes:
-            return
         writes = [self._write(change) for change in changes]
-        versions = self._store.commit(writes)
-        for change, write, version in zip(changes, writes, versions, strict=True):
-            self.state.apply(change)
-            if isinstance(write, Delete):
-                self._versions.pop(write.path, None)
-            else:
-                self._versions[write.path] = version
+        for first, last in _pieces(writes):
+            versions = self._store.commit([*checks, *writes[first:last]])[len(checks) :]
+            for change, write, version in zip(
+                changes[first:last], writes[first:last], versions, strict=True
+            ):
+                gone = isinstance(write, Delete)
+                self._adopt(write.path, None if gone else change.entity, version)
 
     def _gone_already(self, change: Change) -> bool:
         return isinstance(change, Remove) and entity_path(change.entity) not in self._versions
@@ -261,6 +462,19 @@ class Controller:
         if version is None:
             return Create(path, data, ephemeral=_ephemeral(change.entity))
         return Update(path, data, version)
+
+
+def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:
+    """From where to where the writes are small enough for one commit."""
+    pieces: list[tuple[int, int]] = []
+    first, size = 0, 0
+    for number, write in enumerate(writes):
+        bytes_ = len(write.data) if isinstance(write, Create | Update) else 0
+        if number > first and size + bytes_ > _COMMIT_BYTES:
+            pieces.append((first, number))
+            first, size = number, 0
+        size += bytes_
+    return [*pieces, (first, len(writes))] if writes else pieces
 
 
 def _ephemeral(entity: Entity) -> bool:

@@ -21,6 +21,9 @@ class Partition:
 
     Invariants: the leader, if there is one, is in sync; every in-sync replica is a replica; a new
     leader always has a higher `leader_epoch`; every change adds 1 to `partition_epoch`.
+
+    While it is being moved (KIP-455) `replicas` are the old ones and the new ones together: those
+    in `adding` catch up, and those in `removing` go once all of `adding` are in sync.
     """
 
     replicas: tuple[BrokerId, ...]
@@ -28,6 +31,12 @@ class Partition:
     isr: tuple[BrokerId, ...]
     leader_epoch: LeaderEpoch = FIRST_LEADER_EPOCH
     partition_epoch: int = 0
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+
+    @property
+    def moving(self) -> bool:
+        return bool(self.adding or self.removing)
 
     @classmethod
     def on(cls, replicas: Sequence[BrokerId]) -> "Partition":
@@ -62,10 +71,7 @@ class Topic:
         return {
             "topic_id": str(self.topic_id),
             "configs": dict(self.configs),
-            "partitions": [
-                [each.replicas, each.leader, each.isr, each.leader_epoch, each.partition_epoch]
-                for each in self.partitions
-            ],
+            "partitions": [_to_list(each) for each in self.partitions],
         }
 
     @classmethod
@@ -74,17 +80,37 @@ class Topic:
             name=key[0],
             topic_id=TopicId(UUID(fields["topic_id"])),
             configs=fields["configs"],
-            partitions=tuple(
-                Partition(
-                    replicas=tuple(BrokerId(broker) for broker in replicas),
-                    leader=BrokerId(leader),
-                    isr=tuple(BrokerId(broker) for broker in isr),
-                    leader_epoch=LeaderEpoch(leader_epoch),
-                    partition_epoch=partition_epoch,
-                )
-                for replicas, leader, isr, leader_epoch, partition_epoch in fields["partitions"]
-            ),
+            partitions=tuple(_from_list(each) for each in fields["partitions"]),
         )
+
+
+def _to_list(partition: Partition) -> list[Any]:
+    fields = [
+        partition.replicas,
+        partition.leader,
+        partition.isr,
+        partition.leader_epoch,
+        partition.partition_epoch,
+    ]
+    return [*fields, partition.adding, partition.removing] if partition.moving else fields
+
+
+def _from_list(fields: Sequence[Any]) -> Partition:
+    replicas, leader, isr, leader_epoch, partition_epoch, *move = fields
+    adding, removing = move or ((), ())
+    return Partition(
+        replicas=_brokers(replicas),
+        leader=BrokerId(leader),
+        isr=_brokers(isr),
+        leader_epoch=LeaderEpoch(leader_epoch),
+        partition_epoch=partition_epoch,
+        adding=_brokers(adding),
+        removing=_brokers(removing),
+    )
+
+
+def _brokers(numbers: Sequence[int]) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(number) for number in numbers)
 
 
 def random_topic_id() -> TopicId:

@@ -113,6 +113,22 @@ class VersionConflict(HeadraceError):
     """A node of the cluster store is not at the expected version: read it and try again."""
 
 
+class BrokerIdTaken(HeadraceError):
+    """Another broker of the cluster runs under this id."""
+
+
+class NotLeader(PeerError):
+    """Another broker leads this partition, or nobody: ask for the metadata again."""
+
+
+class NotEnoughReplicasAfterAppend(PeerError):
+    """A write with acks=all is in the leader's log, but too few replicas are in sync to keep it."""
+
+
+class RequestTimedOut(PeerError):
+    """What a request waits for did not happen in the time it gave."""
+
+
 class UncleanableLog(HeadraceError):
     """Compaction met stored bytes that it cannot open. That log stays as it is; others go on.
 

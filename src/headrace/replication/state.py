@@ -7,16 +7,22 @@ is not: the smallest log end among the in-sync replicas. The leader knows its ow
 and those of the followers from the offsets they fetch at. With one replica the rule gives the
 leader's own log end, so a single broker runs through the same code and never waits.
 
+Who is in sync stands in the cluster's state, and is changed there by compare-and-set. Between the
+leader's proposal and the word that it was taken the leader does not know which of the two sets a
+new leader would be chosen from. So it counts with both.
+
 Rules
 -----
 Rule 1: the high watermark never goes back while this broker leads.
-Rule 2: only in-sync replicas hold it back. The leader is always in sync with itself.
+Rule 2: only in-sync replicas hold it back: those that the cluster's state names and, while a
+        proposal is under way, those that are proposed. The leader is always in sync with itself.
 Rule 3: a follower's word counts only in the leader epoch it was given in.
-Rule 4: what is in sync is decided by the controller; `shrunk` and `expanded` only say what this
-        leader would propose.
-
-This is the seam for more brokers: fetching, proposing and truncation come with them and live
-outside; the arithmetic of the high watermark stays here.
+Rule 4: with fewer in sync than min.insync.replicas, or than there are replicas if those are fewer,
+        it stands still (KIP-966): what only too few brokers have is not shown to anybody.
+Rule 5: a follower joins when it has all that is committed and all that was there when this leader
+        began (KAFKA-6361): below that, its log may differ from the leader's.
+Rule 6: a follower is late when it was not at the log's end within replica.lag.time.max.ms, as seen
+        at the leader: at the end when it fetched, or at what was the end at its fetch before.
 """
 
 from collections.abc import Iterable
@@ -25,19 +31,59 @@ from headrace.model.error import InvalidArgument
 from headrace.model.ids import BrokerId, LeaderEpoch
 from headrace.model.offset import HighWatermark, LogEndOffset
 
+_UNKNOWN = -1
+
+
+class _Follower:
+    """What the leader knows of one follower."""
+
+    __slots__ = ("broker_epoch", "caught_up_ms", "end", "fetched_end", "fetched_ms")
+
+    def __init__(self, caught_up_ms: int) -> None:
+        self.end = _UNKNOWN
+        self.broker_epoch = _UNKNOWN
+        self.caught_up_ms = caught_up_ms
+        self.fetched_ms = caught_up_ms
+        self.fetched_end = 0
+
+    def fetched(self, offset: int, leader_end: int, now_ms: int, broker_epoch: int) -> None:
+        if offset >= leader_end:
+            self.caught_up_ms = now_ms
+        elif offset >= self.fetched_end:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.end = min(offset, leader_end)
+        self.fetched_ms = now_ms
+        self.fetched_end = leader_end
+        self.broker_epoch = broker_epoch
+
 
 class PartitionState:
     """A partition this broker leads, in one leader epoch.
 
-    Invariant: high watermark <= log end of every in-sync replica.
+    Invariant: high watermark <= log end of every replica that counts (rule 2).
 
     Attributes:
-        alone: no other replica is in sync, so that the high watermark is the log end.
+        alone: no other replica counts, so that the high watermark is the log end (the broker's
+            short way of a produce asks for it).
 
     Thread rule: the broker's loop only.
     """
 
-    __slots__ = ("_ends", "_high_watermark", "_isr", "alone", "broker_id", "leader_epoch")
+    __slots__ = (
+        "_counted",
+        "_followers",
+        "_high_watermark",
+        "_isr",
+        "_log_end",
+        "_min_insync",
+        "_proposed",
+        "_start",
+        "alone",
+        "broker_id",
+        "leader_epoch",
+        "partition_epoch",
+        "replicas",
+    )
 
     def __init__(
         self,
@@ -47,6 +93,10 @@ class PartitionState:
         isr: Iterable[BrokerId],
         log_end: LogEndOffset,
         high_watermark: HighWatermark,
+        replicas: Iterable[BrokerId] = (),
+        partition_epoch: int = 0,
+        min_insync: int = 1,
+        now_ms: int = 0,
     ) -> None:
         """`high_watermark` is the one this broker knew before it led: a lower bound."""
         if not 0 <= high_watermark <= log_end:
@@ -55,14 +105,28 @@ class PartitionState:
             )
         self.broker_id = broker_id
         self.leader_epoch = leader_epoch
-        self._ends: dict[BrokerId, LogEndOffset] = {broker_id: log_end}
+        self.partition_epoch = partition_epoch
+        self._log_end = log_end
+        self._start = log_end
         self._high_watermark = high_watermark
-        self._isr: frozenset[BrokerId] = frozenset()
-        self.set_isr(isr)
+        self._min_insync = min_insync
+        self._isr = frozenset(isr)
+        self._proposed: frozenset[BrokerId] | None = None
+        self.replicas = frozenset(replicas) | self._isr
+        self._followers = {
+            each: _Follower(now_ms if each in self._isr else -(2**62))
+            for each in self.replicas - {broker_id}
+        }
+        self.set_isr(self._isr, partition_epoch)
 
     @property
     def isr(self) -> frozenset[BrokerId]:
         return self._isr
+
+    @property
+    def proposed(self) -> frozenset[BrokerId] | None:
+        """The in-sync replicas that were proposed, while that is under way."""
+        return self._proposed
 
     @property
     def high_watermark(self) -> HighWatermark:
@@ -70,35 +134,111 @@ class PartitionState:
 
     @property
     def log_end(self) -> LogEndOffset:
-        return self._ends[self.broker_id]
+        return self._log_end
 
-    def set_isr(self, isr: Iterable[BrokerId]) -> bool:
-        """The controller decided who is in sync. True when the high watermark moved."""
+    # -- what the cluster's state says
+
+    def set_isr(self, isr: Iterable[BrokerId], partition_epoch: int | None = None) -> bool:
+        """The cluster's state says who is in sync. True when the high watermark moved."""
         self._isr = frozenset(isr)
-        self.alone = len(self._isr) == 1
         if self.broker_id not in self._isr:
             raise InvalidArgument(
                 f"broker {self.broker_id} leads and is not among the in-sync {sorted(self._isr)}"
             )
-        return self._advance()
+        if partition_epoch is not None:
+            self.partition_epoch = partition_epoch
+        self._proposed = None
+        return self._count()
+
+    def set_replicas(self, replicas: Iterable[BrokerId], now_ms: int) -> None:
+        """The partition is being moved: forget who left, expect who is new."""
+        self.replicas = frozenset(replicas) | {self.broker_id}
+        for gone in set(self._followers) - self.replicas:
+            del self._followers[gone]
+        for new in self.replicas - set(self._followers) - {self.broker_id}:
+            self._followers[new] = _Follower(now_ms if new in self._isr else -(2**62))
+        self._count()
+
+    def set_min_insync(self, min_insync: int) -> bool:
+        """min.insync.replicas was changed. True when the high watermark moved."""
+        self._min_insync = min_insync
+        return self._count()
+
+    # -- what happens
 
     def appended(self, log_end: LogEndOffset) -> bool:
         """This leader's log ends here now. True when the high watermark moved."""
-        ends, leader = self._ends, self.broker_id
-        if log_end < ends[leader]:
+        if log_end < self._log_end:
             raise InvalidArgument(f"a leader's log cannot shrink from {self.log_end} to {log_end}")
-        ends[leader] = log_end
+        self._log_end = log_end
+        if self.alone:
+            moved = log_end > self._high_watermark
+            self._high_watermark = HighWatermark(log_end)
+            return moved
         return self._advance()
 
     def follower_fetched(
-        self, broker_id: BrokerId, fetch_offset: LogEndOffset, leader_epoch: LeaderEpoch
+        self,
+        broker_id: BrokerId,
+        fetch_offset: LogEndOffset,
+        leader_epoch: LeaderEpoch,
+        *,
+        now_ms: int = 0,
+        broker_epoch: int = -1,
     ) -> bool:
         """A follower asks for what comes at this offset, so it has all before. True when the high
         watermark moved."""
         if leader_epoch != self.leader_epoch or broker_id == self.broker_id:
             return False
-        self._ends[broker_id] = min(fetch_offset, self.log_end)
+        follower = self._followers.get(broker_id)
+        if follower is None:
+            follower = self._followers[broker_id] = _Follower(now_ms)
+        follower.fetched(fetch_offset, self._log_end, now_ms, broker_epoch)
         return self._advance()
+
+    # -- what this leader would propose
+
+    def propose(self, isr: Iterable[BrokerId]) -> None:
+        """From now on both sets count, until `set_isr` says what became of it."""
+        self._proposed = frozenset(isr)
+        self._count()
+
+    def withdraw(self) -> None:
+        """The proposal was refused and can never be taken any more."""
+        self._proposed = None
+        self._count()
+
+    def expanded(self, broker_id: BrokerId) -> frozenset[BrokerId]:
+        """The in-sync replicas with this follower, once it may join (rule 5)."""
+        follower = self._followers.get(broker_id)
+        if follower is None or follower.end < max(self._high_watermark, self._start):
+            return self._isr
+        return self._isr | {broker_id}
+
+    def shrunk(self, late: Iterable[BrokerId]) -> frozenset[BrokerId]:
+        """The in-sync replicas without those that are late; the leader stays."""
+        return (self._isr - frozenset(late)) | {self.broker_id}
+
+    def late(self, now_ms: int, max_lag_ms: int) -> frozenset[BrokerId]:
+        """In-sync followers that have not been at the log's end for too long (rule 6)."""
+        return frozenset(
+            each
+            for each in self._isr - {self.broker_id}
+            if self._followers[each].end < self._log_end
+            and now_ms - self._followers[each].caught_up_ms > max_lag_ms
+        )
+
+    def broker_epoch(self, broker_id: BrokerId) -> int:
+        """The broker epoch a follower fetches with; -1 when it does not say."""
+        follower = self._followers.get(broker_id)
+        return _UNKNOWN if follower is None else follower.broker_epoch
+
+    def follower_end(self, broker_id: BrokerId) -> int:
+        """How far a follower has come in this epoch; -1 when it was not heard of."""
+        follower = self._followers.get(broker_id)
+        return _UNKNOWN if follower is None else follower.end
+
+    # -- what acks=all asks
 
     def is_committed(self, next_offset: int) -> bool:
         """Whether every in-sync replica has all records below; acks=all waits for that."""
@@ -108,22 +248,32 @@ class PartitionState:
         """Whether a write with acks=all may be taken at all."""
         return len(self._isr) >= min_insync_replicas
 
-    def expanded(self, broker_id: BrokerId) -> frozenset[BrokerId]:
-        """The in-sync replicas with this follower, once it has everything that is committed."""
-        end = self._ends.get(broker_id, -1)
-        return self._isr | {broker_id} if end >= self._high_watermark else self._isr
+    # -- the arithmetic
 
-    def shrunk(self, late: Iterable[BrokerId]) -> frozenset[BrokerId]:
-        """The in-sync replicas without those that are late; the leader stays."""
-        return (self._isr - frozenset(late)) | {self.broker_id}
+    def _count(self) -> bool:
+        """Who counts has changed."""
+        for each in self._isr - set(self._followers) - {self.broker_id}:
+            self._followers[each] = _Follower(0)
+        self.replicas |= self._isr
+        counted = self._isr if self._proposed is None else self._isr | self._proposed
+        self._counted = tuple(counted - {self.broker_id})
+        self.alone = not self._counted and self._enough
+        return self._advance()
+
+    @property
+    def _enough(self) -> bool:
+        return len(self._isr) >= min(self._min_insync, len(self.replicas))
 
     def _advance(self) -> bool:
-        """A replica in sync that was not heard of in this epoch holds everything back (rule 3)."""
-        ends = self._ends
-        if len(self._isr) == 1:
-            lowest = int(ends[self.broker_id])
-        else:
-            lowest = min(ends.get(broker_id, self._high_watermark) for broker_id in self._isr)
+        """A replica that counts and was not heard of in this epoch holds everything back."""
+        if not self._enough:
+            return False
+        lowest = int(self._log_end)
+        followers = self._followers
+        for each in self._counted:
+            end = followers[each].end
+            if end < lowest:
+                lowest = end
         if lowest <= self._high_watermark:
             return False
         self._high_watermark = HighWatermark(lowest)

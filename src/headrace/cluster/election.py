@@ -1,0 +1,72 @@
+"""Who leads a partition, given who is alive: pure functions from a partition to the next one.
+
+Theory of operation
+-------------------
+A partition's record says who leads it and who is in sync. When brokers come and go the record is
+*settled*: brokers that are gone leave the in-sync replicas, and a partition whose leader is gone
+gets the first of its replicas that is in sync and alive. Settling looks at nothing but the record
+and the brokers that are alive, so anybody may do it, any number of times: the controller when it
+hears of a change, a broker that leaves for itself, a broker that comes back after a crash for its
+former life.
+
+Rules
+-----
+Rule 1: a leader is in sync, unless nobody in sync is alive and the topic allows unclean election.
+Rule 2: a new leader, and no leader, means a higher leader epoch. The in-sync replicas alone do not.
+Rule 3: the in-sync replicas are never empty. If all of them are gone they stay as they were: each
+        of them has everything that is committed, and the first to come back leads.
+Rule 4: every change adds 1 to the partition epoch.
+Rule 5: a partition that is right already is returned as it is.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from headrace.cluster.topic import NO_LEADER, Partition
+from headrace.model.ids import BrokerId, LeaderEpoch
+
+
+def settle(partition: Partition, alive: Collection[BrokerId], *, unclean: bool) -> Partition:
+    """The partition as it should be while just these brokers are alive."""
+    isr = tuple(broker for broker in partition.isr if broker in alive) or partition.isr
+    if partition.leader in alive and partition.leader in isr:
+        return changed(partition, isr=isr)
+    leader = next((each for each in partition.replicas if each in isr and each in alive), None)
+    if leader is None and unclean:
+        leader = next((each for each in partition.replicas if each in alive), None)
+        isr = partition.isr if leader is None else (leader,)
+    return changed(partition, isr=isr, leader=NO_LEADER if leader is None else leader)
+
+
+def prefer(partition: Partition, alive: Collection[BrokerId]) -> Partition:
+    """With the first replica as its leader, if that is in sync and alive."""
+    first = partition.replicas[0]
+    if first in partition.isr and first in alive:
+        return changed(partition, leader=first)
+    return partition
+
+
+def changed(
+    partition: Partition,
+    *,
+    replicas: Sequence[BrokerId] | None = None,
+    isr: Sequence[BrokerId] | None = None,
+    leader: BrokerId | None = None,
+    adding: Sequence[BrokerId] | None = None,
+    removing: Sequence[BrokerId] | None = None,
+) -> Partition:
+    """The partition with what is given, and the epochs that go with it (rules 2 and 4)."""
+    new = replace(
+        partition,
+        replicas=partition.replicas if replicas is None else tuple(replicas),
+        isr=partition.isr if isr is None else tuple(isr),
+        leader=partition.leader if leader is None else leader,
+        adding=partition.adding if adding is None else tuple(adding),
+        removing=partition.removing if removing is None else tuple(removing),
+    )
+    if new == partition:
+        return partition
+    epoch = partition.leader_epoch + (new.leader != partition.leader)
+    return replace(
+        new, leader_epoch=LeaderEpoch(epoch), partition_epoch=partition.partition_epoch + 1
+    )

@@ -1,0 +1,267 @@
+"""What is done to partitions: settled, given other in-sync replicas, other leaders, other replicas.
+
+As the other commands these read the state and return changes or rejections; see `state`.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from headrace.cluster.election import changed, prefer, settle
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Change, ClusterState, Put
+from headrace.cluster.topic import NO_LEADER, Partition, Topic
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+
+_UNCLEAN = "unclean.leader.election.enable"
+
+Outcome = Rejection | Partition
+
+
+@dataclass(slots=True)
+class PartitionPlan:
+    """What a command comes to: changes to write, and for each partition what it is or why not."""
+
+    changes: list[Change] = field(default_factory=list)
+    outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrProposal:
+    """A leader says who is in sync with it; as AlterPartition in Kafka (KIP-497, KIP-903).
+
+    `isr` maps each of them to the broker epoch it fetched with; -1 for those that were in before.
+    """
+
+    partition: TopicPartition
+    topic_id: TopicId
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    isr: Mapping[BrokerId, int]
+
+
+def settle_topics(
+    state: ClusterState, alive: Collection[BrokerId], *, unclean_default: bool = False
+) -> list[Change]:
+    """Every topic as it should be while these brokers are alive, moves that are done included."""
+
+    def settled(topic: Topic, partition: Partition) -> Partition:
+        unclean = topic.configs.get(_UNCLEAN, str(unclean_default)).lower() == "true"
+        return _arrive(settle(partition, alive, unclean=unclean), alive)
+
+    return [
+        Put(new) for topic in state.topics.values() if (new := _each(topic, settled)) is not topic
+    ]
+
+
+def _each(topic: Topic, change: Callable[[Topic, Partition], Partition]) -> Topic:
+    partitions = tuple(change(topic, partition) for partition in topic.partitions)
+    if all(new is old for new, old in zip(partitions, topic.partitions, strict=True)):
+        return topic
+    return replace(topic, partitions=partitions)
+
+
+def alter_isr(state: ClusterState, proposals: Sequence[IsrProposal]) -> PartitionPlan:
+    """Each proposal is judged on its own, on the state as it is."""
+    plan = _Plan(state)
+    for proposal in proposals:
+        found = plan.find(proposal.partition, proposal.topic_id)
+        if isinstance(found, Rejection):
+            plan.outcomes[proposal.partition] = found
+            continue
+        rejection = _proposal_problem(state, found, proposal)
+        isr = [each for each in found.replicas if each in proposal.isr]
+        plan.set(proposal.partition, rejection or changed(found, isr=isr))
+    return plan.finish()
+
+
+def _proposal_problem(
+    state: ClusterState, partition: Partition, proposal: IsrProposal
+) -> Rejection | None:
+    name = proposal.partition
+    if partition.leader != proposal.leader or partition.leader_epoch != proposal.leader_epoch:
+        return Rejection(
+            ClusterError.FENCED_LEADER_EPOCH,
+            f"broker {proposal.leader} does not lead {name} in epoch {proposal.leader_epoch}",
+        )
+    if partition.partition_epoch != proposal.partition_epoch:
+        return Rejection(
+            ClusterError.INVALID_UPDATE_VERSION,
+            f"{name} is at partition epoch {partition.partition_epoch}, not "
+            f"{proposal.partition_epoch}",
+        )
+    for broker_id, epoch in proposal.isr.items():
+        broker = state.brokers.get(broker_id)
+        added = broker_id not in partition.isr
+        alive = broker is not None and (epoch < 0 or broker.epoch == epoch)
+        if broker_id not in partition.replicas or (added and not alive):
+            return Rejection(
+                ClusterError.INELIGIBLE_REPLICA,
+                f"broker {broker_id} is no replica of {name}, or not the one that fetched",
+            )
+    if proposal.leader not in proposal.isr:
+        return Rejection(
+            ClusterError.INVALID_REQUEST, f"the leader of {name} is always in sync with itself"
+        )
+    return None
+
+
+def elect_leaders(
+    state: ClusterState,
+    partitions: Sequence[TopicPartition] | None,
+    alive: Collection[BrokerId],
+    *,
+    unclean: bool = False,
+) -> PartitionPlan:
+    """Preferred leaders, or with `unclean` any leader where there is none (KIP-460).
+
+    Args:
+        partitions: None means all; only those where something happens are in the outcomes then.
+    """
+    plan = _Plan(state)
+    wanted = partitions
+    if wanted is None:
+        wanted = [
+            TopicPartition(topic.name, index)
+            for topic in state.topics.values()
+            for index in range(len(topic.partitions))
+        ]
+    for name in wanted:
+        found = plan.find(name)
+        outcome = found if isinstance(found, Rejection) else _elect(found, alive, unclean)
+        if partitions is None and isinstance(outcome, Rejection):
+            continue
+        plan.set(name, outcome)
+    return plan.finish()
+
+
+def _elect(partition: Partition, alive: Collection[BrokerId], unclean: bool) -> Outcome:
+    if unclean:
+        if partition.leader != NO_LEADER and partition.leader in alive:
+            return Rejection(ClusterError.ELECTION_NOT_NEEDED, "there is a leader")
+        new = settle(partition, alive, unclean=True)
+        if new.leader == NO_LEADER:
+            return Rejection(
+                ClusterError.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is on a running broker"
+            )
+        return new
+    if partition.leader == partition.replicas[0]:
+        return Rejection(ClusterError.ELECTION_NOT_NEEDED, "the preferred replica leads already")
+    new = prefer(partition, alive)
+    if new is partition:
+        return Rejection(
+            ClusterError.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"the preferred replica, broker {partition.replicas[0]}, is not in sync",
+        )
+    return new
+
+
+def reassign(
+    state: ClusterState,
+    wanted: Mapping[TopicPartition, Sequence[BrokerId] | None],
+    alive: Collection[BrokerId],
+) -> PartitionPlan:
+    """Begin to move partitions to other replicas; None ends a move where it is (KIP-455)."""
+    plan = _Plan(state)
+    for name, target in wanted.items():
+        found = plan.find(name)
+        if isinstance(found, Rejection):
+            outcome: Outcome = found
+        elif target is None:
+            outcome = _give_up(found, alive)
+        else:
+            outcome = _target_problem(target, alive) or _move(found, target, alive)
+        plan.set(name, outcome)
+    return plan.finish()
+
+
+def _target_problem(target: Sequence[BrokerId], alive: Collection[BrokerId]) -> Rejection | None:
+    missing = [each for each in target if each not in alive]
+    if not target or len(set(target)) != len(target):
+        why = f"the replicas {list(target)} must be at least one broker, and each only once"
+    elif missing:
+        why = f"broker {missing[0]} is not running"
+    else:
+        return None
+    return Rejection(ClusterError.INVALID_REPLICA_ASSIGNMENT, why)
+
+
+def _move(partition: Partition, target: Sequence[BrokerId], alive: Collection[BrokerId]) -> Outcome:
+    """From where it is without a move under way, so that a new move replaces an older one."""
+    before = [each for each in partition.replicas if each not in partition.adding]
+    adding = [each for each in target if each not in before]
+    removing = [each for each in before if each not in target]
+    new = changed(partition, replicas=[*target, *removing], adding=adding, removing=removing)
+    dropped = [each for each in partition.isr if each not in new.replicas]
+    kept = _without(new, dropped, alive)
+    return _only_in_sync(dropped) if kept is None else _arrive(kept, alive)
+
+
+def _give_up(partition: Partition, alive: Collection[BrokerId]) -> Outcome:
+    if not partition.moving:
+        return Rejection(ClusterError.NO_REASSIGNMENT_IN_PROGRESS, "nothing is being moved")
+    before = [each for each in partition.replicas if each not in partition.adding]
+    new = changed(partition, replicas=before, adding=(), removing=())
+    return _without(new, partition.adding, alive) or _only_in_sync(partition.adding)
+
+
+def _only_in_sync(brokers: Collection[BrokerId]) -> Rejection:
+    return Rejection(
+        ClusterError.INVALID_REPLICA_ASSIGNMENT,
+        f"only {sorted(brokers)} are in sync, and none of them would stay: wait for another",
+    )
+
+
+def _arrive(partition: Partition, alive: Collection[BrokerId]) -> Partition:
+    """End the move if every replica of the new place is in sync."""
+    if not partition.moving or not all(each in partition.isr for each in partition.adding):
+        return partition
+    target = [each for each in partition.replicas if each not in partition.removing]
+    new = changed(partition, replicas=target, adding=(), removing=())
+    return _without(new, partition.removing, alive) or partition
+
+
+def _without(
+    partition: Partition, brokers: Collection[BrokerId], alive: Collection[BrokerId]
+) -> Partition | None:
+    """These are no replicas any more: not in sync, and not the leader. None if nobody else alive
+    has all that is committed."""
+    isr = [each for each in partition.isr if each not in brokers]
+    if not any(each in alive for each in isr):
+        return None
+    return settle(changed(partition, isr=isr), alive, unclean=False)
+
+
+class _Plan:
+    """Several changes to partitions of one topic become one change of the topic."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.outcomes: dict[TopicPartition, Outcome] = {}
+        self._state = state
+        self._changed: dict[str, dict[int, Partition]] = {}
+
+    def find(self, name: TopicPartition, topic_id: TopicId | None = None) -> Partition | Rejection:
+        topic = self._state.topics.get(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            return Rejection(
+                ClusterError.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}"
+            )
+        if topic_id is not None and topic.topic_id != topic_id:
+            return Rejection(ClusterError.UNKNOWN_TOPIC_ID, f"{name.topic} was created anew")
+        return self._changed.get(name.topic, {}).get(
+            name.partition, topic.partitions[name.partition]
+        )
+
+    def set(self, name: TopicPartition, outcome: Outcome) -> None:
+        self.outcomes[name] = outcome
+        if isinstance(outcome, Partition):
+            self._changed.setdefault(name.topic, {})[name.partition] = outcome
+
+    def finish(self) -> PartitionPlan:
+        plan = PartitionPlan(outcomes=self.outcomes)
+        for name, partitions in self._changed.items():
+            topic = self._state.topics[name]
+            new = tuple(partitions.get(index, old) for index, old in enumerate(topic.partitions))
+            if new != topic.partitions:
+                plan.changes.append(Put(replace(topic, partitions=new)))
+        return plan

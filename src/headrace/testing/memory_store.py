@@ -1,0 +1,132 @@
+"""A cluster store in memory with sessions that can be cut off, for simulations."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headrace.cluster.store import (
+    Check,
+    Create,
+    Delete,
+    Node,
+    SessionFollower,
+    Update,
+    Watcher,
+    Write,
+    check_data,
+    check_path,
+)
+from headrace.model.error import StorageError, VersionConflict
+
+
+@dataclass(slots=True)
+class Ensemble:
+    """What ZooKeeper would hold. `changed` is told of every path that was written."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    owners: dict[str, "MemoryStore"] = field(default_factory=dict)
+    listeners: list[Callable[[str], None]] = field(default_factory=list)
+
+    def commit(self, owner: "MemoryStore", writes: Sequence[Write]) -> list[int]:
+        after: dict[str, Node | None] = {}
+        versions = []
+        for write in writes:
+            check_path(write.path)
+            current = after.get(write.path, self.nodes.get(write.path))
+            node = _after(write, current)
+            if not isinstance(write, Check):
+                after[write.path] = node
+            versions.append(-1 if node is None else node.version)
+        for path, node in after.items():
+            self.owners.pop(path, None)
+            if node is None:
+                self.nodes.pop(path, None)
+            else:
+                self.nodes[path] = node
+                if node.ephemeral:
+                    self.owners[path] = owner
+        self._tell(after)
+        return versions
+
+    def expire(self, owner: "MemoryStore") -> None:
+        """The session of a store is over: its ephemeral nodes are gone."""
+        gone = [path for path, holder in self.owners.items() if holder is owner]
+        for path in gone:
+            del self.nodes[path], self.owners[path]
+        self._tell(gone)
+
+    def _tell(self, paths: Sequence[str] | dict[str, Node | None]) -> None:
+        for path in paths:
+            for listener in tuple(self.listeners):
+                listener(path)
+
+
+class MemoryStore:
+    """One session with an `Ensemble`.
+
+    Attributes:
+        before, after: called around every commit, and before every read (`before` only); each may
+            raise `StorageError`, as a cut connection does.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.ensemble = ensemble
+        self.before: Callable[[], None] = _nothing
+        self.after: Callable[[], None] = _nothing
+        self.expired = False
+
+    def get(self, path: str) -> Node | None:
+        check_path(path)
+        self.before()
+        return self.ensemble.nodes.get(path)
+
+    def scan(self, kind: str) -> list[Node]:
+        self.before()
+        nodes = self.ensemble.nodes
+        return [nodes[path] for path in sorted(nodes) if path.startswith(f"/{kind}/")]
+
+    def commit(self, writes: Sequence[Write]) -> list[int]:
+        self.before()
+        if self.expired:
+            raise StorageError("the session has expired")
+        versions = self.ensemble.commit(self, writes)
+        self.after()
+        return versions
+
+    def put(self, path: str, data: bytes, version: int | None) -> int:
+        write = Create(path, data) if version is None else Update(path, data, version)
+        return self.commit([write])[0]
+
+    def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
+        def heard(path: str) -> None:
+            if path.startswith(f"/{kind}/"):
+                watcher(path, self.ensemble.nodes.get(path))
+
+        self.ensemble.listeners.append(heard)
+        return lambda: self.ensemble.listeners.remove(heard)
+
+    def follow_session(self, follower: SessionFollower) -> None:
+        """The simulation ends sessions itself."""
+
+    def close(self) -> None:
+        self.expired = True
+        self.ensemble.expire(self)
+
+
+def _nothing() -> None:
+    """Nothing is in the way."""
+
+
+def _after(write: Write, current: Node | None) -> Node | None:
+    if isinstance(write, Create):
+        if current is not None:
+            raise VersionConflict(f"{write.path} exists already")
+        check_data(write.path, write.data)
+        return Node(write.path, write.data, 0, write.ephemeral)
+    if current is None or write.version not in (None, current.version):
+        raise VersionConflict(f"{write.path} is not at version {write.version}")
+    if isinstance(write, Delete):
+        return None
+    if isinstance(write, Update):
+        check_data(write.path, write.data)
+        return Node(write.path, write.data, current.version + 1, current.ephemeral)
+    return current
