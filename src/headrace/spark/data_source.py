@@ -1,0 +1,65 @@
+"""The format `headrace` of Spark: topics read and written, in batches and in streams.
+
+Spark makes an object of this class for every DataFrame, in a Python process of its own, and sends
+it on pickled. Everything heavy is imported when it is needed.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class HeadraceDataSource(DataSource):
+    """`format("headrace")`, with the options of Spark's own Kafka connector.
+
+    Example:
+        spark.readStream.format("headrace")
+            .option("kafka.bootstrap.servers", "127.0.0.1:9092")
+            .option("subscribe", "clicks")
+            .load()
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "headrace"
+
+    def schema(self) -> str:
+        """The columns; wrong options are told here, when the user calls `load()`."""
+        from headrace.spark.option import SourceOptions
+        from headrace.spark.source_column import source_ddl
+
+        options = SourceOptions.of(self.options)
+        return source_ddl(headers=options.include_headers, value=options.value_format.ddl())
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        from headrace.spark.option import SourceOptions
+        from headrace.spark.source_batch import BatchSource
+
+        return BatchSource(SourceOptions.of(self.options), schema)
+
+    def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
+        from headrace.spark.option import SourceOptions
+        from headrace.spark.source_stream import StreamSource
+
+        return StreamSource(SourceOptions.of(self.options), schema)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        from headrace.spark.sink import BatchSink
+
+        return BatchSink(self.options, schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from headrace.spark.sink import StreamSink
+
+        return StreamSink(self.options, schema, overwrite)

@@ -1,0 +1,103 @@
+"""What a task does: read one range of offsets and hand it to Spark in Arrow batches.
+
+Runs on executors, in a Python worker that Spark may use again for the next task. A task that dies
+is run again by Spark from the range's first offset: nothing here remembers anything.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from headrace.client.error import PositionOutOfRange
+from headrace.client.read_range import Offset, ReadRange
+from headrace.client.reader import Reader
+from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
+from headrace.spark.data_loss import report_loss
+from headrace.spark.offset_range import OffsetRange
+from headrace.spark.option import SourceOptions
+from headrace.spark.source_column import SourceColumns, check_columns
+from headrace.spark.source_filter import TimeTest, keep_rows
+
+
+class RangePartition(InputPartition):
+    """A Spark partition: one range of offsets."""
+
+    def __init__(self, range_: OffsetRange) -> None:
+        super().__init__(range_)
+        self.range = range_
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTask:
+    """How to read any range of one query. It pickles: Spark sends it to every task."""
+
+    options: SourceOptions
+    schema: StructType
+    times: tuple[TimeTest, ...] = ()
+
+    def check(self) -> None:
+        """Raises:
+        ConfigError: the schema asks for what the source does not have.
+        """
+        self._columns(TopicPartition("", 0))
+
+    def read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """The records of the range, in order.
+
+        Raises:
+            DataLoss: the log begins past the range's start, or ends before its end.
+        """
+        columns = self._columns(wanted.partition)
+        for decoded in self._decoded(wanted, columns.decoded_names()):
+            kept = keep_rows(decoded, self.times, "timestamp")
+            if kept.num_rows:
+                yield columns.batch(kept)
+
+    def _columns(self, partition: TopicPartition) -> SourceColumns:
+        check_columns(self.schema.names, headers=self.options.include_headers)
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        decode_value = None
+        if "value" in schema.names:
+            decode_value = self.options.value_format.decoder(schema.field("value").type)
+        return SourceColumns(schema, partition, decode_value)
+
+    def _decoded(self, wanted: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if self.times and "timestamp" not in names:
+            names = [*names, "timestamp"]
+        fail = self.options.fail_on_data_loss
+        settings = ClientSettings.of(self.options.client)
+        with Reader(
+            settings,
+            {wanted.partition: ReadRange(wanted.start, wanted.end)},
+            read_committed=self.options.read_committed,
+            columns=names,
+            reset=None if fail else Offset.EARLIEST,
+        ) as reader:
+            try:
+                while not reader.ended:
+                    chunk = reader.poll(settings.api_timeout_ms / 1000)
+                    if chunk is not None:
+                        yield chunk.columns
+                    elif not reader.ended:
+                        self._ended_early(wanted, reader.positions[wanted.partition])
+                        break
+            except PositionOutOfRange as error:
+                report_loss(str(error), fail=True)
+            for lost in reader.lost:
+                report_loss(
+                    f"offsets {lost.start} to {lost.end - 1} of {lost.partition} are gone",
+                    fail=fail,
+                )
+
+    def _ended_early(self, wanted: OffsetRange, position: int) -> None:
+        """The driver saw the log reach the range's end, and now it does not."""
+        report_loss(
+            f"{wanted.partition} has nothing from offset {position} on, of what was to be read up "
+            f"to {wanted.end}",
+            fail=self.options.fail_on_data_loss,
+        )
