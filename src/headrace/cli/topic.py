@@ -5,7 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import topic_consume, topic_describe, topic_produce
+from headrace.cli import (
+    topic_consume,
+    topic_describe,
+    topic_export,
+    topic_import,
+    topic_produce,
+)
 from headrace.cli.epilog import epilog
 from headrace.cli.offset_spec import parse_place, resolve
 from headrace.cli.option import BrokersOption, SettingsOption, connect, parse_pairs
@@ -289,3 +295,5 @@ def _report(style: Format, outcomes: dict[str, BrokerError | None]) -> None:
 app.command("describe", epilog=epilog(topic_describe.EXAMPLES))(topic_describe.describe)
 app.command("produce", epilog=epilog(topic_produce.EXAMPLES))(topic_produce.produce)
 app.command("consume", epilog=epilog(topic_consume.EXAMPLES))(topic_consume.consume)
+app.command("export", epilog=epilog(topic_export.EXAMPLES))(topic_export.export)
+app.command("import", epilog=epilog(topic_import.EXAMPLES))(topic_import.import_file)
