@@ -9,7 +9,9 @@ a broker which has it already says so instead of appending it twice (KIP-98).
 Rule 3: a broker that does not know our sequence, although nothing before it failed, has lost its
 memory of us (its records were deleted, or came back older). The lane starts over with the next
 epoch and sequence 0 (KIP-360). In a transaction that is an error: records of it may be lost.
-Rule 4: patience starts with the first failure and ends with the next success.
+Rule 4: the first batch of an identity goes alone. A broker that has seen nothing of a producer takes
+any sequence for its first: a second batch that overtook a refused first one would be appended.
+Rule 5: patience starts with the first failure and ends with the next success.
 """
 
 from collections import deque
@@ -85,6 +87,7 @@ class Lane:
         self._settings = settings
         self._transactional = transactional
         self._next_sequence = 0
+        self._introduced = False
         self._failed = False
         self._patience_ends: float | None = None
         self._backoff_seconds = settings.retry_backoff_ms / 1000
@@ -97,7 +100,8 @@ class Lane:
         """Whether `take` may be called."""
         if not self.waiting or now < self.retry_at:
             return False
-        return not (self._failed and self.on_the_way)
+        alone = self._failed or (self.identity != NOBODY and not self._introduced)
+        return not (alone and self.on_the_way)
 
     def push(self, batch: Outgoing) -> None:
         self.waiting.append(batch)
@@ -119,6 +123,7 @@ class Lane:
     def acknowledge(self, batch: Outgoing, base_offset: int) -> None:
         """A broker has it, at `base_offset` or, when it does not say, at -1."""
         self.on_the_way.remove(batch)
+        self._introduced = True
         self.landed.records += batch.records
         if base_offset >= 0:
             if self.landed.first_offset < 0:
@@ -159,6 +164,7 @@ class Lane:
         assert not self.on_the_way
         self.identity = identity
         self.forgotten = False
+        self._introduced = False
         self._next_sequence = 0
         for batch in self.waiting:
             batch.sequence = None

@@ -56,6 +56,28 @@ def test_a_batch_without_identity_has_no_sequence() -> None:
     assert heads([lane.take()]) == [(-1, -1)]
 
 
+def test_the_first_batch_of_an_identity_goes_alone() -> None:
+    lane = lane_of(1, 1, 1)
+
+    first = lane.take()
+    assert not lane.is_ready(0.0)
+    lane.refuse(first, MOVED, 0.0)
+    assert lane.take() is first
+    assert not lane.is_ready(1.0)
+    lane.acknowledge(first, 0)
+    lane.take()
+
+    assert lane.is_ready(1.0)
+
+
+def test_without_an_identity_nothing_waits_for_the_first() -> None:
+    lane = lane_of(1, 1, identity=NOBODY)
+
+    lane.take()
+
+    assert lane.is_ready(0.0)
+
+
 def test_what_failed_goes_again_in_order_once_all_is_answered() -> None:
     lane = lane_of(1, 1, 1, 1)
     first, second, third = (lane.take() for _ in range(3))
