@@ -17,10 +17,12 @@ from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
 
 # Command name: (module under headrace.cli, attribute, one line of help).
 _COMMANDS = {
+    "demo": ("demo", "command", "See the whole way in miniature: a site, a broker, Spark."),
     "up": ("up", "command", "Start a broker."),
     "topic": ("topic", "app", "Create, look at, change, write and read topics."),
     "group": ("group", "app", "Look at consumer groups and move their offsets."),
     "cluster": ("cluster", "app", "Look at a cluster's brokers, health and configuration."),
+    "agent": ("agent", "app", "Collect events and move them: run a Flume configuration."),
     "log": ("log", "app", "Look into log segments on disk."),
 }
 

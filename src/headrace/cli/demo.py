@@ -1,0 +1,88 @@
+"""`headrace demo`: the whole way in miniature."""
+
+import importlib.util
+import re
+from typing import Annotated
+
+import typer
+
+from headrace.cli.epilog import epilog
+from headrace.cli.stop import Stop
+from headrace.model.error import ConfigError
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_EXAMPLES = """
+Examples:
+
+  headrace demo                      until Ctrl-C
+
+  headrace demo --for 30s            thirty seconds, then check the counts
+
+  headrace demo --headless --for 1m  without the live table, for scripts
+
+A bounded run ends with exit 0 when the stream's counts are those of the simulator, and 1 when not.
+"""
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_SHOWN = 5
+
+
+@command.command(epilog=epilog(_EXAMPLES))
+def demo(
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
+    ] = None,
+    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Page views a second.")] = 500,
+    window: Annotated[int, typer.Option(min=1, help="Length of the window, in seconds.")] = 20,
+    slide: Annotated[int, typer.Option(min=1, help="It rolls on by so many seconds.")] = 5,
+    seed: Annotated[int, typer.Option(help="Another seed, another life of the site.")] = 7,
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Plain lines instead of the live table.")
+    ] = False,
+) -> None:
+    """Run a broker, a website's visitors, and a Spark stream that counts their page views."""
+    seconds = None if duration is None else parse_duration(duration)
+    for needed in ("confluent_kafka", "pyspark"):
+        if importlib.util.find_spec(needed) is None:
+            raise ConfigError(f"the demo needs {needed}: pip install 'headrace[spark,ingest]'")
+    from rich.console import Console
+
+    from headrace.demo.performance import perform
+    from headrace.demo.rolling_window import RollingWindow
+
+    console = Console(highlight=False)
+    with Stop() as stop:
+        verdict = perform(
+            per_second=rate,
+            window=RollingWindow(window * 1_000, slide * 1_000),
+            seconds=seconds,
+            seed=seed,
+            headless=headless or not console.is_terminal,
+            stopped=lambda: stop.requested,
+            console=console,
+        )
+    if verdict is None:
+        print("Stopped.")
+        return
+    if verdict.right:
+        print(f"Right: {verdict.views:,} views, {verdict.windows:,} counts of pages and windows.")
+        return
+    print(f"Wrong: {len(verdict.wrong):,} of {verdict.windows:,} counts of pages and windows.")
+    for (page, start), (counted, right) in sorted(verdict.wrong.items())[:_SHOWN]:
+        print(f"  {page} in the window from {start}: counted {counted}, right would be {right}")
+    raise typer.Exit(1)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `30s`, `2m`, `1h`.
+
+    >>> parse_duration("2m")
+    120.0
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if found is None or float(found[1]) == 0:
+        raise ConfigError(f"--for cannot be {text!r}: write it as 30s, 2m or 1h")
+    return float(found[1]) * _SECONDS[found[2] or "s"]

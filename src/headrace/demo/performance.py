@@ -1,0 +1,64 @@
+"""Running the demo: until somebody stops it, or for a while with a check at the end."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from headrace.demo.dashboard import dashboard
+from headrace.demo.ledger import Verdict
+from headrace.demo.pulse import Pulse
+from headrace.demo.rolling_window import RollingWindow
+from headrace.demo.stage import put_up
+
+_REFRESH_SECONDS = 0.25
+_LINE_SECONDS = 5.0
+
+
+def perform(
+    *,
+    per_second: float,
+    window: RollingWindow,
+    seconds: float | None,
+    seed: int,
+    headless: bool,
+    stopped: Callable[[], bool],
+    console: Console,
+) -> Verdict | None:
+    """Run it; the verdict of a bounded run that was not stopped before its end.
+
+    Args:
+        seconds: how long the site is open; None: until `stopped`.
+        stopped: asked several times a second.
+        headless: a line now and then instead of the live table.
+    """
+    with put_up(seed=seed, per_second=per_second, window=window, say=console.print) as stage:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        screen: AbstractContextManager[Any] = (
+            nullcontext() if headless else Live(console=console, auto_refresh=False)
+        )
+        with screen as live:
+            line_at = time.monotonic() + _LINE_SECONDS
+            while not stopped() and (deadline is None or time.monotonic() < deadline):
+                stage.check()
+                left = None if deadline is None else deadline - time.monotonic()
+                if live is not None:
+                    live.update(dashboard(stage.pulse(left)), refresh=True)
+                elif time.monotonic() >= line_at:
+                    console.print(_line(stage.pulse(left)))
+                    line_at += _LINE_SECONDS
+                time.sleep(_REFRESH_SECONDS)
+        if stopped() or deadline is None:
+            console.print("Stopping ...")
+            return None
+        console.print("The site is closed. Letting the stream catch up ...")
+        return stage.finish()
+
+
+def _line(pulse: Pulse) -> str:
+    top = ", ".join(f"{page} {views}" for page, views in pulse.pages.most_common(3))
+    shown = f"; in the last {pulse.window_seconds} s: {top}" if top else ""
+    return f"{pulse.written:,} views written, {pulse.counted:,} counted{shown}"

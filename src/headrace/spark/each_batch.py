@@ -1,0 +1,56 @@
+"""Exactly once into topics from `foreachBatch`: for output mode "update", and for small batches.
+
+Spark lets a sink in Python take appended rows only: it refuses
+`writeStream.format("headrace").outputMode("update")`. A running count changes rows that were
+written before, so its stream goes through `foreachBatch`, which takes every output mode.
+
+It is also faster for small batches: Spark starts a Python process for each commit of a sink in
+Python, while `foreachBatch` runs in the driver's own.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.spark.sink_column import SinkColumns
+from headrace.spark.sink_commit import commit_parcels
+from headrace.spark.sink_option import read_sink_options
+from headrace.spark.sink_packing import pack
+
+
+def each_batch(sink_id: str, options: Mapping[str, str]) -> Callable[[Any, int], None]:
+    """What to give to `foreachBatch`. A batch that Spark repeats after a crash adds nothing.
+
+    Args:
+        sink_id: the stream's name among all streams of the cluster. With the checkpoint's batch
+            numbers it tells a repeated batch from a new one: a new checkpoint needs a new name.
+        options: those of `write.format("headrace")`: kafka.bootstrap.servers, topic, ...
+
+    Raises:
+        ConfigError: a wrong option, by name.
+
+    Example:
+        counts.writeStream.outputMode("update").foreachBatch(
+            each_batch("page-counts", {"kafka.bootstrap.servers": brokers, "topic": "counts"})
+        )
+    """
+    # The batch's number is only known later; any will do to read the options.
+    texts = {"guarantee": "exactly-once", **options, "sinkId": sink_id, "batchId": "0"}
+    wanted = read_sink_options(texts, streaming=False)
+    name = f"{wanted.prefix}-{sink_id}"
+
+    def write(rows: Any, batch_id: int) -> None:
+        columns = SinkColumns(rows.schema, wanted.topic)
+
+        def parcel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            packed = pickle.dumps(pack(wanted, columns, batches, stage_topic=name))
+            yield pa.record_batch({"parcel": pa.array([packed], pa.binary())})
+
+        packed = rows.mapInArrow(parcel, "parcel BINARY").collect()
+        # Pickled by our own tasks, a moment ago.
+        parcels = [pickle.loads(bytes(row.parcel)) for row in packed]  # noqa: S301
+        commit_parcels(wanted, parcels, sink_id=name, stage_topic=name, batch_id=batch_id)
+
+    return write
