@@ -9,8 +9,8 @@ a broker which has it already says so instead of appending it twice (KIP-98).
 Rule 3: a broker that does not know our sequence, although nothing before it failed, has lost its
 memory of us (its records were deleted, or came back older). The lane starts over with the next
 epoch and sequence 0 (KIP-360). In a transaction that is an error: records of it may be lost.
-Rule 4: the first batch of an identity goes alone. A broker that has seen nothing of a producer takes
-any sequence for its first: a second batch that overtook a refused first one would be appended.
+Rule 4: the first batch of an identity goes alone. A broker that has seen nothing of a producer
+takes any sequence for its first: a batch that overtook a refused first one would be appended.
 Rule 5: patience starts with the first failure and ends with the next success.
 """
 
