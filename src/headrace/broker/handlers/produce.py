@@ -206,14 +206,25 @@ def _append(
     if refused and partition.name in refused:
         return ProducePartitionResult(produced.partition, refused[partition.name]), None, 0
     try:
-        records = _one_batch(produced.records)
-        strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
-        appended = partition.append(records, strict_start=strict, acks_all=acks_all)
+        appended = None
+        if produced.records and (not acks_all or partition.log.config.min_insync_replicas <= 1):
+            appended = partition.append_plain(produced.records)
+        if appended is None:
+            appended = _append_slowly(partition, produced, implicit, acks_all)
     except HeadraceError as error:
         return _failed(produced.partition, error), None, 0
     if not appended.duplicate:
         broker.metrics.produced_bytes += appended.size_bytes
     return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
+
+
+def _append_slowly(
+    partition: Partition, produced: ProducePartition, implicit: bool, acks_all: bool
+) -> Appended:
+    """The way of a batch that is not plain, of a producer's first, and of what is refused."""
+    records = _one_batch(produced.records)
+    strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
+    return partition.append(records, strict_start=strict, acks_all=acks_all)
 
 
 def _one_batch(records: memoryview | None) -> memoryview:
@@ -247,13 +258,8 @@ def _answer(
 
 
 def _succeeded(index: int, appended: Appended) -> ProducePartitionResult:
-    return ProducePartitionResult(
-        index,
-        0,
-        appended.base_offset,
-        appended.log_append_time_ms,
-        appended.log_start_offset,
-    )
+    base_offset, _, append_time_ms, log_start, _, _ = appended
+    return ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
 
 
 def _failed(index: int, error: HeadraceError) -> ProducePartitionResult:

@@ -56,9 +56,11 @@ class IndexFile:
         "_columns",
         "_count",
         "_files",
+        "_full_bytes",
         "_last",
         "_layout",
         "_lock",
+        "_pack",
         "_pending",
         "_written",
         "path",
@@ -72,6 +74,8 @@ class IndexFile:
         self.path = path
         self.touched = False
         self._layout = layout
+        self._pack = layout.entry.pack
+        self._full_bytes = PENDING_ENTRIES * layout.entry.size
         self._files = files
         self._cache = cache
         self._lock = Lock()
@@ -113,15 +117,15 @@ class IndexFile:
         if self._count < 0:
             self._inspect()
         with self._lock:
-            self._pending += self._layout.entry.pack(first, second)
+            pending = self._pending
+            pending += self._pack(first, second)
             columns = self._columns
             if columns is not None:
                 columns[1].append(second)
                 columns[0].append(first)
             self._count += 1
             self._last = (first, second)
-            full = len(self._pending) >= PENDING_ENTRIES * self._layout.entry.size
-        if full:
+        if len(pending) >= self._full_bytes:
             self.write()
 
     def truncate(self, count: int) -> None:
