@@ -13,7 +13,12 @@ from headrace.client.error import BrokerError, ConnectionLost
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.spark.sink_column import SinkColumns
-from headrace.spark.sink_commit import SinkFenced, commit_parcels, discard_parcels
+from headrace.spark.sink_commit import (
+    BatchOutdated,
+    SinkFenced,
+    commit_parcels,
+    discard_parcels,
+)
 from headrace.spark.sink_option import SinkOptions, read_sink_options
 from headrace.spark.sink_packing import pack
 from headrace.spark.sink_parcel import Parcel
@@ -100,8 +105,34 @@ def test_adds_nothing_when_a_committed_batch_is_replayed(sink: Sink, staged: boo
         sink.commit(batch_id, sink.task(value, staged=staged))
 
     assert not sink.commit(1, sink.task(b"b", staged=staged))
-    assert not sink.commit(0, sink.task(b"a", staged=staged))
 
+    assert sink.visible() == [b"a", b"b"]
+
+
+def test_does_not_take_a_batch_of_a_checkpoint_that_was_set_back(sink: Sink) -> None:
+    for batch_id, value in enumerate([b"a", b"b"]):
+        sink.commit(batch_id, sink.task(value))
+
+    with pytest.raises(BatchOutdated, match="batches up to 1, and now gets batch 0"):
+        sink.commit(0, sink.task(b"something else"))
+
+    assert sink.visible() == [b"a", b"b"]
+
+
+def test_skips_any_earlier_batch_of_a_write_that_is_repeated_from_the_start(sink: Sink) -> None:
+    for batch_id, value in enumerate([b"a", b"b"]):
+        sink.commit(batch_id, sink.task(value))
+
+    written = commit_parcels(
+        sink.options,
+        [sink.task(b"a")],
+        sink_id=sink.name,
+        stage_topic=sink.name,
+        batch_id=0,
+        only_last_is_replayed=False,
+    )
+
+    assert not written
     assert sink.visible() == [b"a", b"b"]
 
 

@@ -12,7 +12,7 @@ Spark tells a micro-batch's number only to `commit`, and the query's id to nobod
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from pyspark import TaskContext
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.spark.sink_column import SinkColumns
-from headrace.spark.sink_option import Guarantee, read_sink_options
+from headrace.spark.sink_option import Guarantee, SinkOptions, read_sink_options
 from headrace.spark.sink_parcel import Parcel
 
 if TYPE_CHECKING:
@@ -58,6 +58,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         from headrace.spark.sink_packing import pack
 
         query_id = _query_id()
+        if query_id is None:
+            raise HeadraceError(
+                "Spark does not tell this task which query it belongs to, without which its rows "
+                "cannot be written exactly once: set the option guarantee to at-least-once"
+            )
         return pack(
             self._options,
             self._columns,
@@ -68,7 +73,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         parcels = _parcels(messages)
-        query_id = next((each.query_id for each in parcels if each.query_id is not None), None)
+        query_id = _query_of(parcels)
         if query_id is None:
             return
         from headrace.spark.sink_commit import commit_parcels
@@ -93,7 +98,8 @@ class BatchSink(DataSourceArrowWriter):
 
     At-least-once unless the option `guarantee` says otherwise, as Spark's Kafka connector. With
     exactly-once all rows become visible together, or none; with `sinkId` and `batchId` a write that
-    is repeated adds nothing, which is what a `foreachBatch` needs.
+    is repeated adds nothing, which is what a `foreachBatch` needs. There the sink's name holds the
+    query's id too, because a new checkpoint counts its batches from 0 again.
     """
 
     def __init__(
@@ -107,17 +113,19 @@ class BatchSink(DataSourceArrowWriter):
         self._options = read_sink_options(options, streaming=False)
         self._columns = SinkColumns(schema, self._options.topic)
         self._stage_topic = f"{self._options.prefix}-{uuid4()}"
-        self._sink_id, self._batch_id = self._stage_topic, None
-        if self._options.replay_id is not None:
-            name, self._batch_id = self._options.replay_id
-            self._sink_id = f"{self._options.prefix}-{name}"
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
             return _send(self._options, self._columns, iterator)
         from headrace.spark.sink_packing import pack
 
-        return pack(self._options, self._columns, iterator, stage_topic=self._stage_topic)
+        return pack(
+            self._options,
+            self._columns,
+            iterator,
+            stage_topic=self._stage_topic,
+            query_id=_query_id(),
+        )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
@@ -125,12 +133,15 @@ class BatchSink(DataSourceArrowWriter):
         from headrace.spark.sink_commit import commit_parcels, delete_stage
 
         parcels = _parcels(messages)
+        query_id = _query_of(parcels)
+        sink_id, batch_id = self._identity(query_id)
         commit_parcels(
             self._options,
             parcels,
-            sink_id=self._sink_id,
+            sink_id=sink_id,
             stage_topic=self._stage_topic,
-            batch_id=self._batch_id,
+            batch_id=batch_id,
+            only_last_is_replayed=query_id is not None,
         )
         if any(each.staged for each in parcels):
             delete_stage(self._options, stage_topic=self._stage_topic)
@@ -142,23 +153,30 @@ class BatchSink(DataSourceArrowWriter):
             # The task that failed may have staged something, and is not among the messages.
             delete_stage(self._options, stage_topic=self._stage_topic)
 
+    def _identity(self, query_id: str | None) -> tuple[str, int | None]:
+        """The name of the sink, and what its ledger calls this write."""
+        if self._options.replay_id is None:
+            return self._stage_topic, None
+        sink_id, batch_id = self._options.replay_id
+        name = f"{self._options.prefix}-{sink_id}"
+        return (name if query_id is None else f"{name}-{query_id}"), batch_id
 
-def _send(options: Any, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]") -> Parcel:
+
+def _send(options: SinkOptions, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]") -> Parcel:
     """At-least-once: a task writes its rows where they belong, and they are visible at once."""
     from headrace.spark.sink_sending import send
 
     return send(options, columns, rows)
 
 
-def _query_id() -> str:
+def _query_id() -> str | None:
+    """The stream that this task works for, also inside a `foreachBatch`."""
     context = TaskContext.get()
-    found = None if context is None else context.getLocalProperty(_QUERY_ID)
-    if found is None:
-        raise HeadraceError(
-            "Spark does not tell this task which query it belongs to, without which its rows "
-            "cannot be written exactly once: set the option guarantee to at-least-once"
-        )
-    return found
+    return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+def _query_of(parcels: Sequence[Parcel]) -> str | None:
+    return next((each.query_id for each in parcels if each.query_id is not None), None)
 
 
 def _parcels(messages: Sequence[WriterCommitMessage | None]) -> list[Parcel]:

@@ -20,11 +20,15 @@ from headrace.spark.sink_option import SinkOptions
 from headrace.spark.sink_parcel import Parcel
 from headrace.spark.sink_stage import Stage
 from headrace.spark.transaction_batch import BatchTransaction
-from headrace.spark.transaction_ledger import entries, last_batch
+from headrace.spark.transaction_ledger import NO_BATCH, entries, last_batch
 
 
 class SinkFenced(HeadraceError):
     """Another driver commits batches of the same sink."""
+
+
+class BatchOutdated(HeadraceError):
+    """Later batches than this one were committed, which Spark's replays never come behind."""
 
 
 def commit_parcels(
@@ -34,17 +38,21 @@ def commit_parcels(
     sink_id: str,
     stage_topic: str,
     batch_id: int | None,
+    only_last_is_replayed: bool = True,
 ) -> bool:
     """Make the rows of all parcels visible, all or none, and once only.
 
     Args:
         batch_id: what the ledger knows the batch by; None for a batch that is never replayed.
+        only_last_is_replayed: batches come from a checkpoint, so one that lies before the last
+            means that the checkpoint has been set back, and may hold other rows than it did.
 
     Returns:
         Whether anything was written: False for a batch that is empty, or committed already.
 
     Raises:
         SinkFenced: the same sink is committing somewhere else.
+        BatchOutdated: see `only_last_is_replayed`.
         ClientError: a broker refuses or cannot be reached. Unless that was the answer to the last
             request, nothing is visible; in any case the batch can be tried again.
     """
@@ -54,7 +62,13 @@ def commit_parcels(
     with ConnectionPool(options.settings) as pool:
         stage = Stage(pool, stage_topic)
         try:
-            written = _commit(pool, options, parcels, stage, topics, sink_id, batch_id)
+            with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
+                last = NO_BATCH if batch_id is None else last_batch(pool, sink_id, topics)
+                written = batch_id is None or last < batch_id
+                if written:
+                    for target, data in _batches(parcels, stage):
+                        transaction.write(target, data)
+                    transaction.commit(sink_id, entries(topics, batch_id))
         except ProducerFenced as error:
             raise SinkFenced(
                 f"another driver commits batches of {sink_id}: stop all but one of those that run "
@@ -62,7 +76,13 @@ def commit_parcels(
                 f"kafka.transaction.timeout.ms, which is {options.transaction_timeout_ms}"
             ) from error
         _tidy(stage, parcels)
-        return written
+    if batch_id is not None and batch_id < last and only_last_is_replayed:
+        raise BatchOutdated(
+            f"{sink_id} has committed batches up to {last}, and now gets batch {batch_id}: its "
+            "checkpoint was set back. What it holds from here on would be lost or doubled: start "
+            "with a new checkpoint, at the offsets to go on from"
+        )
+    return written
 
 
 def discard_parcels(options: SinkOptions, parcels: Sequence[Parcel], *, stage_topic: str) -> None:
@@ -75,24 +95,6 @@ def delete_stage(options: SinkOptions, *, stage_topic: str) -> None:
     """Delete the staging topic of a sink that ends with its batch, if there ever was one."""
     with ConnectionPool(options.settings) as pool, suppress(ClientError):
         Stage(pool, stage_topic).delete()
-
-
-def _commit(
-    pool: ConnectionPool,
-    options: SinkOptions,
-    parcels: Sequence[Parcel],
-    stage: Stage,
-    topics: Sequence[str],
-    sink_id: str,
-    batch_id: int | None,
-) -> bool:
-    with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
-        if batch_id is not None and last_batch(pool, sink_id, topics) >= batch_id:
-            return False
-        for target, data in _batches(parcels, stage):
-            transaction.write(target, data)
-        transaction.commit(sink_id, {} if batch_id is None else entries(topics, batch_id))
-        return True
 
 
 def _batches(

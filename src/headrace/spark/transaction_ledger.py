@@ -28,9 +28,10 @@ _LAST_BY_NAME: Final = 9
 _NO_ENTRY: Final = frozenset({ErrorCode.none, ErrorCode.unknown_topic_or_partition})
 
 
-def entries(topics: Iterable[str], batch_id: int) -> dict[TopicPartition, int]:
-    """What to commit to the sink's group along with a batch that goes to these topics."""
-    return {TopicPartition(topic, 0): batch_id for topic in topics}
+def entries(topics: Iterable[str], batch_id: int | None) -> dict[TopicPartition, int]:
+    """What to commit to the sink's group along with a batch that goes to these topics; nothing for
+    a batch without a number."""
+    return {} if batch_id is None else {TopicPartition(topic, 0): batch_id for topic in topics}
 
 
 def last_batch(pool: ConnectionPool, sink_id: str, topics: Iterable[str]) -> int:
