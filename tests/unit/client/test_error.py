@@ -4,15 +4,32 @@ import pickle
 
 import pytest
 
-from headrace.client.error import BrokerError, ClientError, ProducerFenced, WriteFailed
+from headrace.client.error import (
+    BrokerError,
+    ClientError,
+    DamagedBatch,
+    PositionOutOfRange,
+    ProducerFenced,
+    WriteFailed,
+)
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
 REFUSED = BrokerError(ErrorCode.message_too_large, "too large")
 
 
+CLICKS = TopicPartition("clicks", 1)
+
+
 @pytest.mark.parametrize(
-    "error", [REFUSED, WriteFailed(TopicPartition("clicks", 1), REFUSED), ProducerFenced("billing")]
+    "error",
+    [
+        REFUSED,
+        WriteFailed(CLICKS, REFUSED),
+        ProducerFenced("billing"),
+        PositionOutOfRange(CLICKS, 5, 10, 20),
+        DamagedBatch(CLICKS, 5, "the CRC does not match"),
+    ],
 )
 def test_an_error_pickles(error: ClientError) -> None:
     copy = pickle.loads(pickle.dumps(error))

@@ -1,0 +1,155 @@
+"""A cluster of a few lines whose leader moves when a test says so: for clients that must follow.
+
+It serves what a reader asks, from batches in memory, and checks leaders and epochs as a broker
+does. What a real one does besides is for the tests with real brokers.
+"""
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from headrace.records.batch import Batch
+from headrace.wire.api import APIS, ApiKey
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.fetch_request import FetchPartition, FetchRequest
+from headrace.wire.fetch_response import (
+    FetchPartitionResult,
+    FetchTopicResult,
+    pack_fetch_response,
+)
+from headrace.wire.request import Request, parse_request
+from headrace.wire.response import api_versions_body, pack_response
+
+TOPIC_ID = UUID(int=7)
+_APIS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH)
+
+
+class MovingCluster:
+    """Brokers 1 to n on loopback and one topic `clicks` with one partition.
+
+    Attributes:
+        leader, epoch: who leads. `move` changes both.
+        told: what metadata says of them; `move` changes it only when it is told to.
+        refused: the errors that fetches were answered with.
+        on_fetch: called before each fetch is answered, with the node that was asked.
+    """
+
+    def __init__(self, batches: Sequence[bytes], nodes: int = 2) -> None:
+        self._batches = [Batch(data) for data in batches]
+        self._listeners = {
+            node: socket.create_server(("127.0.0.1", 0)) for node in range(1, nodes + 1)
+        }
+        self.leader, self.epoch = 1, 0
+        self.told = (1, 0)
+        self.refused: list[ErrorCode] = []
+        self.on_fetch: Callable[[int], None] = lambda node: None
+        for node in self._listeners:
+            threading.Thread(target=self._listen, args=(node,), daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """Of the first broker, which tells the others."""
+        host, port = self._listeners[1].getsockname()
+        return f"{host}:{port}"
+
+    def move(self, leader: int, *, tell: bool = True) -> None:
+        self.leader, self.epoch = leader, self.epoch + 1
+        if tell:
+            self.told = (self.leader, self.epoch)
+
+    def _listen(self, node: int) -> None:
+        while True:
+            try:
+                client, _ = self._listeners[node].accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(node, client), daemon=True).start()
+
+    def _serve(self, node: int, client: socket.socket) -> None:
+        with client, client.makefile("rb") as requests, suppress(OSError):
+            while head := requests.read(4):
+                request = parse_request(requests.read(int.from_bytes(head, "big")))
+                for part in self._answer(node, request):
+                    client.sendall(part)
+
+    def _answer(self, node: int, request: Request) -> Sequence[bytes | memoryview]:
+        header = request.header
+        if header.api_key == ApiKey.FETCH:
+            return self._fetch(node, request)
+        body: dict[str, Any] = (
+            self._metadata()
+            if header.api_key == ApiKey.METADATA
+            else api_versions_body([APIS[key] for key in _APIS])
+        )
+        return [pack_response(header.api_key, header.api_version, header.correlation_id, body)]
+
+    def _metadata(self) -> dict[str, Any]:
+        addresses = {node: each.getsockname() for node, each in self._listeners.items()}
+        leader, epoch = self.told
+        partition = {
+            "error_code": 0,
+            "partition_index": 0,
+            "leader_id": leader,
+            "leader_epoch": epoch,
+            "replica_nodes": list(addresses),
+            "isr_nodes": list(addresses),
+        }
+        topic = {"error_code": 0, "name": "clicks", "topic_id": TOPIC_ID, "partitions": [partition]}
+        return {
+            "brokers": [
+                {"node_id": node, "host": host, "port": port}
+                for node, (host, port) in addresses.items()
+            ],
+            "controller_id": 1,
+            "topics": [topic],
+        }
+
+    def _fetch(self, node: int, request: Request) -> Sequence[bytes | memoryview]:
+        self.on_fetch(node)
+        asked: FetchRequest = request.body
+        [partition] = asked.topics[0].partitions
+        header = request.header
+        results = [FetchTopicResult("clicks", TOPIC_ID, [self._records(node, partition)])]
+        return pack_fetch_response(header.api_version, header.correlation_id, results)
+
+    def _records(self, node: int, asked: FetchPartition) -> FetchPartitionResult[memoryview]:
+        error = self._refusal(node, asked.current_leader_epoch)
+        if error is not None:
+            self.refused.append(error)
+            return FetchPartitionResult(0, int(error))
+        end = self._batches[-1].last_offset + 1
+        found = next(
+            (each for each in self._batches if each.last_offset >= asked.fetch_offset), None
+        )
+        if found is None:
+            return FetchPartitionResult(0, 0, end, end, 0)
+        return FetchPartitionResult(0, 0, end, end, 0, len(found.data), found.data)
+
+    def _refusal(self, node: int, epoch: int) -> ErrorCode | None:
+        if node != self.leader:
+            return ErrorCode.not_leader_or_follower
+        if epoch < self.epoch:
+            return ErrorCode.fenced_leader_epoch
+        return ErrorCode.unknown_leader_epoch if epoch > self.epoch else None
+
+    def stop(self, node: int) -> None:
+        """Nobody listens there any more; connections that are there stay."""
+        with suppress(OSError):
+            self._listeners[node].shutdown(socket.SHUT_RDWR)
+        self._listeners[node].close()
+
+    def __enter__(self) -> "MovingCluster":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for node in self._listeners:
+            self.stop(node)
