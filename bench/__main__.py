@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.row import Row
 
-SUITES = ("records", "log", "compaction", "wire", "broker", "background")
+SUITES = ("records", "log", "compaction", "wire", "broker", "background", "spark")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = ("aiokafka", "cramjam", "crc32c", "kio", "numba", "numpy", "pyarrow")
 

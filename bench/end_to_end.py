@@ -16,18 +16,24 @@ _VALUE_BYTES = 100
 _STALL_SECONDS = 30.0
 
 
-def latencies_ms(address: str, topic: str, *, count: int, rate: int) -> list[float]:
-    """How long each record took, but for the first tenth, in which clients still connect."""
+def latencies_ms(
+    address: str, topic: str, *, count: int, rate: int, copied_to: str | None = None
+) -> list[float]:
+    """How long each record took, but for the first tenth, in which clients still connect.
+
+    With `copied_to`, until it came out of that topic, which somebody copies the first one to.
+    """
+    read = copied_to or topic
     consumer = Consumer(
         {
             "bootstrap.servers": address,
-            "group.id": f"{topic}-readers",
+            "group.id": f"{read}-readers",
             "enable.auto.commit": "false",
         }
     )
-    consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
+    consumer.assign([TopicPartition(read, 0, OFFSET_END)])
     # The end is looked up by the first fetch: nothing may be sent before.
-    consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)
+    consumer.get_watermark_offsets(TopicPartition(read, 0), 10)
     consumer.poll(1.0)
     arguments = [address, topic, str(count), str(rate)]
     child = subprocess.Popen([sys.executable, "-m", "bench.end_to_end", *arguments])

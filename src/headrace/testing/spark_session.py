@@ -61,11 +61,11 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
-        _stop_java()
+        stop_java()
 
 
-def _stop_java() -> None:
-    """End the Java machine that PySpark would keep until Python ends, and forget it."""
+def stop_java() -> None:
+    """End the Java machine that PySpark would keep until Python ends; after `session.stop()`."""
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is not None:

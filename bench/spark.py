@@ -1,0 +1,247 @@
+"""Our data source side by side with Spark's own Kafka connector: one session, one broker, in turn.
+
+Both sides run in the same `local[2]` session on the same topics, at their default options. A figure
+is the median of `HEADRACE_BENCH_ROUNDS` rounds (3) after one that does not count.
+`HEADRACE_BENCH_SCALE` (1.0) makes every run shorter or longer, `HEADRACE_BENCH_DIR` says where data
+lies, and `HEADRACE_BENCH_SPARK` names the groups of rows to run, with commas between.
+
+Latency is from the moment a producer hands a record to its client until a consumer in another
+process holds the copy that the stream made of it, committed.
+"""
+
+import os
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from bench import end_to_end, rdkafka_client
+from bench.broker_pair import Broker, headrace, new_topic
+from bench.row import Row, alternate, median, seconds, spread
+from headrace.spark import session
+from headrace.testing.connector_jars import connector_jars
+from headrace.testing.spark_session import spark_environment, stop_java
+
+ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
+SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
+CHOSEN = os.environ.get("HEADRACE_BENCH_SPARK", "")
+
+OURS, THEIRS = "headrace", "kafka"
+PARTITIONS = 6
+VALUE_BYTES = 100
+READ_RECORDS = int(20_000_000 * SCALE)
+WRITE_RECORDS = int(10_000_000 * SCALE)
+RATE = 1000
+WARM_UP_COUNT = 5 * RATE
+LATENCY_COUNT = max(5 * RATE, int(20 * RATE * SCALE))
+
+_numbers = count(1)
+
+
+class Ground:
+    """The session and the broker that both sides share."""
+
+    def __init__(self, folder: Path, broker: Broker) -> None:
+        self.folder = folder
+        self.broker = broker
+        os.environ.update(spark_environment())
+        connector_jars()
+        self.spark = session(
+            "bench",
+            master="local[2]",
+            realtime=True,
+            config={
+                "spark.driver.memory": "2g",
+                "spark.local.dir": str(folder / "spark"),
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
+                "spark.log.level": "ERROR",
+            },
+        )
+
+    def of(self, reader_or_writer: Any, side: str, **options: str) -> Any:
+        made = reader_or_writer.format(side).options(**options)
+        return made.option("kafka.bootstrap.servers", self.broker.address)
+
+    def checkpoint(self) -> str:
+        return str(self.folder / f"checkpoint-{next(_numbers)}")
+
+
+def run() -> list[Row]:
+    rows: list[Row] = []
+    with _ground() as ground:
+        for name, group in _GROUPS.items():
+            if not CHOSEN or name in CHOSEN.split(","):
+                rows += group(ground)
+    return rows
+
+
+@contextmanager
+def _ground() -> Iterator[Ground]:
+    parent = os.environ.get("HEADRACE_BENCH_DIR")
+    folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=parent))
+    broker = headrace(folder)
+    try:
+        broker.start()
+        ground = Ground(folder, broker)
+        try:
+            yield ground
+        finally:
+            ground.spark.stop()
+            stop_java()
+    finally:
+        broker.kill()
+        shutil.rmtree(folder)
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def read(ground: Ground) -> list[Row]:
+    topic = new_topic(ground.broker, PARTITIONS)
+    values = [bytes(random.Random(7).randbytes(VALUE_BYTES)) for _ in range(100)]
+    rdkafka_client.produce(
+        ground.broker.address, topic, values, records=READ_RECORDS, partitions=PARTITIONS
+    )
+    return [
+        _row(
+            f"batch read, count and sum(length(value)), {READ_RECORDS:,} × 100 B",
+            lambda side: _batch_read(ground, topic, side),
+            READ_RECORDS,
+            bar=3.0,
+        ),
+        _row(
+            f"streaming read, availableNow, {READ_RECORDS:,} × 100 B",
+            lambda side: _stream_read(ground, topic, side),
+            READ_RECORDS,
+            bar=2.0,
+        ),
+    ]
+
+
+def _batch_read(ground: Ground, topic: str, side: str) -> None:
+    rows = ground.of(ground.spark.read, side, subscribe=topic).load()
+    (found,) = rows.selectExpr("count(*)", "sum(length(value))").collect()
+    _check(side, tuple(found))
+
+
+def _stream_read(ground: Ground, topic: str, side: str) -> None:
+    stream = ground.of(
+        ground.spark.readStream, side, subscribe=topic, startingOffsets="earliest"
+    ).load()
+    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+
+    seen = stream.select(F.length("value").alias("size")).observe(
+        "seen", F.count(F.lit(1)).alias("rows"), F.sum("size").alias("bytes")
+    )
+    writer = seen.writeStream.format("noop").option("checkpointLocation", ground.checkpoint())
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    observed = [each.observedMetrics.get("seen") for each in query.recentProgress]
+    counts = [(each["rows"], each["bytes"] or 0) for each in observed if each is not None]
+    _check(side, (sum(rows for rows, _ in counts), sum(size for _, size in counts)))
+
+
+def _check(side: str, found: tuple[int, ...]) -> None:
+    expected = (READ_RECORDS, READ_RECORDS * VALUE_BYTES)
+    if found != expected:
+        raise AssertionError(f"{side} read {found} (records, bytes) instead of {expected}")
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def write(ground: Ground) -> list[Row]:
+    return [
+        _row(
+            f"batch write of {WRITE_RECORDS:,} rows × 100 B",
+            lambda side: _write(ground, side),
+            WRITE_RECORDS,
+            bar=2.0,
+        )
+    ]
+
+
+def _write(ground: Ground, side: str) -> None:
+    topic = new_topic(ground.broker, PARTITIONS)
+    rows = ground.spark.range(WRITE_RECORDS).selectExpr(
+        f"binary(lpad(string(id), {VALUE_BYTES}, '.')) AS value"
+    )
+    ground.of(rows.write.mode("append"), side, topic=topic).save()
+
+
+# -- latency -----------------------------------------------------------------------------------
+
+
+def latency(ground: Ground) -> list[Row]:
+    variants: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
+        "ours, exactly once": (OURS, {}, {}),
+        "ours, at least once": (OURS, {"guarantee": "at-least-once"}, {}),
+        "connector, micro-batch": (THEIRS, {}, {}),
+        "connector, real-time mode": (THEIRS, {}, {"realTime": "5 seconds"}),
+    }
+    rows = []
+    for name, (side, options, trigger) in variants.items():
+        taken = _latencies(ground, side, options, trigger)
+        cuts = statistics.quantiles(taken, n=100)
+        what = f"copy of a topic at {RATE:,} records/s, {name}"
+        rows.append(Row(name=f"{what}: p50", ours=cuts[49], unit="ms"))
+        rows.append(Row(name=f"{what}: p99", ours=cuts[98], unit="ms"))
+    return rows
+
+
+def _latencies(
+    ground: Ground, side: str, options: dict[str, str], trigger: dict[str, str]
+) -> list[float]:
+    source, target = new_topic(ground.broker, 1), new_topic(ground.broker, 1)
+    stream = ground.of(ground.spark.readStream, side, subscribe=source).load().select("value")
+    sink = ground.of(stream.writeStream, side, topic=target, **options).outputMode("update")
+    sink = sink.option("checkpointLocation", ground.checkpoint())
+    query = (sink.trigger(**trigger) if trigger else sink).start()
+    try:
+        address = ground.broker.address
+        end_to_end.latencies_ms(address, source, count=WARM_UP_COUNT, rate=RATE, copied_to=target)
+        return end_to_end.latencies_ms(
+            address, source, count=LATENCY_COUNT, rate=RATE, copied_to=target
+        )
+    finally:
+        query.stop()
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def _row(name: str, call: Callable[[str], None], records: int, *, bar: float) -> Row:
+    """Records a second by wall clock, and their ratio held against the bar."""
+    call(OURS)
+    call(THEIRS)
+    ours, theirs = alternate(
+        lambda: records / seconds(lambda: call(OURS)),
+        lambda: records / seconds(lambda: call(THEIRS)),
+        rounds=ROUNDS,
+    )
+    print(f"{name}: ours {ours}, theirs {theirs}", file=sys.stderr)
+    reached = median(ours) / median(theirs) >= bar
+    return Row(
+        name=name,
+        ours=median(ours),
+        theirs=median(theirs),
+        unit="records/s",
+        spread=spread(ours),
+        bar=f"≥ {bar:g}×",
+        reached=reached,
+    )
+
+
+_GROUPS: dict[str, Callable[[Ground], list[Row]]] = {
+    "read": read,
+    "write": write,
+    "latency": latency,
+}
