@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from headrace.client.address import Address
 from headrace.client.connection import Connection
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
+from headrace.client.inbox import Allocate
 from headrace.client.metadata import Broker, Metadata
 from headrace.client.retry import STALE_COORDINATOR, Retry
 from headrace.client.settings import ClientSettings
@@ -34,10 +35,14 @@ class ConnectionPool:
     Example:
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": "127.0.0.1:9092"})) as pool:
             print(pool.metadata().topics)
+
+    Args:
+        allocate: makes the buffers that answers are read into.
     """
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, allocate: Allocate = bytearray) -> None:
         self.settings = settings
+        self._allocate = allocate
         self._seed: Connection | None = None
         self._connections: dict[int, Connection] = {}
         self._brokers: dict[int, Broker] = {}
@@ -59,7 +64,7 @@ class ConnectionPool:
         problems = []
         for address in addresses:
             try:
-                self._seed = Connection(address, self.settings)
+                self._seed = Connection(address, self.settings, self._allocate)
             except (Unreachable, ConnectionLost) as error:
                 problems.append(error)
             else:
@@ -79,7 +84,7 @@ class ConnectionPool:
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
         try:
-            connection = Connection(broker.address, self.settings)
+            connection = Connection(broker.address, self.settings, self._allocate)
         except Unreachable as error:
             raise Unreachable(f"broker {node_id}, as the cluster advertises it: {error}") from error
         self._connections[node_id] = connection

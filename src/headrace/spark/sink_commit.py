@@ -12,6 +12,8 @@ The protocol, with what a crash at each point leaves, stands in
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+import pyarrow as pa
+
 from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.pool import ConnectionPool
 from headrace.model.error import HeadraceError
@@ -59,7 +61,7 @@ def commit_parcels(
     topics = sorted({topic for parcel in parcels for topic in parcel.topics})
     if not topics:
         return False
-    with ConnectionPool(options.settings) as pool:
+    with ConnectionPool(options.settings, pa.allocate_buffer) as pool:
         stage = Stage(pool, stage_topic)
         try:
             with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
