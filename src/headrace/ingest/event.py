@@ -7,6 +7,7 @@ for each of them and a sink can turn all bodies into a column at once.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from operator import is_
 from typing import Final, NamedTuple, TypeAlias
 
 Headers: TypeAlias = dict[str, str]
@@ -137,12 +138,8 @@ class Batch:
         if not self.headers:
             return None
         first = self.headers[0]
-        shared = all(map(_is_same, self.headers, repeat(first)))
+        shared = all(map(is_, self.headers, repeat(first)))
         return first if shared else None
-
-
-def _is_same(one: Headers, other: Headers) -> bool:
-    return one is other
 
 
 EMPTY: Final = Batch([], [])

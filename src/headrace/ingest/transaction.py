@@ -45,7 +45,8 @@ class Transaction(ABC):
     def take(self, limit: int) -> Batch:
         """Up to `limit` events, oldest first; waits a while for the first one.
 
-        An empty batch means that none came. A batch with marks is given whole, even past `limit`.
+        An empty batch means that none came. A batch with marks is given whole, even past `limit`,
+        and by itself.
         """
         self._check_open("take")
         return self._take(limit)

@@ -112,7 +112,7 @@ class MemoryChannel(Channel):
             self._changed.wait(left)
 
     def remove(self, limit: int, wait: bool) -> Batch:
-        """The oldest events, at most `limit`; a batch with marks comes whole."""
+        """The oldest events, at most `limit`; a batch with marks comes whole, and alone."""
         with self._changed:
             if wait and not self._queue and not self._interrupted:
                 self._changed.wait(self.keep_alive_seconds)
@@ -120,10 +120,12 @@ class MemoryChannel(Channel):
             room = limit
             while self._queue and room > 0:
                 first = self._queue[0]
-                if len(first) <= room or (first.marks is not None and not taken):
-                    taken.append(self._queue.popleft())
-                elif first.marks is not None:
+                if first.marks is not None:
+                    if not taken:
+                        taken.append(self._queue.popleft())
                     break
+                if len(first) <= room:
+                    taken.append(self._queue.popleft())
                 else:
                     taken.append(first.cut(0, room))
                     self._queue[0] = first.cut(room, len(first))

@@ -1,0 +1,93 @@
+"""A UDP server that hands on datagrams in batches."""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+
+from headrace.ingest.error import IngestError
+
+_LARGEST_BYTES = 65_536
+_BATCH = 500
+_JOIN_SECONDS = 10.0
+_LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
+
+Take = Callable[[list[tuple[bytes, str]]], None]
+
+
+class DatagramServer:
+    """Waits for one datagram, then takes what else has come, and hands all of it on together.
+
+    Datagrams that come while `take` waits for a channel stay in the kernel's buffer; when that is
+    full the kernel drops them. That is UDP, and `receive_buffer_bytes` is all one can do.
+    """
+
+    def __init__(
+        self, name: str, host: str, port: int, take: Take, receive_buffer_bytes: int = 4 << 20
+    ) -> None:
+        self._name = name
+        self._address = (host, port)
+        self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._take = take
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._socket: socket.socket | None = None
+        self._thread: Thread | None = None
+        self._stopping = False
+
+    @property
+    def port(self) -> int:
+        assert self._socket is not None, "the server has not started"
+        found: int = self._socket.getsockname()[1]
+        return found
+
+    def start(self) -> None:
+        """
+        Raises:
+            IngestError: nobody can listen there.
+        """
+        self._stopping = False
+        server = socket.socket(self._family, socket.SOCK_DGRAM)
+        try:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+            server.bind(self._address)
+        except OSError as error:
+            server.close()
+            raise IngestError(
+                f"{self._name} cannot listen on {self._address[0]}:{self._address[1]}: "
+                f"{error.strerror}"
+            ) from error
+        self._socket = server
+        self._thread = Thread(target=self._run, args=(server,), name=self._name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        if self._thread is not None:
+            # Closing a UDP socket does not wake its reader; a datagram does.
+            with socket.socket(self._family, socket.SOCK_DGRAM) as bell, suppress(OSError):
+                bell.sendto(b"", (_LOOPBACK[self._family], self.port))
+            self._thread.join(_JOIN_SECONDS)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _run(self, server: socket.socket) -> None:
+        while not self._stopping:
+            try:
+                data, peer = server.recvfrom(_LARGEST_BYTES)
+            except OSError:
+                return
+            datagrams = [(data, peer[0]), *_waiting(server)]
+            if any(data for data, _ in datagrams):
+                self._take([each for each in datagrams if each[0]])
+
+
+def _waiting(server: socket.socket) -> list[tuple[bytes, str]]:
+    """What has come already."""
+    found: list[tuple[bytes, str]] = []
+    while len(found) < _BATCH:
+        try:
+            data, peer = server.recvfrom(_LARGEST_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            break
+        found.append((data, peer[0]))
+    return found

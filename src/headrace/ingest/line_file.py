@@ -1,0 +1,95 @@
+"""Reading lines out of a file from a position on, many at a time."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+SMALLEST_READ = 256 * 1024
+LARGEST_READ = 4 * 1024 * 1024
+_USUAL_LINE = 256
+
+
+class Lines(NamedTuple):
+    """Whole lines, without their ends, and where the next one begins.
+
+    `returns` tells whether there is a carriage return anywhere in them.
+    """
+
+    bodies: list[bytes]
+    end: int
+    returns: bool = False
+
+    def without_returns(self) -> list[bytes]:
+        """The lines without the other half of a DOS line end."""
+        if not self.returns:
+            return self.bodies
+        return [body.removesuffix(b"\r") for body in self.bodies]
+
+
+def read_bytes_for(lines: int) -> int:
+    """How much to read at once for batches of so many lines."""
+    return max(SMALLEST_READ, min(LARGEST_READ, lines * _USUAL_LINE))
+
+
+def read_lines(
+    descriptor: int,
+    position: int,
+    *,
+    read_bytes: int,
+    longest: int,
+    unfinished: bool = False,
+) -> Lines:
+    """The lines of the next `read_bytes`, or nothing when no line has ended there.
+
+    A line longer than `longest` comes in pieces of that size.
+
+    Args:
+        unfinished: also give a last line that has no end, because nothing more will be written.
+    """
+    data = os.pread(descriptor, read_bytes, position)
+    if not data:
+        return Lines([], position)
+    cut = data.rfind(b"\n")
+    if cut < 0:
+        return _without_end(descriptor, position, data, longest, unfinished)
+    bodies = data[:cut].split(b"\n")
+    end = position + cut + 1
+    if max(map(len, bodies)) > longest:
+        return _long_lines(bodies, position, longest)
+    return Lines(bodies, end, b"\r" in data)
+
+
+def _without_end(
+    descriptor: int, position: int, data: bytes, longest: int, unfinished: bool
+) -> Lines:
+    """A line larger than a read, or the last one of the file."""
+    if len(data) <= longest:
+        data = os.pread(descriptor, longest + 1, position)
+        cut = data.find(b"\n")
+        if cut >= 0:
+            return Lines([data[:cut]], position + cut + 1, True)
+    if len(data) > longest:
+        return Lines([data[:longest]], position + longest)
+    return Lines([data], position + len(data)) if unfinished else Lines([], position)
+
+
+def _long_lines(bodies: list[bytes], position: int, longest: int) -> Lines:
+    """Everything up to the first line that is too long, or the first piece of that."""
+    first = next(row for row, body in enumerate(bodies) if len(body) > longest)
+    if first:
+        fitting = bodies[:first]
+        return Lines(fitting, position + sum(map(len, fitting)) + first, True)
+    return Lines([bodies[0][:longest]], position + longest)
+
+
+def pieces(lines: Lines, start: int, limit: int) -> Iterator[Lines]:
+    """The same in batches of at most `limit` lines, each with the position behind it."""
+    bodies = lines.bodies
+    if len(bodies) <= limit:
+        yield lines
+        return
+    position = start
+    for first in range(0, len(bodies), limit):
+        some = bodies[first : first + limit]
+        position += sum(map(len, some)) + len(some)
+        yield Lines(some, min(position, lines.end), lines.returns)

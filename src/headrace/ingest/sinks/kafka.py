@@ -1,0 +1,147 @@
+"""Events into topics."""
+
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch
+from headrace.ingest.kafka_setting import client_settings
+from headrace.ingest.settings import Setting, Settings, flag, number, prefix, text
+from headrace.ingest.sink import Sink, Status
+from headrace.ingest.topic_columns import TopicForm
+from headrace.ingest.topic_writer import POSITIONS_TOPIC, TopicLedger, TopicWriter, WriterOptions
+from headrace.ingest.transaction import Transaction
+from headrace.records.compression import codec_named
+
+PRODUCER_SETTINGS: tuple[Setting, ...] = (
+    text(
+        "kafka.bootstrap.servers",
+        "Brokers to ask first.",
+        required=True,
+        other_names=("brokerList",),
+    ),
+    prefix("kafka.producer", "Settings of the producer, in Kafka's words."),
+    text("kafka.transactional.id", "Write in transactions, under this name."),
+    text("kafka.positions.topic", "Where positions are kept then.", POSITIONS_TOPIC),
+    number("defaultPartitionId", "The partition of events that name none.", None),
+    text("partitionIdHeader", "The header that names the partition."),
+)
+
+
+def writer_options(settings: Settings) -> WriterOptions:
+    """
+    Raises:
+        SettingError: a value that no writer can have.
+    """
+    texts = settings.below("kafka.producer")
+    acks = texts.get("acks", "all")
+    if acks not in ("all", "-1", "1", "0"):
+        raise settings.wrong("kafka.producer.acks", f"acks cannot be {acks!r}: write all, 1 or 0")
+    codec = texts.get("compression.type", "none")
+    try:
+        codec_named(codec)
+    except ValueError as error:
+        raise settings.wrong("kafka.producer.compression.type", str(error)) from None
+    identity = settings.optional("kafka.transactional.id") or texts.get("transactional.id")
+    return WriterOptions(
+        acks="all" if identity else acks,
+        codec=codec,
+        transactional_id=identity,
+        positions_topic=settings.text("kafka.positions.topic"),
+    )
+
+
+class KafkaSink(Sink):
+    """One produce round for each batch, in columns; the events leave the channel when every in-sync
+    replica has them.
+
+    The key is the header `key`. With `kafka.transactional.id` each batch is a transaction, and a
+    source with `exactlyOnce` has its positions in it.
+    """
+
+    BATCH_SETTING = "flumeBatchSize"
+    SETTINGS = (
+        *PRODUCER_SETTINGS,
+        text("kafka.topic", "Which topic.", "default-flume-topic", other_names=("topic",)),
+        number(
+            "flumeBatchSize", "Events taken at once.", 100, minimum=1, other_names=("batchSize",)
+        ),
+        flag("useFlumeEventFormat", "Write Avro events, with their headers.", False),
+        flag("allowTopicOverride", "Let a header choose the topic.", True),
+        text("topicHeader", "Which header.", "topic"),
+        text("timestampHeader", "The header with the record's time."),
+        prefix("header", "Record headers: header.NAME = name of the event's header."),
+        flag("kafka.allHeaders", "Write all headers of an event as record headers.", False),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        override = settings.flag("allowTopicOverride")
+        partition = settings.optional("defaultPartitionId")
+        self._form = TopicForm(
+            topic=settings.text("kafka.topic"),
+            topic_header=settings.text("topicHeader") if override else None,
+            partition_header=settings.optional("partitionIdHeader"),
+            default_partition=None if partition is None else int(partition),
+            timestamp_header=settings.optional("timestampHeader"),
+            record_headers=settings.below("header"),
+            all_headers=settings.flag("kafka.allHeaders"),
+            flume_format=settings.flag("useFlumeEventFormat"),
+        )
+        self._writer = TopicWriter(client_settings(settings, "producer"), writer_options(settings))
+
+    @property
+    def ledger(self) -> TopicLedger | None:
+        """Where an exactly-once source keeps its positions; None without transactions."""
+        return self._writer.ledger
+
+    def start(self) -> None:
+        self._writer.open()
+        self.counters.add("ConnectionCreatedCount")
+
+    def stop(self) -> None:
+        self._writer.close()
+        self.counters.add("ConnectionClosedCount")
+
+    def deliver(self, batch: Batch) -> None:
+        self._writer.write(self._form.tables(batch))
+
+    def process(self) -> Status:
+        if self.ledger is None:
+            return super().process()
+        wanted = min(self.batch_size, self.channel.transaction_capacity)
+        with self.channel.begin() as transaction:
+            batches = _take(transaction, wanted)
+            count = sum(map(len, batches))
+            if not count:
+                self.counters.add("BatchEmptyCount")
+                return Status.BACKOFF
+            self.counters.add("EventDrainAttemptCount", count)
+            self._deliver_once(batches)
+        self.counters.add("BatchCompleteCount" if count >= wanted else "BatchUnderflowCount")
+        self.counters.add("EventDrainSuccessCount", count)
+        return Status.READY
+
+    def _deliver_once(self, batches: list[Batch]) -> None:
+        """One transaction for what is not in the log already."""
+        self._writer.open()
+        fresh = [each for each in batches if not self._writer.is_settled(each.marks)]
+        if not fresh:
+            return
+        marks = [each.marks for each in fresh if each.marks is not None]
+        joined = Batch.join([Batch(each.bodies, each.headers) for each in fresh])
+        try:
+            self._writer.write(self._form.tables(joined), marks)
+        except DeliveryFailed:
+            self.counters.add("EventWriteFail")
+            raise
+
+
+def _take(transaction: Transaction, wanted: int) -> list[Batch]:
+    """Whole batches as they were put, where they carry marks."""
+    batches: list[Batch] = []
+    count = 0
+    while count < wanted:
+        batch = transaction.take(wanted - count)
+        if not len(batch):
+            break
+        batches.append(batch)
+        count += len(batch)
+    return batches

@@ -1,0 +1,175 @@
+"""Events posted over HTTP."""
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from headrace.ingest.error import ChannelError, IngestError, ProtocolError
+from headrace.ingest.event import Batch, Event
+from headrace.ingest.registry_name import last_word
+from headrace.ingest.settings import Settings, number, port, prefix, text
+from headrace.ingest.source import Source
+
+_JSON = "JSONHandler"
+_BLOB = "BlobHandler"
+_CHARSETS = ("utf-8", "utf-16", "utf-32", "utf-16be", "utf-16le", "utf-32be", "utf-32le")
+
+
+class HttpSource(Source):
+    """Takes POST requests; the events of one request are one transaction.
+
+    Answers 200 when they are in the channel, 400 when they cannot be read, 503 when the channel is
+    full: the client tries again.
+
+    The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`, the blob handler makes
+    the whole body one event and the parameters of the query its headers.
+    """
+
+    SETTINGS = (
+        text("bind", "Which address to listen on.", "0.0.0.0"),  # noqa: S104
+        port("Which port to listen on."),
+        text("handler", "How to read a request: json or blob.", "json"),
+        prefix("handler", "Parameters of the handler."),
+        number("maxRequestBytes", "Largest request.", 64 << 20, minimum=1),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        written = settings.text("handler")
+        kind = last_word(written)
+        if kind.lower() in ("json", _JSON.lower()):
+            self._read = read_json
+        elif kind.lower() in ("blob", _BLOB.lower()):
+            self._read = read_blob
+        else:
+            raise settings.wrong("handler", f"there is no handler {written!r}: write json or blob")
+        self.max_bytes = settings.number("maxRequestBytes")
+        self._address = (settings.text("bind"), settings.number("port"))
+        self._server: ThreadingHTTPServer | None = None
+        self._thread: Thread | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        return self._server.server_port
+
+    def start(self) -> None:
+        owner = self
+
+        class Handler(_Handler):
+            source = owner
+
+        try:
+            self._server = ThreadingHTTPServer(self._address, Handler)
+        except OSError as error:
+            raise IngestError(
+                f"{self.name} cannot listen on {self._address[0]}:{self._address[1]}: "
+                f"{error.strerror}"
+            ) from error
+        self._server.daemon_threads = True
+        self._thread = Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def take(self, body: bytes, query: str, content_type: str) -> None:
+        """
+        Raises:
+            ProtocolError: the request cannot be read.
+            ChannelError: there is no room.
+        """
+        batch = self._read(body, query, content_type)
+        self.counters.add("AppendBatchReceivedCount")
+        if len(batch):
+            self.deliver(batch)
+        self.counters.add("AppendBatchAcceptedCount")
+
+
+def read_json(body: bytes, query: str, content_type: str) -> Batch:
+    """A list of objects with `headers` and `body`, in UTF-8, UTF-16 or UTF-32."""
+    charset = "utf-8"
+    for part in content_type.lower().split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        if name == "charset":
+            charset = value.strip('"')
+    if charset not in _CHARSETS:
+        raise ProtocolError(f"the charset {charset!r} is not UTF-8, UTF-16 or UTF-32")
+    try:
+        rows = json.loads(body.decode(charset))
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"the request is no JSON: {error}") from None
+    if not isinstance(rows, list):
+        raise ProtocolError("the request is no list of events: write [{headers, body}, ...]")
+    return Batch.of(_event(number, row, charset) for number, row in enumerate(rows))
+
+
+def _event(number: int, row: Any, charset: str) -> Event:
+    if not isinstance(row, dict):
+        raise ProtocolError(f"event {number} is no object")
+    headers, body = row.get("headers") or {}, row.get("body")
+    if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
+        raise ProtocolError(f"the headers of event {number} are no object of texts")
+    if not isinstance(body, str | None):
+        raise ProtocolError(f"the body of event {number} is no text")
+    try:
+        return Event(headers, (body or "").encode(charset))
+    except UnicodeEncodeError:
+        raise ProtocolError(f"the body of event {number} has half a character") from None
+
+
+def read_blob(body: bytes, query: str, content_type: str) -> Batch:
+    try:
+        headers = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
+    except ValueError:
+        raise ProtocolError("the query has more than 1000 parameters") from None
+    return Batch([body], [headers])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    source: HttpSource
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            self._answer(411, "send a Content-Length")
+            return
+        if int(length) > self.source.max_bytes:
+            self._answer(413, f"at most {self.source.max_bytes} bytes")
+            return
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            return
+        try:
+            query = urlsplit(self.path).query
+            self.source.take(body, query, self.headers.get("Content-Type", ""))
+        except ProtocolError as error:
+            self._answer(400, str(error))
+        except ChannelError as error:
+            self._answer(503, str(error))
+        else:
+            self._answer(200, "")
+
+    def do_GET(self) -> None:
+        self._answer(405, "send events with POST")
+
+    def _answer(self, status: int, message: str) -> None:
+        data = f"{message}\n".encode() if message else b""
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        if status in (411, 413):
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The counters say how much came in."""

@@ -1,0 +1,137 @@
+"""Records of topics, as events."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from headrace.ingest.avro_event import decode_event
+from headrace.ingest.error import IngestError, ProtocolError
+from headrace.ingest.event import Batch, Headers
+from headrace.ingest.kafka_setting import consumer_config
+from headrace.ingest.settings import Settings, flag, number, prefix, text
+from headrace.ingest.source import PollableSource
+
+
+class KafkaSource(PollableSource):
+    """A member of a consumer group. Offsets are committed when the events are in the channel, so a
+    crash repeats at most one batch of each partition."""
+
+    SETTINGS = (
+        text("kafka.bootstrap.servers", "Brokers to ask first.", required=True),
+        text("kafka.topics", "Which topics, separated by commas."),
+        text("kafka.topics.regex", "Or an expression for their names."),
+        text("kafka.consumer.group.id", "Which group.", "flume"),
+        prefix("kafka.consumer", "Settings of the consumer, in Kafka's words."),
+        number("batchSize", "Most events in one transaction.", 1000, minimum=1),
+        number("batchDurationMillis", "Longest wait for a full batch.", 1000, minimum=1),
+        flag("useFlumeEventFormat", "Records are Avro events, with headers.", False),
+        flag("setTopicHeader", "A header with the topic.", True),
+        text("topicHeader", "Its name.", "topic"),
+        text("timestampHeader", "The header for the record's time."),
+        prefix("header", "Event headers: header.NAME = name of the record's header."),
+        number("backoffSleepIncrement", "Has no meaning here.", 1000),
+        number("maxBackoffSleep", "Has no meaning here.", 5000),
+        flag("migrateZookeeperOffsets", "Has no meaning here.", True),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        topics = (settings.optional("kafka.topics") or "").replace(",", " ").split()
+        regex = settings.optional("kafka.topics.regex")
+        if not topics and regex is None:
+            raise settings.wrong("kafka.topics", "kafka.topics is missing: name the topics to read")
+        # librdkafka takes a name that starts with ^ for an expression.
+        self._topics = topics if regex is None else [regex if regex[0] == "^" else f"^{regex}"]
+        self._config = consumer_config(settings)
+        self._batch = settings.number("batchSize")
+        self._seconds = settings.number("batchDurationMillis") / 1000
+        self._flume = settings.flag("useFlumeEventFormat")
+        self._topic_header = (
+            settings.text("topicHeader") if settings.flag("setTopicHeader") else None
+        )
+        self._time_header = settings.optional("timestampHeader")
+        self._record_headers = settings.below("header")
+        self._consumer: Any = None
+
+    def start(self) -> None:
+        self._consumer = Consumer(self._config)
+        self._consumer.subscribe(self._topics)
+
+    def stop(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def poll(self) -> bool:
+        try:
+            messages = self._consumer.consume(self._batch, min(self._seconds, 0.5))
+        except KafkaException as error:
+            raise IngestError(f"cannot read from Kafka: {error.args[0]}") from error
+        good = [each for each in messages if _check(each)]
+        if not good:
+            return False
+        bodies, headers = [], []
+        for message in good:
+            extra, body = self._event(message)
+            bodies.append(body)
+            headers.append(extra)
+        try:
+            self.deliver(Batch(bodies, headers))
+        except Exception:
+            self._rewind(good)
+            raise
+        self._commit(good)
+        return True
+
+    def _event(self, message: Any) -> tuple[Headers, bytes]:
+        body = message.value() or b""
+        headers: Headers = {}
+        if self._flume:
+            try:
+                headers, body = decode_event(body)
+            except ProtocolError:
+                self.counters.add("EventReadFail")  # not one of Flume's: take it as it is
+        if self._topic_header is not None:
+            headers[self._topic_header] = message.topic()
+        headers["partition"] = str(message.partition())
+        headers["offset"] = str(message.offset())
+        if self._time_header is not None:
+            headers[self._time_header] = str(message.timestamp()[1])
+        if message.key() is not None:
+            headers["key"] = message.key().decode("utf-8", "replace")
+        if self._record_headers:
+            found = dict(message.headers() or ())
+            for name, theirs in self._record_headers.items():
+                if found.get(theirs) is not None:
+                    headers[name] = found[theirs].decode("utf-8", "replace")
+        return headers, body
+
+    def _rewind(self, messages: Iterable[Any]) -> None:
+        """What was read and not delivered is read again."""
+        first: dict[tuple[str, int], int] = {}
+        for message in messages:
+            first.setdefault((message.topic(), message.partition()), message.offset())
+        for (topic, partition), offset in first.items():
+            self._consumer.seek(TopicPartition(topic, partition, offset))
+
+    def _commit(self, messages: Iterable[Any]) -> None:
+        last: dict[tuple[str, int], int] = {}
+        for message in messages:
+            last[message.topic(), message.partition()] = message.offset()
+        offsets = [TopicPartition(*key, offset + 1) for key, offset in last.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            # The group moved on without us: whoever has the partitions now repeats these events.
+            raise IngestError(f"offsets were not committed: {error.args[0]}") from error
+
+
+def _check(message: Any) -> bool:
+    """Whether it is a record; an error that is no passing one is raised."""
+    error = message.error()
+    if error is None:
+        return True
+    if error.fatal() or not error.retriable():
+        raise IngestError(f"cannot read from Kafka: {error}")
+    return False

@@ -1,0 +1,80 @@
+"""Lines over TCP, as `nc` sends them."""
+
+import socket
+
+from headrace.ingest.event import Batch
+from headrace.ingest.line_buffer import LineBuffer
+from headrace.ingest.listener import Listener
+from headrace.ingest.settings import Settings, flag, number, port, text
+from headrace.ingest.source import Source
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+class NetcatSource(Source):
+    """Each line is an event. All lines that came together go into the channel together, and each
+    is answered with OK once it is there.
+
+    A line above `max-line-length` is answered with FAILED and ends the connection, as in Flume.
+    While the channel is full the peer waits: nothing is dropped.
+    """
+
+    SETTINGS = (
+        text("bind", "Which address to listen on.", required=True),
+        port("Which port to listen on."),
+        number("max-line-length", "Longest line in bytes.", 512, minimum=1),
+        flag("ack-every-event", "Answer every line with OK.", True),
+        text("encoding", "Of the lines; bodies are bytes and stay as they came.", "utf-8"),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._limit = settings.number("max-line-length")
+        self._acknowledge = settings.flag("ack-every-event")
+        self.listener = Listener(name, settings.text("bind"), settings.number("port"), self._serve)
+
+    def start(self) -> None:
+        self.listener.start()
+
+    def stop(self) -> None:
+        self.listener.stop()
+
+    def _serve(self, connection: socket.socket) -> None:
+        self.counters.add("OpenConnectionCount")
+        try:
+            self._receive(connection)
+        finally:
+            self.counters.add("OpenConnectionCount", -1)
+
+    def _receive(self, connection: socket.socket) -> None:
+        buffer = LineBuffer(self._limit)
+        while data := connection.recv(_RECEIVE_BYTES):
+            lines = buffer.feed(data)
+            fitting = self._fitting(lines)
+            if not self._take(connection, lines[:fitting]):
+                return
+            if fitting < len(lines) or buffer.overlong:
+                self.counters.add("EventReadFail")
+                connection.sendall(
+                    b"FAILED: Event exceeds the maximum length (%d chars, including newline)\n"
+                    % self._limit
+                )
+                return
+        if rest := buffer.take_rest():
+            self._take(connection, [rest])
+
+    def _fitting(self, lines: list[bytes]) -> int:
+        """How many lines come before the first that is too long."""
+        if not lines or max(map(len, lines)) <= self._limit:
+            return len(lines)
+        return next(row for row, line in enumerate(lines) if len(line) > self._limit)
+
+    def _take(self, connection: socket.socket, lines: list[bytes]) -> bool:
+        if not lines:
+            return True
+        if not self.deliver_patiently(Batch.plain(lines)):
+            connection.sendall(b"FAILED: the agent stops\n")
+            return False
+        if self._acknowledge:
+            connection.sendall(b"OK\n" * len(lines))
+        return True

@@ -1,0 +1,41 @@
+"""Datagrams of text."""
+
+from headrace.ingest.datagram import DatagramServer
+from headrace.ingest.event import Batch, Headers
+from headrace.ingest.settings import Settings, number, port, text
+from headrace.ingest.source import Source
+
+
+class NetcatUdpSource(Source):
+    """Each datagram is an event, without the line ends behind it."""
+
+    SETTINGS = (
+        text("bind", "Which address to listen on.", required=True),
+        port("Which port to listen on."),
+        text("remoteAddressHeader", "The header for the sender's address."),
+        number("receiveBufferSize", "Bytes of the kernel's buffer.", 4 << 20, minimum=1024),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._header = settings.optional("remoteAddressHeader")
+        self.server = DatagramServer(
+            name,
+            settings.text("bind"),
+            settings.number("port"),
+            self._take,
+            settings.number("receiveBufferSize"),
+        )
+
+    def start(self) -> None:
+        self.server.start()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def _take(self, datagrams: list[tuple[bytes, str]]) -> None:
+        bodies = [data.rstrip(b"\r\n") for data, _ in datagrams]
+        headers: list[Headers] = [
+            {self._header: peer} if self._header else {} for _, peer in datagrams
+        ]
+        self.deliver_patiently(Batch(bodies, headers))

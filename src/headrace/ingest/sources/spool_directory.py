@@ -1,0 +1,271 @@
+"""Files that somebody else puts into a directory, each delivered once and then done."""
+
+import json
+import os
+import random
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+
+from headrace.ingest.deserializer import Deserializer, make_deserializer
+from headrace.ingest.event import Headers
+from headrace.ingest.settings import Settings, flag, number, prefix, text
+from headrace.ingest.source import ReplayableSource
+
+_log = structlog.get_logger(__name__)
+_META = ".headrace-spool.json"
+
+
+class SpoolDirectorySource(ReplayableSource):
+    """Reads files in order, and renames, deletes or remembers each when it is delivered.
+
+    Rule 1: a file in the directory is finished: it does not change and its name is not used again.
+        One that does change is reported and set aside with the suffix `.FAILED`.
+    Rule 2: the position in the file being read is written after every batch, once the batch is in
+        the channel. A crash repeats at most one batch.
+    Rule 3: with `exactlyOnce` the position is committed with the events, a file is marked done only
+        when its last event is, and nothing is repeated.
+    """
+
+    SETTINGS = (
+        text("spoolDir", "Which directory to read.", required=True),
+        text("fileSuffix", "What a finished file's name gets.", ".COMPLETED"),
+        text("deletePolicy", "never or immediate.", "never", choices=("never", "immediate")),
+        flag("fileHeader", "A header with the path.", False),
+        text("fileHeaderKey", "Its name.", "file"),
+        flag("basenameHeader", "A header with the file's name.", False),
+        text("basenameHeaderKey", "Its name.", "basename"),
+        text("includePattern", "Which names to read.", r"^.*$"),
+        text("ignorePattern", "Which names to leave.", r"^$"),
+        text("trackerDir", "Where the position is kept, below spoolDir.", ".flumespool"),
+        text("trackingPolicy", "How to remember.", "rename", choices=("rename", "tracker_dir")),
+        text("consumeOrder", "Order.", "oldest", choices=("oldest", "youngest", "random")),
+        number("pollDelay", "Milliseconds between two looks at the directory.", 500),
+        flag("recursiveDirectorySearch", "Read directories below too.", False),
+        number("maxBackoff", "Has no meaning here.", 4000),
+        number("batchSize", "Most events in one transaction.", 100, minimum=1),
+        text("inputCharset", "Bodies are bytes and stay as they came.", "UTF-8"),
+        text("decodeErrorPolicy", "Likewise.", "FAIL"),
+        text("deserializer", "LINE, AVRO or Blob.", "LINE"),
+        prefix("deserializer", "Its parameters."),
+        number("bufferMaxLineLength", "Has no meaning here.", None),
+        flag("exactlyOnce", "Keep positions with the events (see docs/agent.md).", False),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._directory = Path(settings.text("spoolDir")).expanduser()
+        self._suffix = settings.text("fileSuffix")
+        self._delete = settings.text("deletePolicy") == "immediate"
+        self._include = _pattern(settings, "includePattern")
+        self._ignore = _pattern(settings, "ignorePattern")
+        tracker = Path(settings.text("trackerDir")).expanduser()
+        self._tracker = tracker if tracker.is_absolute() else self._directory / tracker
+        self._track = settings.text("trackingPolicy") == "tracker_dir"
+        self._order = settings.text("consumeOrder")
+        self._poll_seconds = settings.number("pollDelay") / 1000
+        self._recursive = settings.flag("recursiveDirectorySearch")
+        self._batch = settings.number("batchSize")
+        self._deserializer = make_deserializer(settings)
+        self._current: Path | None = None
+        self._reader: Deserializer | None = None
+        self._identity = (0, 0)
+        self._awaiting: dict[Path, str] = {}
+        self._looked_at = float("-inf")
+
+    def start(self) -> None:
+        if not self._directory.is_dir():
+            raise NotADirectoryError(f"spoolDir {self._directory} is no directory")
+        self._tracker.mkdir(parents=True, exist_ok=True)
+        if self.ledger is not None:
+            self.ledger.load()
+        self._reader = None
+        self._awaiting.clear()
+
+    def stop(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def poll(self) -> bool:
+        self._finish_committed()
+        if self._reader is None and not self._open_next():
+            return False
+        assert self._reader is not None
+        assert self._current is not None
+        batch = self._reader.read(self._batch)
+        if not len(batch):
+            self._end_of_file()
+            return True
+        extra = self._headers(self._current)
+        if extra:
+            batch = batch.map_headers(lambda own: {**own, **extra})
+        position = self._reader.position
+        if self.ledger is not None:
+            batch.marks = {self._key(self._current): _mark(position)}
+        try:
+            self.deliver(batch)
+        except Exception:
+            self._reader.seek(self._reader.delivered)
+            raise
+        self._reader.delivered = position
+        if self.ledger is None:
+            self._write_meta(self._current, position)
+        return True
+
+    def _key(self, path: Path) -> str:
+        """A file by its place and inode: one that comes later under a used name is another."""
+        return f"{path.relative_to(self._directory)}:{path.stat().st_ino}"
+
+    def _headers(self, path: Path) -> Headers:
+        headers: Headers = {}
+        if self.settings.flag("fileHeader"):
+            headers[self.settings.text("fileHeaderKey")] = str(path)
+        if self.settings.flag("basenameHeader"):
+            headers[self.settings.text("basenameHeaderKey")] = path.name
+        return headers
+
+    # -- which file is next --------------------------------------------------------------------
+
+    def _open_next(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked_at < self._poll_seconds:
+            return False
+        path = self._choose()
+        if path is None:
+            self._looked_at = now
+            return False
+        position = self._position_of(path)
+        if position == _DONE:
+            self._complete(path)
+            return True
+        status = path.stat()
+        self._identity = (status.st_size, status.st_mtime_ns)
+        self._reader = self._deserializer(path)
+        self._reader.seek(position)
+        self._reader.delivered = position
+        self._current = path
+        return True
+
+    def _choose(self) -> Path | None:
+        found = [path for path in self._candidates() if path not in self._awaiting]
+        if not found:
+            return None
+        if self._order == "random":
+            return random.choice(found)
+
+        def age(path: Path) -> tuple[int, str]:
+            return path.stat().st_mtime_ns, str(path)
+
+        return max(found, key=age) if self._order == "youngest" else min(found, key=age)
+
+    def _candidates(self) -> Iterator[Path]:
+        pending = [self._directory]
+        while pending:
+            for entry in os.scandir(pending.pop()):
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if self._recursive:
+                        pending.append(Path(entry.path))
+                elif self._wanted(entry.name) and not self._is_done(Path(entry.path)):
+                    yield Path(entry.path)
+
+    def _wanted(self, name: str) -> bool:
+        return (
+            not name.endswith((self._suffix, ".FAILED"))
+            and self._include.fullmatch(name) is not None
+            and self._ignore.fullmatch(name) is None
+        )
+
+    def _is_done(self, path: Path) -> bool:
+        return self._track and self._tracker_file(path).exists()
+
+    def _tracker_file(self, path: Path) -> Path:
+        return self._tracker / (str(path.relative_to(self._directory)) + self._suffix)
+
+    # -- when a file is done -------------------------------------------------------------------
+
+    def _end_of_file(self) -> None:
+        assert self._reader is not None
+        assert self._current is not None
+        path, self._current = self._current, None
+        self._reader.close()
+        position, self._reader = self._reader.position, None
+        status = path.stat()
+        if (status.st_size, status.st_mtime_ns) != self._identity:
+            _log.error("file_changed", path=str(path), why="finished files must not change")
+            path.rename(path.with_name(path.name + ".FAILED"))
+            return
+        if self.ledger is not None and position:
+            # Its last mark may still be on its way through the channel.
+            self._awaiting[path] = _mark(position)
+            self._finish_committed()
+        else:
+            self._complete(path)
+
+    def _finish_committed(self) -> None:
+        if not self._awaiting or self.ledger is None:
+            return
+        marks = self.ledger.committed()
+        for path, mark in list(self._awaiting.items()):
+            if marks.get(self._key(path)) == mark:
+                self._complete(path)
+                del self._awaiting[path]
+
+    def _complete(self, path: Path) -> None:
+        """Take a file out of the way. A crash before it finds the position at its end."""
+        if self._track:
+            done = self._tracker_file(path)
+            done.parent.mkdir(parents=True, exist_ok=True)
+            done.touch()
+        if self._delete:
+            path.unlink()
+        elif not self._track:
+            target = path.with_name(path.name + self._suffix)
+            if target.exists():
+                _log.error("name_used_again", path=str(path), why="its finished name is there")
+                target = path.with_name(f"{path.name}.{time.time_ns()}{self._suffix}")
+            path.rename(target)
+        (self._tracker / _META).unlink(missing_ok=True)
+        _log.info("file_done", source=self.name, path=str(path))
+
+    # -- where we are --------------------------------------------------------------------------
+
+    def _position_of(self, path: Path) -> int:
+        key = self._key(path)
+        if self.ledger is not None:
+            mark = self.ledger.committed().get(key)
+            position = 0 if mark is None else int(json.loads(mark)["pos"])
+        else:
+            position = self._read_meta().get(key, 0)
+        return _DONE if position and position >= path.stat().st_size else position
+
+    def _read_meta(self) -> dict[str, int]:
+        try:
+            found = json.loads((self._tracker / _META).read_text())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write_meta(self, path: Path, position: int) -> None:
+        scratch = self._tracker / (_META + ".tmp")
+        scratch.write_text(json.dumps({self._key(path): position}))
+        scratch.replace(self._tracker / _META)
+
+
+_DONE = -1
+
+
+def _mark(position: int) -> str:
+    return json.dumps({"pos": position})
+
+
+def _pattern(settings: Settings, key: str) -> re.Pattern[str]:
+    try:
+        return re.compile(settings.text(key))
+    except re.error as error:
+        raise settings.wrong(key, f"{key} is no regular expression: {error}") from None

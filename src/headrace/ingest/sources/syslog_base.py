@@ -1,0 +1,48 @@
+"""What the syslog sources have in common."""
+
+from headrace.ingest.event import Batch, Headers
+from headrace.ingest.settings import Setting, Settings, number, prefix, text
+from headrace.ingest.source import Source
+from headrace.ingest.syslog import SyslogParser, kept_fields
+
+SYSLOG_SETTINGS: tuple[Setting, ...] = (
+    number("eventSize", "Longest message in bytes; a longer one is cut.", 2500, minimum=10),
+    text("keepFields", "Fields that stay in the body: none, all, or their names.", "none"),
+    text("clientIPHeader", "The header for the sender's address."),
+    text("clientHostnameHeader", "The header for the sender's name."),
+    prefix("format", "Flume's own formats; the two RFCs are understood without."),
+)
+
+
+class SyslogSource(Source):
+    """Parses messages and delivers them; the ways they come differ."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        try:
+            self._keep = kept_fields(settings.text("keepFields"))
+        except ValueError as error:
+            raise settings.wrong("keepFields", f"keepFields: {error}") from None
+        self._ip_header = settings.optional("clientIPHeader")
+        self._host_header = settings.optional("clientHostnameHeader")
+        self.event_size = settings.number("eventSize")
+
+    def parser(self) -> SyslogParser:
+        """Each thread has its own: a parser remembers headers."""
+        return SyslogParser(self._keep)
+
+    def peer_headers(self, address: str) -> Headers:
+        """The headers that say who sent it, if they are asked for."""
+        headers: Headers = {}
+        if self._ip_header:
+            headers[self._ip_header] = address
+        if self._host_header:
+            headers[self._host_header] = address
+        return headers
+
+    def batch_of(self, parser: SyslogParser, messages: list[bytes], extra: Headers) -> Batch:
+        if not messages:
+            return Batch([], [])
+        headers, bodies = zip(*map(parser.parse, messages), strict=True)
+        batch = Batch(list(bodies), list(headers))
+        return batch.map_headers(lambda own: {**own, **extra}) if extra else batch

@@ -1,0 +1,70 @@
+"""Syslog over TCP on several ports."""
+
+import socket
+from functools import partial
+
+from headrace.ingest.listener import Listener
+from headrace.ingest.settings import Settings, number, prefix, text
+from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.syslog import SyslogFraming
+
+
+class MultiportSyslogSource(SyslogSource):
+    """As `syslogtcp`, on every port of a list; a header can say which port it was."""
+
+    SETTINGS = (
+        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        text("ports", "Which ports to listen on, separated by white space.", required=True),
+        text("portHeader", "The header for the port a message came in on."),
+        number("batchSize", "Most events in one transaction.", 100, minimum=1),
+        number("readBufferSize", "Bytes to read at once.", 262_144, minimum=1, maximum=1 << 26),
+        number("readBufferBytes", "The same.", None, minimum=1),
+        number("numProcessors", "Has no meaning here: every connection has a thread.", None),
+        text("charset.default", "Bodies are bytes and stay as they came.", "UTF-8"),
+        prefix("charset", "Likewise, for single ports."),
+        *SYSLOG_SETTINGS,
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        words = settings.words("ports")
+        if not words or not all(word.isdigit() and int(word) < 65_536 for word in words):
+            raise settings.wrong(
+                "ports", f"ports cannot be {settings.text('ports')!r}: write ports such as 514 601"
+            )
+        self._header = settings.optional("portHeader")
+        self._size = settings.number("readBufferSize")
+        self._batch = settings.number("batchSize")
+        host = settings.text("host")
+        self.listeners = [
+            Listener(name, host, int(word), partial(self._serve, word)) for word in words
+        ]
+
+    def start(self) -> None:
+        started: list[Listener] = []
+        try:
+            for listener in self.listeners:
+                listener.start()
+                started.append(listener)
+        except Exception:
+            for listener in started:
+                listener.stop()
+            raise
+
+    def stop(self) -> None:
+        for listener in self.listeners:
+            listener.stop()
+
+    def _serve(self, port: str, connection: socket.socket) -> None:
+        parser, framing = self.parser(), SyslogFraming(self.event_size)
+        extra = self.peer_headers(connection.getpeername()[0])
+        if self._header:
+            extra[self._header] = port
+        open_stream = True
+        while open_stream:
+            data = connection.recv(self._size)
+            open_stream = bool(data)
+            messages = framing.feed(data) if data else framing.finish()
+            for piece in self.batch_of(parser, messages, extra).pieces(self._batch):
+                if len(piece) and not self.deliver_patiently(piece):
+                    return

@@ -1,0 +1,42 @@
+"""Syslog over TCP."""
+
+import socket
+
+from headrace.ingest.listener import Listener
+from headrace.ingest.settings import Settings, port, text
+from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.syslog import SyslogFraming
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+class SyslogTcpSource(SyslogSource):
+    """One message a line, or with counted octets. A full channel makes the sender wait."""
+
+    SETTINGS = (
+        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        port("Which port to listen on."),
+        *SYSLOG_SETTINGS,
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        host = settings.text("host")
+        self.listener = Listener(name, host, settings.number("port"), self._serve)
+
+    def start(self) -> None:
+        self.listener.start()
+
+    def stop(self) -> None:
+        self.listener.stop()
+
+    def _serve(self, connection: socket.socket) -> None:
+        parser, framing = self.parser(), SyslogFraming(self.event_size)
+        extra = self.peer_headers(connection.getpeername()[0])
+        while data := connection.recv(_RECEIVE_BYTES):
+            batch = self.batch_of(parser, framing.feed(data), extra)
+            if len(batch) and not self.deliver_patiently(batch):
+                return
+        batch = self.batch_of(parser, framing.finish(), extra)
+        if len(batch):
+            self.deliver_patiently(batch)

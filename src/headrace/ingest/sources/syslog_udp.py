@@ -1,0 +1,45 @@
+"""Syslog over UDP."""
+
+from headrace.ingest.datagram import DatagramServer
+from headrace.ingest.event import Batch
+from headrace.ingest.settings import Settings, number, port, text
+from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+
+
+class SyslogUdpSource(SyslogSource):
+    """One message a datagram."""
+
+    SETTINGS = (
+        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        port("Which port to listen on."),
+        number("receiveBufferSize", "Bytes of the kernel's buffer.", 4 << 20, minimum=1024),
+        *SYSLOG_SETTINGS,
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._parser = self.parser()
+        self.server = DatagramServer(
+            name,
+            settings.text("host"),
+            settings.number("port"),
+            self._take,
+            settings.number("receiveBufferSize"),
+        )
+
+    def start(self) -> None:
+        self.server.start()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def _take(self, datagrams: list[tuple[bytes, str]]) -> None:
+        batches = [
+            self.batch_of(
+                self._parser,
+                [data.rstrip(b"\r\n\x00")[: self.event_size]],
+                self.peer_headers(peer),
+            )
+            for data, peer in datagrams
+        ]
+        self.deliver_patiently(Batch.join(batches))

@@ -1,0 +1,208 @@
+"""Syslog messages (RFC 3164, RFC 5424) to events."""
+
+import datetime
+import re
+from typing import Final
+
+from headrace.ingest.event import Headers
+
+# <priority>, a version, a time of either RFC or "-", a host or "-", the rest.
+_MESSAGE: Final = re.compile(
+    rb"<(\d{1,3})>(?:(\d{1,2}) )?"
+    rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?|-"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)"
+    rb" (\S+) ?",
+)
+_PRIORITY: Final = re.compile(rb"<(\d{1,3})>")
+_COUNTED: Final = re.compile(rb"(\d{1,7}) (?=<)")
+_MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_HIGHEST_PRIORITY = 191  # facility 23, severity 7
+_CACHE_SIZE = 4096
+_DAY = datetime.timedelta(days=1)
+
+STATUS_HEADER = "flume.syslog.status"
+FIELDS = ("priority", "version", "timestamp", "hostname")
+
+
+class SyslogParser:
+    """Turns messages into headers and bodies.
+
+    Headers are Flume's: Facility, Severity, priority, version, timestamp in milliseconds, host. The
+    body is what follows, with the fields in `keep` put before it. What is no syslog message becomes
+    an event as it is, with the status Invalid.
+
+    Messages that come together mostly have the same headers but for the second, so headers are kept
+    and shared.
+
+    Args:
+        keep: names of `FIELDS`.
+    """
+
+    def __init__(self, keep: frozenset[str] = frozenset()) -> None:
+        self._keep = keep
+        self._headers: dict[tuple[bytes, ...], Headers] = {}
+
+    def parse(self, message: bytes) -> tuple[Headers, bytes]:
+        """
+        >>> SyslogParser().parse(b"<34>Oct 11 22:14:15 web1 su: failed")[1]
+        b'su: failed'
+        """
+        found = _MESSAGE.match(message)
+        if found is None:
+            return self._without_fields(message)
+        key = found.groups(b"")
+        headers = self._headers.get(key)
+        if headers is None:
+            headers = self._make(*key)
+            if len(self._headers) >= _CACHE_SIZE:
+                self._headers.clear()
+            self._headers[key] = headers
+        body = message[found.end() :]
+        return headers, self._kept(key, body) if self._keep else body
+
+    def _make(self, priority: bytes, version: bytes, moment: bytes, host: bytes) -> Headers:
+        headers = _priority_headers(priority)
+        if version:
+            headers["version"] = version.decode()
+        if (milliseconds := timestamp_ms(moment)) is not None:
+            headers["timestamp"] = str(milliseconds)
+        if host != b"-":
+            headers["host"] = host.decode("utf-8", "replace")
+        return headers
+
+    def _without_fields(self, message: bytes) -> tuple[Headers, bytes]:
+        """A priority and no more is still a message; anything else is marked."""
+        found = _PRIORITY.match(message)
+        if found is None:
+            return {"Facility": "0", "Severity": "0", STATUS_HEADER: "Invalid"}, message
+        headers = _priority_headers(found.group(1))
+        return headers, message if "priority" in self._keep else message[found.end() :]
+
+    def _kept(self, key: tuple[bytes, ...], body: bytes) -> bytes:
+        priority, version, moment, host = key
+        start = b"<%s>" % priority if "priority" in self._keep else b""
+        if version and "version" in self._keep:
+            start += version + b" "
+        if "timestamp" in self._keep:
+            start += moment + b" "
+        if "hostname" in self._keep:
+            start += host + b" "
+        return start + body
+
+
+def _priority_headers(priority: bytes) -> Headers:
+    value = int(priority)
+    headers = {
+        "Facility": str(value >> 3),
+        "Severity": str(value & 7),
+        "priority": priority.decode(),
+    }
+    if value > _HIGHEST_PRIORITY:
+        headers[STATUS_HEADER] = "Invalid"
+    return headers
+
+
+def timestamp_ms(written: bytes, today: datetime.date | None = None) -> int | None:
+    """Milliseconds since 1970, or None for a time that is not there or cannot be.
+
+    RFC 3164 has no year: the one that makes it the nearest past, as Flume guesses it. A time
+    without a zone is local.
+    """
+    try:
+        if written[:1].isdigit():
+            text = written.decode().replace("Z", "+00:00")
+            return int(datetime.datetime.fromisoformat(_micro(text)).timestamp() * 1000)
+        if written == b"-":
+            return None
+        month = _MONTHS.index(written[:3]) + 1
+        day, hour, minute, second = (int(written[start : start + 2]) for start in (4, 7, 10, 13))
+        day_of_today = datetime.date.today() if today is None else today
+        moment = datetime.datetime(day_of_today.year, month, day, hour, minute, second)
+        if moment.date() > day_of_today + _DAY:
+            moment = moment.replace(year=moment.year - 1)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _micro(text: str) -> str:
+    """Python reads up to six digits of a second; more are cut."""
+    return re.sub(r"(\.\d{6})\d+", r"\1", text)
+
+
+class SyslogFraming:
+    """Cuts messages out of a TCP stream: by line ends, or by counted octets (RFC 6587), which each
+    message says by what it begins with.
+
+    A message longer than `limit` is cut there and marked Incomplete; what follows up to its end
+    makes events of its own, as in Flume.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that are whole now."""
+        data = self._rest + data if self._rest else data
+        messages = data.split(b"\n")
+        if any(map(bytes.isdigit, {message[:1] for message in messages})):
+            return self._mixed(data)
+        self._rest = messages.pop()
+        return self._cut(messages)
+
+    def _mixed(self, data: bytes) -> list[bytes]:
+        found: list[bytes] = []
+        position = 0
+        while position < len(data):
+            counted = _COUNTED.match(data, position)
+            if counted is not None and int(counted.group(1)) <= 64 * self._limit:
+                end = counted.end() + int(counted.group(1))
+                if end > len(data):
+                    break
+                found.append(data[counted.end() : end].rstrip(b"\n"))
+                position = end + (data[end : end + 1] == b"\n")
+                continue
+            end = data.find(b"\n", position)
+            if end < 0:
+                break
+            found.append(data[position:end])
+            position = end + 1
+        self._rest = data[position:]
+        return self._cut(found)
+
+    def _cut(self, messages: list[bytes]) -> list[bytes]:
+        """Without empty ones and carriage returns, in pieces of at most `limit`."""
+        limit = self._limit
+        if len(self._rest) > 64 * limit:
+            messages = [*messages, self._rest]
+            self._rest = b""
+        whole = [message.rstrip(b"\r") for message in messages if message not in (b"", b"\r")]
+        if not whole or max(map(len, whole)) <= limit:
+            return whole
+        pieces: list[bytes] = []
+        for message in whole:
+            pieces += (message[at : at + limit] for at in range(0, len(message), limit))
+        return pieces
+
+    def finish(self) -> list[bytes]:
+        """What is left when the peer is done."""
+        rest, self._rest = self._rest, b""
+        return self._cut([rest])
+
+
+def kept_fields(written: str) -> frozenset[str]:
+    """`none`, `all` (or `--all--`), or names of `FIELDS`; true and false are older words.
+
+    Raises:
+        ValueError: a name that is none.
+    """
+    words = written.split()
+    if len(words) == 1 and words[0].lower() in ("none", "false"):
+        return frozenset()
+    if len(words) == 1 and words[0].lower() in ("all", "--all--", "true"):
+        return frozenset(FIELDS)
+    for word in words:
+        if word not in FIELDS:
+            raise ValueError(f"{word!r} is no field: write none, all, or some of {FIELDS}")
+    return frozenset(words)
