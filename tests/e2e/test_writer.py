@@ -268,6 +268,8 @@ class TestRestart:
 
         with pytest.raises(WriteFailed, match=topic):
             writer.flush()
+        with pytest.raises(WriteFailed):
+            writer.close()
 
 
 @pytest.fixture(params=["new", "old"])

@@ -100,8 +100,13 @@ class Lane:
         """Whether `take` may be called."""
         if not self.waiting or now < self.retry_at:
             return False
-        alone = self._failed or (self.identity != NOBODY and not self._introduced)
-        return not (alone and self.on_the_way)
+        return not self.on_the_way or not (self._failed or self._goes_alone())
+
+    def _goes_alone(self) -> bool:
+        if self.identity == NOBODY:
+            return False
+        again = self.waiting[0].tries > 0 or any(each.tries > 1 for each in self.on_the_way)
+        return again or not self._introduced
 
     def push(self, batch: Outgoing) -> None:
         self.waiting.append(batch)
@@ -116,7 +121,7 @@ class Lane:
             assign_producer(
                 batch.data, *self.identity, batch.sequence, transactional=self._transactional
             )
-        batch.tried = True
+        batch.tries += 1
         self.on_the_way.append(batch)
         return batch
 

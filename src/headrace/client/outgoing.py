@@ -32,7 +32,7 @@ class Outgoing:
     batch already. `order` is that of writing.
     """
 
-    __slots__ = ("data", "order", "records", "room", "sequence", "tried")
+    __slots__ = ("data", "order", "records", "room", "sequence", "tries")
 
     def __init__(self, data: memoryview, records: int, room: Room) -> None:
         self.data = data
@@ -40,7 +40,7 @@ class Outgoing:
         self.room = room
         self.order = next(_orders)
         self.sequence: int | None = None
-        self.tried = False
+        self.tries = 0
 
 
 def outgoing(batches: Iterable[memoryview], room: Room) -> list[Outgoing]:

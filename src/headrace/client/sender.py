@@ -383,7 +383,7 @@ class Sender:
         dropped = lane.discard()
         for batch in dropped:
             self.held_bytes -= batch.room.let_go()
-        return any(batch.tried for batch in dropped)
+        return any(batch.tries for batch in dropped)
 
     def _seconds_to_wait(self) -> float:
         """Until the next retry is due, or an answer is late."""

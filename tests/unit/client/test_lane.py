@@ -94,6 +94,19 @@ def test_what_failed_goes_again_in_order_once_all_is_answered() -> None:
     assert not lane.forgotten
 
 
+def test_what_goes_again_goes_alone() -> None:
+    lane = lane_of(1, 1, 1)
+    lane.acknowledge(lane.take(), 0)
+    second = lane.take()
+    lane.refuse(second, MOVED, 0.0)
+
+    assert lane.take() is second
+    assert not lane.is_ready(1.0)
+    lane.acknowledge(second, 1)
+
+    assert lane.is_ready(1.0)
+
+
 def test_a_lane_waits_before_it_tries_again_and_longer_each_time() -> None:
     lane = lane_of(1)
     lane.refuse(lane.take(), MOVED, 10.0)
