@@ -15,7 +15,17 @@ from pathlib import Path
 
 from bench.row import Row
 
-SUITES = ("records", "log", "compaction", "wire", "broker", "background", "spark")
+SUITES = (
+    "records",
+    "log",
+    "compaction",
+    "wire",
+    "broker",
+    "background",
+    "client",
+    "client_write",
+    "spark",
+)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = ("aiokafka", "cramjam", "crc32c", "kio", "numba", "numpy", "pyarrow")
 
