@@ -2,10 +2,12 @@
 order, whatever happens to the log, the broker and the connection meanwhile."""
 
 import doctest
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import chain, pairwise
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -571,13 +573,29 @@ def test_options_that_cannot_be_meant(options: dict[str, object], message: str) 
         Reader({}, ranges, **options)  # type: ignore[arg-type]
 
 
-def test_the_examples_run(own_broker: BrokerProcess) -> None:
+@pytest.fixture
+def clicks(own_broker: BrokerProcess) -> str:
+    """The address of a broker with the topic that the examples read."""
     own_broker.start()
-    create(own_broker.address, "clicks")
+    create(own_broker.address, "clicks", partitions=2)
+    rows = {"value": ["one", "two", "three"], "partition": pa.array([0] * 3, pa.int32())}
     with Writer(settings(own_broker.address), "clicks") as writer:
-        writer.write(pa.table({"value": ["one", "two", "three"]}))
+        writer.write(pa.table(rows))
+        writer.write(pa.table(rows).set_column(1, "partition", pa.array([1] * 3, pa.int32())))
+    return own_broker.address
 
-    outcome = doctest.testmod(reader_module, extraglobs={"address": own_broker.address})
+
+def test_the_examples_run(clicks: str) -> None:
+    outcome = doctest.testmod(reader_module, extraglobs={"address": clicks})
 
     assert outcome.attempted == 5
     assert outcome.failed == 0
+
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    reading = page[page.index("## Reading") :].partition("\n## ")[0]
+    names: dict[str, object] = {"address": clicks}
+    for block in re.findall(r"```python\n(.*?)```", reading, re.DOTALL):
+        exec(block, names)
+    table = names["table"]
+    assert isinstance(table, pa.Table)
+    assert table["value"].to_pylist().count(b"one") == 2

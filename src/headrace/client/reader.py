@@ -78,7 +78,7 @@ class Reader:
         reset: where to go on when a range begins, or gets, outside the log (retention, or a topic
             that was cut): `Offset.EARLIEST` or `Offset.LATEST`. What was passed over is in `lost`.
 
-    Example, of a topic with three records:
+    Example, of a topic with two partitions of three records each:
 
     >>> settings = {"bootstrap.servers": address}
     >>> clicks = TopicPartition("clicks", 0)
@@ -87,7 +87,7 @@ class Reader:
     ...         print(chunk.partition, chunk.next_offset, chunk.columns.to_pydict())
     clicks-0 3 {'offset': [0, 1, 2], 'value': [b'one', b'two', b'three']}
 
-    The last two, whichever they are:
+    Without the first of them:
 
     >>> with Reader(settings, {clicks: ReadRange(start=1, end=Offset.LATEST)}) as reader:
     ...     reader.read_all()["value"].to_pylist()
@@ -149,7 +149,7 @@ class Reader:
 
         >>> with Reader.of_topics({"bootstrap.servers": address}, "clicks") as reader:
         ...     sum(chunk.columns.num_rows for chunk in reader)
-        3
+        6
 
         Raises:
             BrokerError: there is no such topic.
