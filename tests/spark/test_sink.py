@@ -240,6 +240,37 @@ def test_at_least_once_writes_a_replayed_batch_again(
     assert visible(broker, target) == ["a", "a"]
 
 
+def test_a_batch_that_foreach_batch_repeats_adds_nothing(
+    spark: SparkSession, broker: BrokerProcess, target: str, tmp_path: Path
+) -> None:
+    def run(checkpoint: str) -> None:
+        """One batch, which writes its rows twice."""
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            for _ in range(2):
+                save(
+                    rows,
+                    broker,
+                    topic=target,
+                    guarantee="exactly-once",
+                    sinkId="repeated",
+                    batchId=str(batch_id),
+                )
+
+        rows = spark.readStream.text(str(tmp_path / "lines"))
+        writer = rows.writeStream.foreachBatch(write).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
+
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "1.txt").write_text("a\nb\n")
+    run("first")
+    once = visible(broker, target)
+    run("second")
+
+    # The second query counts its batches from 0 too, and is not taken for the first.
+    assert (once, visible(broker, target)) == (["a", "b"], ["a", "a", "b", "b"])
+
+
 def test_a_stream_with_a_new_checkpoint_is_another_stream(
     spark: SparkSession, broker: BrokerProcess, target: str, tmp_path: Path
 ) -> None:

@@ -173,11 +173,30 @@ def test_fails_when_staged_rows_are_gone_and_shows_nothing(sink: Sink) -> None:
     assert sink.visible() == []
 
 
-def test_names_the_topic_that_is_not_there(broker: BrokerProcess, sink: Sink) -> None:
+def test_names_a_topic_that_is_not_there_and_that_nobody_makes(
+    own_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_broker.settings["auto.create.topics.enable"] = "false"
+    own_broker.start()
+    sink = Sink(own_broker, topic)
     sink.topic = "nobody-made-this"
+    monkeypatch.setattr("headrace.spark.sink_topic._PATIENCE_SECONDS", 0.2)
 
     with pytest.raises(BrokerError, match="nobody-made-this"):
         sink.task(b"a")
+
+
+def test_lets_the_broker_make_a_topic_that_is_not_there(
+    own_broker: BrokerProcess, topic: str
+) -> None:
+    own_broker.settings |= {"auto.create.topics.enable": "true", "num.partitions": "3"}
+    own_broker.start()
+    sink = Sink(own_broker, topic)
+    sink.topic = "made-on-demand"
+
+    sink.commit(0, sink.task(b"a", b"b"))
+
+    assert sink.visible() == [b"a", b"b"]
 
 
 def test_a_driver_that_another_one_has_replaced_cannot_commit(sink: Sink) -> None:

@@ -6,14 +6,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from headrace.client.error import BrokerError
 from headrace.client.placement import Placement
 from headrace.client.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import HEADER_BYTES
 from headrace.records.encode import encode
 from headrace.spark.sink_column import SinkColumns
-from headrace.wire.error_code import ErrorCode
+from headrace.spark.sink_topic import find_topic
 
 _GATHERED_BYTES: Final = 4 * 1024 * 1024
 """Spark hands over ten thousand rows at a time. Cut up by key they would make small batches."""
@@ -68,18 +67,10 @@ class SinkEncoder:
     def _placement(self, topic: str) -> Placement:
         found = self._placements.get(topic)
         if found is None:
-            found = self._placements[topic] = _placement(self._pool, topic)
+            partitions = find_topic(self._pool, topic).partitions.values()
+            led = [each.index for each in partitions if each.leader >= 0]
+            found = self._placements[topic] = Placement(topic, len(partitions), led)
         return found
-
-
-def _placement(pool: ConnectionPool, name: str) -> Placement:
-    topic = pool.metadata([name]).topics.get(name)
-    error = BrokerError(ErrorCode.unknown_topic_or_partition) if topic is None else topic.error
-    if topic is None or error is not None:
-        assert error is not None
-        raise BrokerError(error.code, f"cannot write to topic {name}: {error}")
-    led = [each.index for each in topic.partitions.values() if each.leader >= 0]
-    return Placement(name, len(topic.partitions), led)
 
 
 def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -9,10 +9,12 @@ from typing import Literal, cast
 
 import pyarrow as pa
 
+from headrace.client.pool import ConnectionPool
 from headrace.client.writer import Writer
 from headrace.spark.sink_column import SinkColumns
 from headrace.spark.sink_option import SinkOptions
 from headrace.spark.sink_parcel import Parcel
+from headrace.spark.sink_topic import find_topic
 
 
 def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBatch]) -> Parcel:
@@ -23,15 +25,22 @@ def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBat
         InvalidArgument: rows that cannot be records.
     """
     record_count = 0
-    with Writer(
-        options.settings,
-        acks=cast(Literal["all", "1", "0"], options.acks),
-        idempotent=options.acks == "all",
-        codec=options.codec,
-        batch_bytes=options.batch_bytes,
-    ) as writer:
+    found: set[str] = set()
+    with (
+        ConnectionPool(options.settings) as pool,
+        Writer(
+            options.settings,
+            acks=cast(Literal["all", "1", "0"], options.acks),
+            idempotent=options.acks == "all",
+            codec=options.codec,
+            batch_bytes=options.batch_bytes,
+        ) as writer,
+    ):
         for batch in rows:
             for topic, records in columns.split(batch):
+                if topic not in found:
+                    find_topic(pool, topic)
+                    found.add(topic)
                 writer.write(records, topic)
             record_count += batch.num_rows
     return Parcel(record_count=record_count)
