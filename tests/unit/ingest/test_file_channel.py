@@ -1,0 +1,182 @@
+"""The file channel: the contract, and what survives."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headrace.ingest.channel import Channel
+from headrace.ingest.channels.file import FileChannel
+from headrace.ingest.channels.file_frame import decode_put, encode_put
+from headrace.ingest.error import ChannelError, ChannelFull
+from headrace.ingest.event import Batch, Event
+from headrace.ingest.settings import Settings
+from headrace.model.error import ConfigError, CorruptLog, LogDirectoryLocked
+from headrace.testing.channel_contract import ChannelContract
+from headrace.testing.crash_disk import CrashDisk
+from headrace.testing.fault import Fault
+from headrace.testing.ingest_agent import drain, fill
+
+SMALL = {"capacity": "100", "transactionCapacity": "10", "keep-alive": "0"}
+
+
+def file_channel(folder: Path, disk: CrashDisk | None = None, **texts: str) -> FileChannel:
+    written = {"dataDirs": str(folder), "minimumRequiredSpace": "0", **SMALL, **texts}
+    channel = FileChannel("c1", Settings.from_texts(FileChannel.SETTINGS, written), disk)
+    channel.start()
+    return channel
+
+
+class TestFileChannel(ChannelContract):
+    @pytest.fixture
+    def channel(self, tmp_path: Path) -> Iterator[Channel]:
+        channel = file_channel(tmp_path)
+        yield channel
+        channel.stop()
+
+
+def test_events_are_there_after_a_restart_with_headers_and_in_order(tmp_path: Path) -> None:
+    channel = file_channel(tmp_path)
+    events = [Event({"n": str(n)}, b"%d" % n) for n in range(9)]
+    with channel.begin() as transaction:
+        transaction.put(Batch.of(events))
+    with channel.begin() as transaction:
+        transaction.take(3)
+    channel.stop()
+    channel = file_channel(tmp_path)
+    assert channel.size == 6
+    with channel.begin() as transaction:
+        assert list(transaction.take(10)) == events[3:]
+    channel.stop()
+
+
+def test_what_was_taken_and_not_committed_comes_again_after_a_restart(tmp_path: Path) -> None:
+    channel = file_channel(tmp_path)
+    fill(channel, [b"1", b"2"])
+    channel.begin().take(2)
+    channel.stop()
+    channel = file_channel(tmp_path)
+    assert drain(channel) == [b"1", b"2"]
+    channel.stop()
+
+
+def test_segments_that_hold_nothing_any_more_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.ingest.channels.file._TRIM_SECONDS", 0)
+    channel = file_channel(tmp_path, maxFileSize=str(1 << 20))
+    for _ in range(12):
+        fill(channel, [b"x" * 100_000] * 5)
+        drain(channel)
+    assert len(list((tmp_path / "events-0").glob("*.log"))) <= 2
+    channel.stop()
+    channel = file_channel(tmp_path)
+    assert drain(channel) == []
+    channel.stop()
+
+
+def test_events_that_do_not_fit_in_memory_are_read_from_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.ingest.channels.file._CACHE_BYTES", 10)
+    channel = file_channel(tmp_path)
+    bodies = [b"body %d" % n for n in range(10)]
+    fill(channel, bodies)
+    with channel.begin() as transaction:
+        assert transaction.take(4).bodies == bodies[:4]
+    assert drain(channel) == bodies[4:]
+    channel.stop()
+
+
+def test_a_directory_that_another_channel_has_is_refused(tmp_path: Path) -> None:
+    channel = file_channel(tmp_path)
+    with pytest.raises(LogDirectoryLocked):
+        file_channel(tmp_path)
+    channel.stop()
+
+
+def test_a_disk_that_is_nearly_full_refuses_and_keeps_what_is_there(tmp_path: Path) -> None:
+    channel = file_channel(tmp_path, minimumRequiredSpace=str(2**62))
+    with pytest.raises(ChannelFull, match="bytes left, and minimumRequiredSpace is"):
+        fill(channel, [b"no"])
+    assert channel.size == 0
+    channel.stop()
+
+
+def test_encryption_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="events are not encrypted here"):
+        file_channel(tmp_path, **{"encryption.activeKey": "k"})
+
+
+def test_a_frame_that_is_none_is_called_corrupt() -> None:
+    good = encode_put(Batch([b"a", b"b"], [{}, {"x": "y"}]))
+    for cut in range(len(good)):
+        with pytest.raises(CorruptLog):
+            decode_put(good[:cut])
+
+
+def test_a_full_disk_refuses_and_later_takes_again() -> None:
+    disk = CrashDisk()
+    channel = file_channel(Path("/c"), disk)
+    fill(channel, [b"safe"])
+    disk.inject(Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=20))
+    with pytest.raises(ChannelFull, match="there is no room on the disk"):
+        fill(channel, [b"no"])
+    fill(channel, [b"yes"])
+    assert drain(channel) == [b"safe", b"yes"]
+    channel.stop()
+
+
+def test_a_broken_disk_refuses_everything_until_a_restart_finds_what_was_safe() -> None:
+    disk = CrashDisk()
+    channel = file_channel(Path("/c"), disk)
+    fill(channel, [b"safe"])
+    disk.inject(Fault(errno.EIO, lambda call: call.name == "sync"))
+    for _ in range(2):
+        with pytest.raises(ChannelError):
+            fill(channel, [b"no"])
+    channel.stop()
+    disk.crash(Random(1))
+    channel = file_channel(Path("/c"), disk)
+    assert drain(channel)[:1] == [b"safe"]
+    channel.stop()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_loss_loses_nothing_that_was_committed(seed: int) -> None:
+    """Random histories on a disk that forgets what was not synced."""
+    dice = Random(seed)
+    disk = CrashDisk()
+    folder = Path("/c")
+    made = 0
+    committed: list[bytes] = []
+    taken: list[bytes] = []
+    for _ in range(4):
+        channel = file_channel(folder, disk, maxFileSize=str(1 << 20))
+        for _ in range(dice.randrange(12)):
+            if dice.random() < 0.6:
+                bodies = [b"%d" % number for number in range(made, made + dice.randrange(1, 9))]
+                made += len(bodies)
+                transaction = channel.begin()
+                transaction.put(Batch.plain(bodies))
+                if dice.random() < 0.2:
+                    transaction.rollback()
+                else:
+                    transaction.commit()
+                    committed += bodies
+            else:
+                transaction = channel.begin()
+                batch = transaction.take(dice.randrange(1, 9))
+                if dice.random() < 0.3:
+                    transaction.rollback()
+                else:
+                    transaction.commit()
+                    taken += batch.bodies
+        disk.crash(dice)
+    channel = file_channel(folder, disk)
+    left = drain(channel)
+    channel.stop()
+    assert set(taken) | set(left) == set(committed)
+    assert len(left) == len(set(left)), "events were doubled within the channel"
