@@ -15,7 +15,13 @@ from confluent_kafka import Producer
 
 from headrace.client import reader as reader_module
 from headrace.client.admin import Admin, NewTopic
-from headrace.client.error import BrokerError, DamagedBatch, PositionOutOfRange, Unreachable
+from headrace.client.error import (
+    BrokerError,
+    ClientError,
+    DamagedBatch,
+    PositionOutOfRange,
+    Unreachable,
+)
 from headrace.client.pool import ConnectionPool
 from headrace.client.read_range import Moment, Offset, ReadRange
 from headrace.client.reader import Lost, Reader
@@ -78,6 +84,10 @@ def put(address: str, topic: str, first: int, past: int, **options: int) -> None
 
 def numbers(reader: Reader) -> list[int]:
     return [int(value) for chunk in reader for value in chunk.columns["value"].to_pylist()]
+
+
+def prefetching() -> bool:
+    return "headrace-prefetch" in {each.name for each in threading.enumerate()}
 
 
 class TestWhatIsRead:
@@ -361,6 +371,8 @@ class TestOutsideTheLog:
             pytest.raises(PositionOutOfRange, match=r"offset 50 .* ends at 10"),
         ):
             reader.poll()
+        with pytest.raises(PositionOutOfRange, match=r"offset 50 .* ends at 10"):
+            Reader(settings(cluster.address), {partition: ReadRange(50, Offset.LATEST)})
         with Reader(
             settings(cluster.address), {partition: ReadRange(50, 60)}, reset=Offset.EARLIEST
         ) as reader:
@@ -432,7 +444,7 @@ class TestFollowing:
 
         assert not thread.is_alive()
         assert len(found) == 1
-        assert "headrace-prefetch" not in {each.name for each in threading.enumerate()}
+        assert not prefetching()
 
 
 class TestFailures:
@@ -535,6 +547,36 @@ class TestFailures:
 
 
 class TestMemory:
+    def test_a_reader_that_is_forgotten_stops_fetching(
+        self, broker: BrokerProcess, topic: str
+    ) -> None:
+        create(broker.address, topic)
+        reader = Reader.of_topics(settings(broker.address), topic, follow=True)
+        assert reader.poll(0.01) is None
+        assert prefetching()
+
+        del reader
+
+        wait_until(lambda: not prefetching(), what="the end of the thread")
+
+    def test_what_an_interruption_takes_is_not_passed_over(
+        self, broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        create(broker.address, topic)
+        put(broker.address, topic, 0, 100)
+
+        def interrupted(*args: object, **options: object) -> None:
+            raise KeyboardInterrupt
+
+        with Reader.of_topics(settings(broker.address), topic) as reader:
+            monkeypatch.setattr("headrace.client.chunk.decode", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                reader.poll()
+            monkeypatch.undo()
+            with pytest.raises(ClientError, match="starts at its positions"):
+                reader.poll()
+        assert reader.positions == {TopicPartition(topic, 0): 0}
+
     def test_fetching_stops_when_nobody_takes_what_came(
         self, broker: BrokerProcess, topic: str
     ) -> None:

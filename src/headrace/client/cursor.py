@@ -56,6 +56,7 @@ class Cursor:
         broken: the bytes at `position` are damaged: it is not asked again.
         failing_since: when it first went wrong, since it last went well.
         moved_at: when the position last moved.
+        cut_since: since when nothing but the beginning of a batch comes.
     """
 
     partition: TopicPartition
@@ -68,6 +69,7 @@ class Cursor:
     broken: bool = False
     failing_since: float | None = None
     moved_at: float = 0.0
+    cut_since: float | None = None
 
     @property
     def done(self) -> bool:

@@ -305,8 +305,10 @@ class Prefetch:
             self._well(cursor)
             room_left = room_left and not result.records_bytes
             if piece is not None:
-                cursor.moved_at = now
+                cursor.moved_at, cursor.cut_since = now, None
                 pieces.append(piece)
+            elif result.records_bytes:
+                self._cut_off(cursor, now)
 
     def _piece(
         self, cursor: Cursor, result: FetchPartitionResult[memoryview], room_left: bool
@@ -320,6 +322,17 @@ class Prefetch:
         return cursor.pass_gap() if room_left else None
 
     # -- what goes wrong
+
+    def _cut_off(self, cursor: Cursor, now: float) -> None:
+        """A batch without its end found no room behind others. In its turn it is asked for first,
+        and then comes whole, unless the broker keeps it."""
+        if cursor.cut_since is None:
+            cursor.cut_since = now
+        if now - cursor.cut_since > self._settings.api_timeout_ms / 1000:
+            raise ClientError(
+                f"cannot read {cursor.partition}: "
+                f"its leader sends only the beginning of the batch at offset {cursor.position}"
+            )
 
     def _refused(
         self,

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headrace.client.error import BrokerError, ClientError
-from headrace.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
+from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
+from headrace.client.offset_lookup import EARLIEST, LATEST, FoundOffset, extents, list_offsets
+from headrace.client.offset_lookup import Extent as LogExtent
 from headrace.client.pool import ConnectionPool
 from headrace.client.read_range import Bound, Offset, ReadRange, milliseconds
 from headrace.model.ids import TopicPartition
@@ -34,6 +35,7 @@ def find_extents(
 
     Raises:
         ClientError: naming the partition that cannot be asked about.
+        PositionOutOfRange: a start that lies past the log's end, in a range up to that end.
     """
     ends: dict[TopicPartition, Bound | None] = {
         partition: Offset.LATEST if each.end is None and not follow else each.end
@@ -43,11 +45,22 @@ def find_extents(
     found_starts = _look_up(pool, starts, read_committed)
     found_ends = _look_up(pool, ends, read_committed)
     found = {}
-    for partition in ranges:
+    for partition, wanted in ranges.items():
         start, end = found_starts[partition], found_ends[partition]
         assert start is not None
-        found[partition] = Extent(start, None if end is None else max(start, end))
+        if end is not None and end < start:
+            if isinstance(wanted.start, int):
+                _check_start(pool, partition, start)
+            end = start
+        found[partition] = Extent(start, end)
     return found
+
+
+def _check_start(pool: ConnectionPool, partition: TopicPartition, start: int) -> None:
+    """A start behind the end is fine behind an open transaction, but not behind the log."""
+    log = extents(pool, [partition])[partition]
+    if isinstance(log, LogExtent) and start > log.end:
+        raise PositionOutOfRange(partition, start, log.start, log.end)
 
 
 def _look_up(

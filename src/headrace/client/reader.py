@@ -7,6 +7,7 @@ Rule 2: one thread takes chunks. Another one fetches ahead (`Prefetch`), and sto
 """
 
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from queue import Empty
 from types import TracebackType
@@ -78,6 +79,10 @@ class Reader:
         reset: where to go on when a range begins, or gets, outside the log (retention, or a topic
             that was cut): `Offset.EARLIEST` or `Offset.LATEST`. What was passed over is in `lost`.
 
+    Attributes:
+        extents: the offsets that the ranges turned out to be.
+        lost: what was to be read and is gone, with `reset`.
+
     Example, of a topic with two partitions of three records each:
 
     >>> settings = {"bootstrap.servers": address}
@@ -130,6 +135,8 @@ class Reader:
         self._piece: Piece | None = None
         self._started = False
         self._closed = False
+        # A reader that is forgotten stops as well: its thread holds the prefetch, not the reader.
+        weakref.finalize(self, self._prefetch.close)
         self._error: ClientError | None = None
 
     @classmethod
@@ -178,7 +185,7 @@ class Reader:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         try:
             while not self._closed:
-                chunk = next(self._chunks, None)
+                chunk = self._next_chunk()
                 if chunk is not None:
                     self._positions[chunk.partition] = chunk.next_offset
                     return chunk
@@ -226,6 +233,20 @@ class Reader:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _next_chunk(self) -> Chunk | None:
+        try:
+            return next(self._chunks, None)
+        except ClientError:
+            raise
+        except BaseException:
+            # What is left of the piece is gone. Nobody may take the next piece for what follows.
+            self._error = ClientError(
+                "the reader was interrupted in the middle of a chunk: "
+                "make another one that starts at its positions"
+            )
+            self.close()
+            raise
 
     def _next_piece(self, timeout_seconds: float | None) -> bool:
         if not self._started:
