@@ -165,14 +165,16 @@ def test_held_memory_is_bounded(cluster: ServerProcess, clicks: str) -> None:
 def test_every_kind_of_acknowledgement(
     cluster: ServerProcess, clicks: str, acks: "str | int"
 ) -> None:
+    with Writer(settings(cluster.address), clicks) as writer:
+        writer.write(numbered(0, 1))  # now there is a leader, of which acks=0 would not hear
     with Writer(settings(cluster.address), clicks, acks=acks, idempotent=False) as writer:  # type: ignore[arg-type]
-        writer.write(numbered(0, 10))
+        writer.write(numbered(1, 11))
         writer.flush()
         written = writer.written
 
     assert sum(each.records for each in written.values()) == 10
     wait_until(
-        lambda: values(cluster.address, clicks) == list(range(10)), what="records nobody waited for"
+        lambda: values(cluster.address, clicks) == list(range(11)), what="records nobody waited for"
     )
 
 

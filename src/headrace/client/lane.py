@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from headrace.client.error import BrokerError, ClientError
+from headrace.client.metadata import NO_NODE
 from headrace.client.outgoing import Outgoing
 from headrace.client.producer_id import FENCED, NOBODY, ProducerIdentity
 from headrace.client.retry import STALE_COORDINATOR, STALE_LEADER
@@ -83,6 +84,7 @@ class Lane:
         self.landed = Landed()
         self.identity = identity
         self.retry_at = 0.0
+        self.node_id = NO_NODE
         self.forgotten = False
         self._settings = settings
         self._transactional = transactional
@@ -95,6 +97,10 @@ class Lane:
     @property
     def is_empty(self) -> bool:
         return not self.waiting and not self.on_the_way
+
+    def may_go_to(self, node_id: int) -> bool:
+        """Whether what is on its way, if anything, is on its way there too."""
+        return not self.on_the_way or self.node_id == node_id
 
     def is_ready(self, now: float) -> bool:
         """Whether `take` may be called."""
@@ -111,8 +117,9 @@ class Lane:
     def push(self, batch: Outgoing) -> None:
         self.waiting.append(batch)
 
-    def take(self) -> Outgoing:
-        """The next batch to send, with its sequence written into it."""
+    def take(self, node_id: int = NO_NODE) -> Outgoing:
+        """The next batch to send, to this broker, with its sequence written into it."""
+        self.node_id = node_id
         batch = self.waiting.popleft()
         self._failed = False
         if self.identity != NOBODY and batch.sequence is None:

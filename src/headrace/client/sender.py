@@ -207,7 +207,9 @@ class Sender:
         for lane in lanes:
             error = partition_error(self._known, lane.partition)
             if error is None:
-                found.setdefault(self._known.leader(lane.partition), []).append(lane)
+                node_id = self._known.leader(lane.partition)
+                if lane.may_go_to(node_id):
+                    found.setdefault(node_id, []).append(lane)
             else:
                 self._stale = True
                 self._judge(lane, lane.postpone(now), error)
@@ -246,7 +248,7 @@ class Sender:
             except ClientError as error:
                 self._failure = error
                 return False
-        sent = [(lane, lane.take()) for lane in chosen]
+        sent = [(lane, lane.take(node_id)) for lane in chosen]
         try:
             self._request(leader, sent)
         except (ConnectionLost, Unreachable) as error:

@@ -94,6 +94,17 @@ def test_what_failed_goes_again_in_order_once_all_is_answered() -> None:
     assert not lane.forgotten
 
 
+def test_nothing_goes_to_a_new_leader_while_the_old_one_owes_an_answer() -> None:
+    lane = lane_of(1, 1)
+    first = lane.take(node_id=1)
+
+    assert lane.may_go_to(1)
+    assert not lane.may_go_to(2)
+    lane.refuse(first, MOVED, 0.0)
+
+    assert lane.may_go_to(2)
+
+
 def test_what_goes_again_goes_alone() -> None:
     lane = lane_of(1, 1, 1)
     lane.acknowledge(lane.take(), 0)
