@@ -162,6 +162,23 @@ def test_takes_only_one_of_two_attempts_at_the_same_task(sink: Sink) -> None:
     assert sink.visible() == [b"a", b"b"]
 
 
+def test_stages_in_a_topic_that_somebody_has_made_for_it(sink: Sink) -> None:
+    with ConnectionPool(sink.options.settings) as pool:
+        assert Admin(pool).create_topics([NewTopic(sink.name, 1)]) == {sink.name: None}
+
+    sink.commit(0, sink.task(b"a", b"b", b"c", staged=True), sink.task(b"d", staged=True))
+
+    assert sink.visible() == [b"a", b"b", b"c", b"d"]
+
+
+def test_encodes_large_rows_a_few_at_a_time(sink: Sink) -> None:
+    values = [bytes([n]) * 900_000 for n in range(40)]
+
+    sink.commit(0, sink.task(*values))
+
+    assert sink.visible() == values
+
+
 def test_fails_when_staged_rows_are_gone_and_shows_nothing(sink: Sink) -> None:
     parcels = [sink.task(b"a"), sink.task(b"b", staged=True)]
     discard_parcels(sink.options, parcels[1:], stage_topic=sink.name)

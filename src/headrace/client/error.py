@@ -154,6 +154,7 @@ _SENTENCES = {
     ErrorCode.illegal_generation: "the group has been rebalanced since",
     ErrorCode.topic_authorization_failed: "access to the topic is denied",
     ErrorCode.group_authorization_failed: "access to the group is denied",
+    ErrorCode.transactional_id_authorization_failed: "access to the transactional id is denied",
     ErrorCode.cluster_authorization_failed: "access to the cluster is denied",
     ErrorCode.invalid_request: "the broker takes this for an invalid request",
     ErrorCode.request_timed_out: "the broker did not finish in time",

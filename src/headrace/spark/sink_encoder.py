@@ -17,6 +17,7 @@ from headrace.spark.sink_topic import find_topic
 _GATHERED_BYTES: Final = 4 * 1024 * 1024
 """Spark hands over ten thousand rows at a time. Cut up by key they would make small batches."""
 
+_PIECE_BYTES: Final = 16 * 1024 * 1024
 _ROW_OVERHEAD_BYTES: Final = 10
 
 
@@ -78,15 +79,21 @@ def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:
-        if not batch.num_rows:
-            continue
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= _GATHERED_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, size = [], 0
+        for piece in _pieces(batch):
+            waiting.append(piece)
+            size += piece.nbytes
+            if size >= _GATHERED_BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Ten thousand rows may be large: encoding must not double all of them at once."""
+    step = max(1, batch.num_rows * _PIECE_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)
 
 
 def _count(batch: memoryview) -> int:

@@ -6,6 +6,7 @@ Rule 2: batches for one target wait in one partition, in their order, and are re
 Rule 3: what has been committed is deleted at once; retention takes what crashes leave.
 """
 
+import random
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -44,14 +45,21 @@ class Stage:
         self._pool = pool
         self._topic = topic
         self._writer = BatchWriter(pool)
+        self._count = PARTITIONS
         self._places: dict[TopicPartition, int] = {}
+        # Many tasks with few targets each must not all begin with the same partition.
+        self._first = random.randrange(PARTITIONS)
 
     def open(self) -> None:
         """Create the topic, if it is not there, and wait until every partition has a leader.
 
+        Where the sink may not create topics, somebody else can have made one of this name.
+
         Raises:
             BrokerError: the broker does not let us.
         """
+        if self._problem() is None:
+            return
         new = NewTopic(self._topic, PARTITIONS, configs=_CONFIGS)
         error = Admin(self._pool).create_topics([new])[self._topic]
         if error is not None and error.code is not ErrorCode.topic_already_exists:
@@ -148,7 +156,7 @@ class Stage:
         Admin(self._pool).delete_topics([self._topic])
 
     def _place(self, target: TopicPartition) -> int:
-        return self._places.setdefault(target, len(self._places) % PARTITIONS)
+        return self._places.setdefault(target, (self._first + len(self._places)) % self._count)
 
     def _problem(self) -> BrokerError | None:
         topic = self._pool.metadata([self._topic]).topics.get(self._topic)
@@ -156,6 +164,7 @@ class Stage:
             return BrokerError(ErrorCode.unknown_topic_or_partition)
         if topic.error is not None:
             return topic.error
+        self._count = len(topic.partitions)
         leaderless = (each.error for each in topic.partitions.values() if each.leader < 0)
         for error in leaderless:
             return error or BrokerError(ErrorCode.leader_not_available)
