@@ -5,9 +5,8 @@ pieces on through a queue. Decoding is left to whoever takes them.
 
 Rule 1: this thread alone touches cursors, lanes and the pool. It shares the queue, the budget and
 the bell with the other.
-Rule 2: patience is per partition. Whatever a leader's move or a lost connection explains is tried
-again until default.api.timeout.ms have passed without one good answer; then its error is raised
-where the records are asked for, behind all the records that came before.
+Rule 2: whatever a leader's move or a lost connection explains is tried again (`LeaderSearch`). What
+ends the fetching is raised where records are asked for, behind all that came before.
 Rule 3: every request is paid for before it is sent (`FetchBudget`): an owner who stops taking
 pieces stops the fetching.
 """
@@ -32,8 +31,8 @@ from headrace.client.error import (
 )
 from headrace.client.fetch_budget import FetchBudget
 from headrace.client.fetch_lane import FetchLane
-from headrace.client.leader_call import partition_error
-from headrace.client.metadata import Metadata
+from headrace.client.leader_search import LeaderSearch
+from headrace.client.metadata import Broker
 from headrace.client.offset_lookup import Extent as LogExtent
 from headrace.client.offset_lookup import extents
 from headrace.client.pool import ConnectionPool
@@ -45,12 +44,8 @@ from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode, error_code
 from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse
 
-_LONGEST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_POLL_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
-_NEW_TOPIC_SECONDS: Final = 5.0
-"""A topic that was just made, and a broker that just started, may not know of each other yet."""
-
 _LEAST_REQUEST_BYTES: Final = 65_536
 
 
@@ -87,12 +82,10 @@ class Prefetch:
             partition: Cursor(partition, extent.start, extent.end)
             for partition, extent in extents.items()
         }
-        self._unplaced = [each for each in self._cursors.values() if not each.done]
+        undone = [each for each in self._cursors.values() if not each.done]
+        self._search = LeaderSearch(self._pool, settings, undone)
         self._lanes: dict[int, FetchLane] = {}
-        self._failing: set[Cursor] = set()
-        self._look_at = 0.0
         self._check_ends_at = 0.0
-        self._pause = settings.retry_backoff_ms / 1000
         self._bell = Bell()
         self._budget = FetchBudget(limit_bytes, self._bell.ring)
         self._ready: SimpleQueue[Piece | _End] = SimpleQueue()
@@ -156,8 +149,9 @@ class Prefetch:
 
     def _turn(self) -> None:
         now = time.monotonic()
-        if self._unplaced and now >= self._look_at:
-            self._look_for_leaders(now)
+        if self._search.due is not None and now >= self._search.due:
+            for cursor, leader in self._search.look(now):
+                self._place(cursor, leader, now)
         if now >= self._check_ends_at:
             self._check_ends(now)
         for lane in list(self._lanes.values()):
@@ -166,44 +160,13 @@ class Prefetch:
         for lane in self._wait():
             self._hear(lane)
 
-    def _look_for_leaders(self, now: float) -> None:
-        unplaced, self._unplaced = self._unplaced, []
-        try:
-            metadata = self._pool.metadata({each.partition.topic for each in unplaced})
-        except (ConnectionLost, Unreachable) as error:
-            for cursor in unplaced:
-                self._fail(cursor, error, now)
-            return
-        for cursor in unplaced:
-            problem = partition_error(metadata, cursor.partition)
-            if problem is None:
-                self._place(cursor, metadata)
-            else:
-                self._fail(cursor, problem, now)
-
-    def _place(self, cursor: Cursor, metadata: Metadata) -> None:
-        topic = metadata.topics[cursor.partition.topic]
-        if cursor.topic_id is not None and topic.topic_id != cursor.topic_id:
-            raise BrokerError(
-                ErrorCode.unknown_topic_id,
-                f"cannot read {cursor.partition} on: "
-                "its topic was deleted, and another of its name created",
-            )
-        found = topic.partitions[cursor.partition.partition]
-        cursor.topic_id = topic.topic_id
-        cursor.leader_epoch = found.leader_epoch
-        broker = metadata.brokers.get(found.leader)
-        if broker is None:
-            error = Unreachable(f"broker {found.leader} is not there at the moment")
-            self._fail(cursor, error, time.monotonic())
-            return
-        lane = self._lanes.get(found.leader)
-        if lane is not None and lane.broker != broker:
-            moved = Unreachable(f"broker {found.leader} has moved to {broker.address}")
-            self._lose(lane, moved, time.monotonic())
+    def _place(self, cursor: Cursor, leader: Broker, now: float) -> None:
+        lane = self._lanes.get(leader.node_id)
+        if lane is not None and lane.broker != leader:
+            self._lose(lane, Unreachable(f"broker {leader.node_id} has moved"), now)
             lane = None
         if lane is None:
-            lane = self._lanes[found.leader] = FetchLane(broker, self._settings)
+            lane = self._lanes[leader.node_id] = FetchLane(leader, self._settings)
         lane.cursors.append(cursor)
 
     def _check_ends(self, now: float) -> None:
@@ -243,8 +206,8 @@ class Prefetch:
         """Until something came, is late, or is to be done: the lanes to look at."""
         now = time.monotonic()
         until = now + _LONGEST_POLL_SECONDS
-        if self._unplaced:
-            until = min(until, self._look_at)
+        if self._search.due is not None:
+            until = min(until, self._search.due)
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         asking: dict[int, FetchLane] = {}
@@ -302,7 +265,7 @@ class Prefetch:
                 continue
             assert result is not None
             piece = self._piece(cursor, result, room_left)
-            self._well(cursor)
+            self._search.well(cursor)
             room_left = room_left and not result.records_bytes
             if piece is not None:
                 cursor.moved_at, cursor.cut_since = now, None
@@ -346,7 +309,7 @@ class Prefetch:
             self._out_of_range(lane, cursor, pieces, now)
         elif error.code in STALE_LEADER or error.code is ErrorCode.unknown_topic_or_partition:
             lane.cursors.remove(cursor)
-            self._fail(cursor, error, now)
+            self._search.fail(cursor, error, now)
         else:
             raise BrokerError(error.code, f"cannot read {cursor.partition}: {error}")
 
@@ -359,7 +322,7 @@ class Prefetch:
         if isinstance(found, ClientError) or found.start <= cursor.position <= found.end:
             error = found if isinstance(found, ClientError) else None
             lane.cursors.remove(cursor)
-            self._fail(cursor, error or BrokerError(ErrorCode.offset_out_of_range), now)
+            self._search.fail(cursor, error or BrokerError(ErrorCode.offset_out_of_range), now)
             return
         if self._reset is None:
             raise PositionOutOfRange(cursor.partition, cursor.position, found.start, found.end)
@@ -380,28 +343,4 @@ class Prefetch:
         self._lanes = {node: each for node, each in self._lanes.items() if each is not lane}
         for cursor in lane.cursors:
             if not cursor.done:
-                self._fail(cursor, error, now)
-
-    def _well(self, cursor: Cursor) -> None:
-        if cursor.failing_since is not None:
-            cursor.failing_since = None
-            self._failing.discard(cursor)
-            if not self._failing:
-                self._pause = self._settings.retry_backoff_ms / 1000
-
-    def _fail(self, cursor: Cursor, error: ClientError, now: float) -> None:
-        """Look for the leader again after a pause, or give up."""
-        if cursor.failing_since is None:
-            cursor.failing_since = now
-            self._failing.add(cursor)
-        patience = self._settings.api_timeout_ms / 1000
-        if isinstance(error, BrokerError) and error.code is ErrorCode.unknown_topic_or_partition:
-            patience = min(patience, _NEW_TOPIC_SECONDS)
-        if now - cursor.failing_since >= patience:
-            if isinstance(error, BrokerError):
-                raise BrokerError(error.code, f"cannot read {cursor.partition}: {error}")
-            raise type(error)(f"cannot read {cursor.partition}: {error}")
-        if now >= self._look_at:
-            self._look_at = now + self._pause
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-        self._unplaced.append(cursor)
+                self._search.fail(cursor, error, now)
