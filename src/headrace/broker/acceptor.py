@@ -21,6 +21,7 @@ import structlog
 from headrace.broker.complaint import Complaints
 from headrace.broker.connection import Answer, Connection
 from headrace.broker.listener import Listener
+from headrace.broker.poller import Poller
 from headrace.broker.unfinished import UnfinishedRequests
 from headrace.model.error import ConfigError
 from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame
@@ -44,6 +45,7 @@ class Acceptor:
     Attributes:
         max_connections, max_connections_per_host: may be changed while it runs.
         refused: connections that were closed as they came.
+        poller: tells connections that their sockets are ready.
 
     Args:
         dispatch: what a connection does with a frame.
@@ -68,6 +70,7 @@ class Acceptor:
         self.max_connections = max_connections
         self.max_connections_per_host = max_connections_per_host
         self._loop = loop
+        self.poller = Poller(loop)
         self._dispatch = dispatch
         self._max_request_bytes = max_request_bytes
         self._max_pending = max_pending
@@ -119,6 +122,7 @@ class Acceptor:
             await asyncio.sleep(0.01)
         for connection in tuple(self.connections):
             connection.close()
+        self.poller.close()
 
     # -- taking
 
@@ -163,6 +167,7 @@ class Acceptor:
         self.connections.add(
             Connection(
                 self._loop,
+                self.poller,
                 client,
                 host,
                 listener,

@@ -30,6 +30,8 @@ import structlog
 from headrace.broker.complaint import Complaints
 from headrace.broker.listener import Listener
 from headrace.broker.outbox import Outbox, Part, Parts
+from headrace.broker.poller import READ, WRITE, Poller
+from headrace.broker.promise import Promise
 from headrace.broker.unfinished import COUNTED_BYTES, UnfinishedRequests
 from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
@@ -39,10 +41,14 @@ __all__ = ["Answer", "Connection", "Part", "Parts"]
 
 log = structlog.get_logger(__name__)
 
-Answer: TypeAlias = "Parts | asyncio.Future[Parts | None] | None"
+Later: TypeAlias = "asyncio.Future[Parts | None] | Promise[Parts | None]"
+
+Answer: TypeAlias = "Parts | Later | None"
 """Parts to send now, a promise of them, or None: no answer at all (acks=0).
 
-A task is work, any other future only a wait (rule 6)."""
+A task is work, anything else that comes later only a wait (rule 6)."""
+
+_LATER = (asyncio.Future, Promise)
 
 _SMALL_BYTES = 8 * 1024
 _MAX_HELD_BYTES = 64 * 1024
@@ -68,6 +74,7 @@ class Connection:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        poller: Poller,
         sock: socket.socket,
         peer_host: str,
         listener: Listener,
@@ -92,6 +99,7 @@ class Connection:
         self.touched = False
         self.requests = 0
         self._loop = loop
+        self._poller = poller
         self._sock = sock
         self._recv = sock.recv
         self._fd = sock.fileno()
@@ -114,7 +122,7 @@ class Connection:
         self._starting = False
         self._ending = False
         self._closed = False
-        loop.add_reader(self._fd, self._on_readable)
+        poller.watch(self._fd, READ, self._on_ready)
 
     @property
     def closed(self) -> bool:
@@ -165,13 +173,12 @@ class Connection:
         if self._closed:
             return
         self._closed = True
-        self._loop.remove_reader(self._fd)
-        self._loop.remove_writer(self._fd)
+        self._poller.watch(self._fd, 0, self._on_ready)
         self._sock.close()
         if self._counted:
             self._count_unfinished(0)
         for answer, _ in self._answers:
-            if isinstance(answer, asyncio.Future) and not isinstance(answer, asyncio.Task):
+            if isinstance(answer, _LATER) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
         self._answers.clear()
         self._outbox.clear()
@@ -182,6 +189,16 @@ class Connection:
         """Take no further request, send what is owed, then close."""
         self._waiting.clear()
         self._end()
+
+    def _watch(self) -> None:
+        events = (READ if self._reading else 0) | (WRITE if self._writing else 0)
+        self._poller.watch(self._fd, events, self._on_ready)
+
+    def _on_ready(self, events: int) -> None:
+        if events & READ:
+            self._on_readable()
+        if events & WRITE and not self._closed:
+            self._on_writable()
 
     # -- in
 
@@ -273,7 +290,7 @@ class Connection:
             self._close_if_done()
         elif not self._reading and not self._closed:
             self._reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
+            self._watch()
 
     def _may_start(self, frame: Frame) -> bool:
         if self._outbox.held_bytes > _MAX_HELD_BYTES or len(self._outbox) > _MAX_HELD_PARTS:
@@ -301,7 +318,7 @@ class Connection:
             self._starting = False
         if self._closed or answer is None:
             return
-        if not self._answers and not isinstance(answer, asyncio.Future):
+        if not self._answers and not isinstance(answer, _LATER):
             if self._writing:
                 self._outbox.add(answer)
             else:
@@ -310,7 +327,7 @@ class Connection:
         self._overlaps = frame[:2] == _PRODUCE_KEY
         self._answers.append((answer, len(frame)))
         self._pending_bytes += len(frame)
-        if isinstance(answer, asyncio.Future):
+        if isinstance(answer, _LATER):
             answer.add_done_callback(self._on_answer)
 
     def _serve_soon(self) -> None:
@@ -325,21 +342,21 @@ class Connection:
     def _pause(self) -> None:
         if self._reading and not self._closed:
             self._reading = False
-            self._loop.remove_reader(self._fd)
+            self._watch()
 
     def _complain(self, error: PeerError) -> None:
         self._complaints.warn("closing a connection", peer=self.peer_host, reason=str(error))
 
     # -- out
 
-    def _on_answer(self, future: "asyncio.Future[Parts | None]") -> None:
+    def _on_answer(self, future: Later) -> None:
         if self._closed:
             if not future.cancelled():
                 future.exception()  # looked at: nobody is left to be told
             return
         while self._answers:
             answer, size = self._answers[0]
-            if isinstance(answer, asyncio.Future):
+            if isinstance(answer, _LATER):
                 if not answer.done():
                     break
                 if not self._succeeded(answer):
@@ -352,7 +369,7 @@ class Connection:
                 self._send(answer)
         self._serve()
 
-    def _succeeded(self, answer: "asyncio.Future[Parts | None]") -> bool:
+    def _succeeded(self, answer: Later) -> bool:
         """Whether there is something to send; a failed request is owed nothing but the end."""
         if answer.cancelled():
             return False
@@ -386,10 +403,7 @@ class Connection:
         wanted = len(self._outbox) > 0
         if wanted != self._writing:
             self._writing = wanted
-            if wanted:
-                self._loop.add_writer(self._fd, self._on_writable)
-            else:
-                self._loop.remove_writer(self._fd)
+            self._watch()
 
     def _send_at_once(self, answer: bytes) -> Parts:
         """What is left of it."""

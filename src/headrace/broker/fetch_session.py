@@ -22,6 +22,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from headrace.wire.error_code import ErrorCode
@@ -96,8 +97,7 @@ class FetchSession:
         self.partitions.move_to_end(item.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """What a fetch is about: an error, or partitions to read and the session to answer with."""
 
     partitions: tuple[FetchedPartition, ...] = ()
@@ -135,7 +135,13 @@ class FetchSessions:
         """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._drop(request.session_id)
-            partitions = tuple(fetched_partitions(request))
+            partitions = tuple(
+                [
+                    FetchedPartition(topic.name, topic.topic_id, wanted)
+                    for topic in request.topics
+                    for wanted in topic.partitions
+                ]
+            )
             if request.session_epoch == FINAL_EPOCH or not partitions:
                 return Admission(partitions)
             return Admission(partitions, self._open(partitions, now_ms, by_id))

@@ -92,6 +92,8 @@ class Broker:
         )
         self._columns_loaded = False
         self.served_apis: frozenset[ApiKey] = frozenset()
+        # Calls something when the request that is being served has been.
+        self.soon: Callable[[Callable[[], object]], object] = loop.call_soon
         self._store = store
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")

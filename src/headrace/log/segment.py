@@ -32,11 +32,18 @@ _INT_MAX = 2**31 - 1
 _RECENT_KEPT = 32
 _RECENT_MAX = 2 * _RECENT_KEPT
 
+# The pool of open files learns once in a MiB (1 << 20) that a file is being written to.
+_USED_SHIFT = 20
+
 # An entry of an index (12 bytes at most) stands for a batch, which has 61 bytes at least: with
 # fewer bytes of log than this for each byte of an index no index can be full.
 _LEAST_PER_INDEX_BYTE = 2
 
 Recent: TypeAlias = "tuple[array[int], array[int], array[int]]"
+
+
+# Makes a NamedTuple in half the time its own constructor takes.
+_new = tuple.__new__
 
 
 def _no_recent() -> Recent:
@@ -213,9 +220,10 @@ class Segment:
             if self.top_timestamp_ms >= 0:
                 self.time_index.maybe_append(self.top_timestamp_ms, self.offset_of_max_timestamp)
             self._since_index_bytes = 0
+        self._since_index_bytes += size_bytes
+        if position >> _USED_SHIFT != (position + size_bytes) >> _USED_SHIFT:
             # Asked for again, the file counts as used, and is not the next one the pool lets go.
             self._file = _no_file
-        self._since_index_bytes += size_bytes
         if position == 0:
             self._first_timestamp_ms = timestamp_ms
         lasts, bases, positions = self._recent
@@ -368,7 +376,7 @@ class Segment:
                 return None
             position = positions[row]
             end = positions[row + 1] if row + 1 < len(lasts) else size
-            return FoundBatch(position, end - position, bases[row], lasts[row])
+            return _new(FoundBatch, (position, end - position, bases[row], lasts[row]))
         if size == 0:
             return None
         start = self.offset_index.lookup(offset).position

@@ -9,6 +9,7 @@ from pathlib import Path
 from headrace.broker.complaint import Complaints
 from headrace.broker.connection import Answer, Connection, Parts
 from headrace.broker.listener import Listener
+from headrace.broker.poller import Poller
 from headrace.broker.unfinished import UnfinishedRequests
 from headrace.log.filesystem import Disk
 from headrace.log.read import LogSlice
@@ -39,9 +40,11 @@ class Peer:
         self.asked: list[bytes] = []
         self.left: list[Connection] = []
         self._answer = answer
+        self.poller = Poller(self.loop)
         _peers.append(self)
         self.connection = Connection(
             self.loop,
+            self.poller,
             server,
             "127.0.0.1",
             Listener("PLAINTEXT", "127.0.0.1", 9092),
@@ -101,6 +104,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
                 peer = _peers.pop()
                 peer.client.close()
                 peer.connection.close()
+                peer.poller.close()
 
     asyncio.run(bounded())
 

@@ -25,6 +25,7 @@ class Wait:
         self.fetch = DelayedFetch(
             asyncio.get_running_loop(),
             partitions,
+            soon=asyncio.get_running_loop().call_soon,
             have_bytes=0,
             min_bytes=min_bytes,
             max_wait_ms=max_wait_ms,

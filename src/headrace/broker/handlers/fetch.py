@@ -4,8 +4,6 @@ Records go out as slices of segment files. A small slice is read instead and sen
 bytes around it, which saves system calls where sendfile would save no copying worth having.
 """
 
-import asyncio
-
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Part, Parts
@@ -14,6 +12,7 @@ from headrace.broker.fault import code_of
 from headrace.broker.fetch_session import Admission, FetchedPartition
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
+from headrace.broker.promise import Promise
 from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
@@ -71,7 +70,7 @@ class _Fetch:
         self._failed = False
         self._found: list[tuple[FetchedPartition, Result]] | None = None
         self._wait: DelayedFetch | None = None
-        self._future: asyncio.Future[Parts | None] | None = None
+        self._future: Promise[Parts | None] | None = None
 
     def run(self) -> Answer:
         results, size = self._read()
@@ -88,11 +87,11 @@ class _Fetch:
         return self._wait_for(partitions, size)
 
     def _wait_for(self, partitions: list[Partition], have_bytes: int) -> Answer:
-        loop = self._broker.loop
-        self._future = loop.create_future()
+        self._future = Promise()
         self._wait = DelayedFetch(
-            loop,
+            self._broker.loop,
             partitions,
+            soon=self._broker.soon,
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
@@ -102,7 +101,7 @@ class _Fetch:
         self._future.add_done_callback(self._forget)
         return self._future
 
-    def _forget(self, future: "asyncio.Future[Parts | None]") -> None:
+    def _forget(self, future: Promise[Parts | None]) -> None:
         if future.cancelled() and self._wait is not None:
             self._wait.cancel()
 

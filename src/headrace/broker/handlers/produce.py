@@ -13,6 +13,7 @@ partition takes one batch a request, as Kafka's does.
 import asyncio
 from collections.abc import Mapping, Sequence
 from struct import Struct
+from typing import TypeAlias
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
@@ -82,6 +83,9 @@ def handle(broker: Broker, call: Call) -> Answer:
 
 Refused = Mapping[TopicPartition, ErrorCode]
 """Partitions whose transactional batch must not be appended."""
+
+Appending: TypeAlias = "Parts | asyncio.Future[Parts | None] | None"
+"""The answer, the work that leads to it, or None with acks=0."""
 
 Unsynced = list[tuple[int, int, "asyncio.Future[object]"]]
 """Which topic, which partition in it, and when its records are on disk."""
@@ -160,7 +164,7 @@ async def _append_in_turn(
 
 def _append_and_answer(
     broker: Broker, call: Call, request: ProduceRequest, refused: Refused
-) -> Answer:
+) -> Appending:
     results: list[ProduceTopicResult] = []
     unsynced: Unsynced = []
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
@@ -244,7 +248,7 @@ def _answer(
     request: ProduceRequest,
     results: list[ProduceTopicResult],
     unsynced: Unsynced,
-) -> Answer:
+) -> Appending:
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)

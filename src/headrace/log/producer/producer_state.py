@@ -433,8 +433,10 @@ class ProducerState:
         """Where the oldest transaction begins that is open, or decided by a marker that is not
         replicated yet. The last stable offset is this, within log start and high watermark.
         """
-        first = self.first_undecided_offset()
         unreplicated = self._unreplicated
+        if not self._ongoing and not unreplicated:
+            return None
+        first = self.first_undecided_offset()
         if unreplicated and (first is None or unreplicated[0][0] < first):
             return Offset(unreplicated[0][0])
         return first
