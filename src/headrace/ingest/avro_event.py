@@ -20,6 +20,9 @@ SCHEMA: Final = {
     ],
 }
 
+MAX_HEADERS: Final = 10_000
+"""Of one event. More is no event but an attack."""
+
 _MAX_VARINT_BYTES = 10
 _SMALL = [bytes([value << 1]) for value in range(64)]
 
@@ -119,6 +122,13 @@ class AvroInput:
         self.position = start + size
         return self._data[start : start + size]
 
+    def fixed(self, size: int) -> bytes:
+        start = self.position
+        if size > self._end - start:
+            raise ProtocolError("Avro data ends too early")
+        self.position = start + size
+        return self._data[start : start + size]
+
     def text(self) -> str:
         return self.octets().decode("utf-8", "replace")
 
@@ -136,6 +146,8 @@ class AvroInput:
     def headers(self) -> Headers:
         found: Headers = {}
         while count := self.count():
+            if len(found) + count > MAX_HEADERS:
+                raise ProtocolError(f"an event has more than {MAX_HEADERS} headers")
             for _ in range(count):
                 name = self.text()
                 found[name] = self.text()

@@ -1,0 +1,60 @@
+"""A connection as a stream of bytes, with exact reads and, if asked for, deflate on both ways."""
+
+import socket
+import zlib
+
+from headrace.ingest.error import ProtocolError
+
+_RECEIVE_BYTES = 256 * 1024
+
+
+class PeerStream:
+    """Buffered reads, so that small fields cost no system call each.
+
+    With `deflate` each way is one zlib stream, flushed after every write, as Netty's codec does it.
+    What a few received bytes inflate to is taken in pieces: a peer cannot fill the memory with it.
+    """
+
+    def __init__(self, connection: socket.socket, *, deflate: bool = False, level: int = 6) -> None:
+        self._connection = connection
+        self._inflating = zlib.decompressobj() if deflate else None
+        self._deflating = zlib.compressobj(level) if deflate else None
+        self._buffer = bytearray()
+
+    def read(self, size: int) -> bytes:
+        """Exactly so many bytes, or none at all at the end of the stream.
+
+        Raises:
+            ProtocolError: the stream ends in the middle.
+        """
+        buffer = self._buffer
+        while len(buffer) < size:
+            data = self._more()
+            if not data:
+                if buffer:
+                    raise ProtocolError("the peer hung up in the middle of a message")
+                return b""
+            buffer += data
+        found = bytes(buffer[:size])
+        del buffer[:size]
+        return found
+
+    def _more(self) -> bytes:
+        inflating = self._inflating
+        if inflating is None:
+            return self._connection.recv(_RECEIVE_BYTES)
+        while True:
+            data = inflating.unconsumed_tail or self._connection.recv(_RECEIVE_BYTES)
+            if not data:
+                return b""
+            try:
+                inflated = inflating.decompress(data, _RECEIVE_BYTES)
+            except zlib.error as error:
+                raise ProtocolError(f"the peer's compressed stream is broken: {error}") from None
+            if inflated:
+                return inflated
+
+    def write(self, data: bytes) -> None:
+        if self._deflating is not None:
+            data = self._deflating.compress(data) + self._deflating.flush(zlib.Z_SYNC_FLUSH)
+        self._connection.sendall(data)

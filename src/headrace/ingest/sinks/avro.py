@@ -1,0 +1,36 @@
+"""Events to the next agent, over Avro RPC."""
+
+import socket
+
+from headrace.ingest.avro_rpc import Requestor, Status
+from headrace.ingest.error import IngestError
+from headrace.ingest.event import Batch
+from headrace.ingest.peer_stream import PeerStream
+from headrace.ingest.settings import Settings, number, text
+from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
+
+
+class AvroSink(RemoteSink):
+    """To Flume's Avro source, or ours."""
+
+    SETTINGS = (
+        *REMOTE_SETTINGS,
+        text("compression-type", "none or deflate.", "none", choices=("none", "deflate")),
+        number("compression-level", "0 to 9.", 6, maximum=9),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._deflate = settings.text("compression-type") == "deflate"
+        self._level = settings.number("compression-level")
+        self._requestor: Requestor | None = None
+
+    def _connected(self, connection: socket.socket) -> None:
+        stream = PeerStream(connection, deflate=self._deflate, level=self._level)
+        self._requestor = Requestor(stream)
+
+    def _send(self, batch: Batch) -> None:
+        assert self._requestor is not None
+        status = self._requestor.append_batch(batch)
+        if status is not Status.OK:
+            raise IngestError(f"the next agent answered {status.name}: its channel may be full")
