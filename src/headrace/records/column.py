@@ -97,7 +97,8 @@ NO_BYTES_COLUMN: Final = BytesColumn(0, 0)
 NO_NUMBER_COLUMN: Final = NumberColumn(0)
 """Stand in for a column that nobody asked for, and that no kernel therefore writes to."""
 
-NO_HEADERS: Final = pa.array([], HEADERS.value_type)
+# Not pa.array, which imports pandas: half a second in every process that reads, for nothing.
+NO_HEADERS: Final = pa.nulls(0, HEADERS.value_type)
 
 
 def repeated(values: Int64s, counts: Int64s, width: type[np.signedinteger[Any]]) -> pa.Array:

@@ -116,10 +116,27 @@ class SourceColumns:
         """The same value `rows` times; the longest one made so far is sliced."""
         found = self._constants.get(field.name)
         if found is None or len(found) < rows:
-            value = self._partition.topic if field.name == "topic" else self._partition.partition
-            found = pa.repeat(pa.scalar(value, field.type), rows)
+            if field.name == "topic":
+                found = _repeated_text(self._partition.topic, field.type, rows)
+            else:
+                found = _repeated_int32(self._partition.partition, field.type, rows)
             self._constants[field.name] = found
         return found.slice(0, rows)
+
+
+# Not pa.array or pa.scalar: their first call imports pandas, a third of a second in every worker.
+
+
+def _repeated_text(text: str, kind: pa.DataType, rows: int) -> pa.Array:
+    encoded = text.encode()
+    ends = np.arange(rows + 1, dtype=np.int32) * len(encoded)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(encoded * rows)]
+    return pa.Array.from_buffers(kind, rows, buffers, 0)
+
+
+def _repeated_int32(number: int, kind: pa.DataType, rows: int) -> pa.Array:
+    numbers = np.full(rows, number, dtype=np.int32)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(numbers)], 0)
 
 
 def _microseconds(column: pa.Array, kind: pa.DataType) -> pa.Array:

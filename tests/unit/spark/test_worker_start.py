@@ -1,0 +1,29 @@
+"""What a Python worker of Spark must not pay for before it reads."""
+
+import subprocess
+import sys
+
+_READ = """
+import sys
+import pyarrow as pa
+from headrace.client.reader import Reader
+from headrace.model.ids import TopicPartition
+from headrace.records.column import BINARY_SCHEMA
+from headrace.spark.source_column import SourceColumns
+from headrace.spark.source_task import SourceTask
+
+names = ["value", "topic", "partition", "timestamp"]
+types = [pa.binary(), pa.string(), pa.int32(), pa.timestamp("us", tz="UTC")]
+columns = SourceColumns(pa.schema(list(zip(names, types))), TopicPartition("clicks", 0))
+columns.batch(pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in BINARY_SCHEMA],
+                                         schema=BINARY_SCHEMA))
+print("pandas" in sys.modules)
+"""
+
+
+def test_a_worker_reads_without_pandas() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _READ], capture_output=True, text=True, check=True, timeout=120
+    )
+
+    assert done.stdout.strip() == "False"
