@@ -1,11 +1,9 @@
-"""Exactly once into topics from `foreachBatch`: for output mode "update", and for small batches.
+"""Exactly once into topics from `foreachBatch`, which output mode "update" needs.
 
 Spark lets a sink in Python take appended rows only: it refuses
 `writeStream.format("headrace").outputMode("update")`. A running count changes rows that were
-written before, so its stream goes through `foreachBatch`, which takes every output mode.
-
-It is also faster for small batches: Spark starts a Python process for each commit of a sink in
-Python, while `foreachBatch` runs in the driver's own.
+written before, so its stream goes through `foreachBatch`, which takes every output mode. The tasks
+pack their rows as the sink's do, and the driver commits them in its own process.
 """
 
 import pickle
