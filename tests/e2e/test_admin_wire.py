@@ -153,7 +153,6 @@ def test_replicas_have_nowhere_to_go(client: WireClient, created: str, version: 
     wanted = [
         {"partition_index": 0, "replicas": [1]},
         {"partition_index": 1, "replicas": [2]},
-        {"partition_index": 1, "replicas": None},
         {"partition_index": 9, "replicas": [1]},
     ]
     body = {"timeout": 1000, "topics": [{"name": created, "partitions": wanted}]}
@@ -163,9 +162,21 @@ def test_replicas_have_nowhere_to_go(client: WireClient, created: str, version: 
     assert [each.error_code for each in answer.responses[0].partitions] == [
         NONE,
         ErrorCode.invalid_replica_assignment,
-        ErrorCode.no_reassignment_in_progress,
         ErrorCode.unknown_topic_or_partition,
     ]
+
+
+@versions(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+def test_a_move_that_is_not_under_way_is_not_given_up(
+    client: WireClient, created: str, version: int
+) -> None:
+    wanted = [{"partition_index": 1, "replicas": None}]
+    body = {"timeout": 1000, "topics": [{"name": created, "partitions": wanted}]}
+
+    answer = client.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, body)
+
+    (only,) = answer.responses[0].partitions
+    assert only.error_code == ErrorCode.no_reassignment_in_progress
 
 
 def test_nothing_is_being_moved(client: WireClient) -> None:

@@ -5,9 +5,10 @@ leads; `groups.coordinator.GroupRegistry` decides, this file does the I/O around
 
 Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed; clients
 retry that by themselves.
-Rule 2: records are appended before their replies leave, and with group commit they are on disk.
+Rule 2: records are appended before their replies leave, and are by then with every replica in sync
+and, with group commit, on disk.
 Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
-no event stays open. A sync that failed loses the shard: every reply that waited for it says so.
+no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
 Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
 Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
 Rule 5: the time the groups see moves evenly, from the wall clock's value at the start; setting the
@@ -46,6 +47,7 @@ log = structlog.get_logger(__name__)
 _READ_BYTES = 1024 * 1024
 # Groups looked at for expiry in one turn of the loop; each costs some microseconds.
 _EXPIRIES_PER_TURN = 100
+_RELOAD_SECONDS = 1.0
 
 Decide = Callable[[GroupRegistry, Token, int], Effects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
@@ -106,6 +108,7 @@ class GroupCoordinator:
         self._shards: dict[int, _Shard] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._expiry: asyncio.Task[None] | None = None
+        self._stopped = False
         self._epoch_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
 
     @property
@@ -114,6 +117,7 @@ class GroupCoordinator:
 
     def load(self, partitions: Iterable[Partition]) -> None:
         """Begin to lead shards: replay their partitions, in the background if there is anything."""
+        self._stopped = False
         for partition in partitions:
             index = partition.name.partition
             if index in self._shards:
@@ -150,6 +154,17 @@ class GroupCoordinator:
         shard.registry.start(self._now_ms)
         shard.loading = False
         self._schedule(shard)
+
+    def unload(self, index: int) -> None:
+        """Another broker leads this shard from now on."""
+        shard = self._shards.get(index)
+        if shard is not None:
+            self._lose(shard)
+
+    def _reload(self, partition: Partition) -> None:
+        """Too few replicas were in sync for a while: begin again with what the log holds."""
+        if not partition.resigned and not partition.log.closed and not self._stopped:
+            self.load([partition])
 
     def _lose(self, shard: _Shard) -> None:
         """The shard cannot be served any more: whoever waits is told to look elsewhere."""
@@ -253,6 +268,7 @@ class GroupCoordinator:
 
     def stop(self) -> None:
         """Answer whoever still waits; the next coordinator goes on from the log."""
+        self._stopped = True
         for shard in list(self._shards.values()):
             self._lose(shard)
         for task in self._tasks:
@@ -282,8 +298,8 @@ class GroupCoordinator:
                 raise
             else:
                 shard.registry.settle()
-        if end is not None and shard.partition.log.config.flush_messages == 1:
-            self._release_when_synced(shard, end, effects)
+        if end is not None and shard.partition.waits_before_answer:
+            self._release_when_safe(shard, end, effects)
         else:
             self._release(effects)
         self._schedule(shard)
@@ -297,17 +313,19 @@ class GroupCoordinator:
             producer_epoch=producer.epoch,
             transactional=effects.producer is not None,
         )
-        return shard.partition.append(batch, from_client=False).last_offset + 1
+        appended = shard.partition.append(batch, from_client=False, acks_all=True)
+        return appended.last_offset + 1
 
-    def _release_when_synced(self, shard: _Shard, end: int, effects: Effects) -> None:
-        def synced(future: "asyncio.Future[object]") -> None:
+    def _release_when_safe(self, shard: _Shard, end: int, effects: Effects) -> None:
+        def safe(future: "asyncio.Future[object]") -> None:
             if not future.cancelled() and future.exception() is None:
                 self._release(effects)
                 return
             self._release(_failed(effects, GroupError.NOT_COORDINATOR))
             self._lose(shard)
+            self._broker.loop.call_later(_RELOAD_SECONDS, self._reload, shard.partition)
 
-        self._broker.when_synced(shard.partition, end).add_done_callback(synced)
+        self._broker.when_safe(shard.partition, end).add_done_callback(safe)
 
     def _release(self, effects: Effects) -> None:
         for reply in effects.replies:

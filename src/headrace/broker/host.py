@@ -33,5 +33,8 @@ class Host(Protocol):
     def when_synced(self, partition: Partition, end: int) -> "asyncio.Future[object]":
         """Done when every record below `end` is on disk."""
 
+    def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
+        """Done when every record below `end` is with all replicas in sync, and on disk if asked."""
+
     def take_producer_id(self) -> ProducerId | None:
         """An id never given before; None while more of them are being claimed."""

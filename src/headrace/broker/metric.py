@@ -35,12 +35,19 @@ class BrokerMetrics:
         self.requests: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.produced_bytes = 0
+        self.replicated_bytes = 0
         self.fetched_bytes = 0
         self._readings: list[Reading] = [
             Reading(
                 "headrace_produced_bytes",
                 "Bytes of record batches appended for clients.",
                 lambda: self.produced_bytes,
+                counts_up=True,
+            ),
+            Reading(
+                "headrace_replicated_bytes",
+                "Bytes of record batches copied from leaders.",
+                lambda: self.replicated_bytes,
                 counts_up=True,
             ),
             Reading(

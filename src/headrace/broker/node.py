@@ -7,22 +7,24 @@ cluster's state through `administer`, which runs one at a time in the controller
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import structlog
 
 from headrace.broker.authentication import Authentication
 from headrace.broker.fetch_session import FetchSessions
+from headrace.broker.follower import Follower
 from headrace.broker.group_coordinator import GroupCoordinator
 from headrace.broker.guard import Guard
 from headrace.broker.listener import Listener
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.partition import Partition
 from headrace.broker.quota import Quotas
+from headrace.broker.replica_fetcher import ReplicaFetchers
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import (
     CONSUMER_OFFSETS,
@@ -31,19 +33,28 @@ from headrace.broker.topics import (
     Topics,
 )
 from headrace.broker.transaction_coordinator import TransactionCoordinator
+from headrace.cluster.acl import Acl
+from headrace.cluster.broker import Broker as BrokerRecord
+from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.controller import Controller
+from headrace.cluster.credential import ScramCredential
+from headrace.cluster.feature import Feature
+from headrace.cluster.quota import ClientQuota
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.state import Change, Put
 from headrace.cluster.store import ClusterStore
+from headrace.cluster.topic import Partition as PartitionRecord
 from headrace.cluster.topic import Topic as TopicRecord
 from headrace.cluster.topic_command import NewTopic, TopicDefaults, TopicPlan
 from headrace.log.group_commit import GroupCommit
 from headrace.log.log_directory import LogDirectory
+from headrace.log.partition_log import PartitionLog
 from headrace.model.clock import Clock
 from headrace.model.error import HeadraceError, StorageError
-from headrace.model.ids import LeaderEpoch, ProducerId, TopicPartition
+from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 from headrace.transactions.producer_ids import ProducerIds, claim_block
 from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +80,9 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
         self.advertised: Mapping[str, Listener] = {}
+        self.controller_id = settings.node_id
+        # The brokers that are running, by id; the registration of this one has its epoch.
+        self.members: dict[BrokerId, BrokerRecord] = {}
         self.topics = Topics()
         self.directories: list[LogDirectory] = []
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
@@ -91,9 +105,12 @@ class Broker:
             nullcontext()
         )
         self._columns_loaded = False
+        self.fetchers = ReplicaFetchers(
+            settings, self.members.get, lambda: self.broker_epoch, self._copied
+        )
+        # A leader found that others are in sync than it thought; a cluster's member puts itself in.
+        self.propose_isr: Callable[[Partition, frozenset[BrokerId]], None] = lambda *_: None
         self.served_apis: frozenset[ApiKey] = frozenset()
-        # Calls something when the request that is being served has been.
-        self.soon: Callable[[Callable[[], object]], object] = loop.call_soon
         self._store = store
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
@@ -107,6 +124,29 @@ class Broker:
     def find(self, name: str | None, topic_id: UUID | None, index: int) -> Partition | None:
         """A partition this broker leads, by its topic's name or id; None if it does not."""
         return self.topics.find(name, topic_id, index)
+
+    @property
+    def broker_epoch(self) -> int:
+        known = self.members.get(self.node_id)
+        return -1 if known is None else known.epoch
+
+    def exists(self, name: str, index: int) -> bool:
+        """Whether there is such a partition, led by whomever."""
+        topic = self.topics.by_name(name)
+        return topic is not None and 0 <= index < len(topic.partitions)
+
+    def missing_code(self, name: str | None, topic_id: UUID | None, index: int) -> ErrorCode:
+        """Why `find` found nothing: there is no such partition, or another broker leads it."""
+        topics = self.topics
+        topic = topics.by_id(topic_id) if topic_id is not None else topics.by_name(name or "")
+        if topic is None:
+            unknown = ErrorCode.unknown_topic_or_partition
+            return unknown if topic_id is None else ErrorCode.unknown_topic_id
+        if not 0 <= index < len(topic.partitions):
+            return ErrorCode.unknown_topic_or_partition
+        if topic.record.partitions[index].leader == self.node_id:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.not_leader_or_follower
 
     def serves(self, api: ApiKey) -> bool:
         return api in self.served_apis
@@ -134,6 +174,15 @@ class Broker:
         self.group_commit.request(partition.log, end).add_done_callback(finish)  # type: ignore[arg-type]
         return synced
 
+    def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
+        """Done when every record below `end` is as safe as acks=all asks: with all replicas that
+        are in sync, and on disk where that is waited for."""
+        committed = partition.when_committed(end, self.loop)
+        if not partition.syncs_before_answer:
+            return committed
+        both = asyncio.gather(committed, self.when_synced(partition, end))
+        return cast("asyncio.Future[object]", both)
+
     # -- the cluster's state
 
     async def administer(
@@ -150,7 +199,11 @@ class Broker:
         self, work: Callable[[Controller], Result], follow: Callable[[], None] | None
     ) -> Result:
         async with self._administering:
-            result = await self._in_controller(work)
+            try:
+                result = await self._in_controller(work)
+            finally:
+                # Also what others changed, and what a command that failed has learned.
+                await self._follow_changes(self._controller.take_changes())
             if follow is not None:
                 follow()
         return result
@@ -173,37 +226,74 @@ class Broker:
         return await self._to_the_end(self._change_topics(work))
 
     async def _change_topics(self, work: Callable[[Controller], TopicPlan]) -> TopicPlan:
-        async with self._administering:
-            plan = await self._in_controller(work)
-            for change in plan.changes:
-                if change.entity.KIND == TopicRecord.KIND:
-                    await self._follow(change)
-        return plan
+        return await self._administer(work, None)
 
-    async def _follow(self, change: Change) -> None:
+    async def _follow_changes(self, changes: list[Change]) -> None:
+        """Take over what has changed in the cluster's state, whoever changed it.
+
+        Topics of transactions last: those that were decided write their markers into the others.
+        """
+        others: set[type] = set()
+        topics: list[Change] = []
+        for change in changes:
+            match change.entity:
+                case BrokerRecord(broker_id=broker_id) as member:
+                    if isinstance(change, Put):
+                        self.members[broker_id] = member
+                    else:
+                        self.members.pop(broker_id, None)
+                case TopicRecord():
+                    topics.append(change)
+                case other:
+                    others.add(type(other))
+        for kind in others:
+            _FOLLOWERS[kind](self)
+        for change in sorted(topics, key=lambda each: _is_transactions(each)):
+            try:
+                await self._follow_topic(change)
+            except StorageError as error:
+                log.error("a topic is not served", topic=str(change.entity), reason=str(error))
+
+    async def _follow_topic(self, change: Change) -> None:
         record = change.entity
         assert isinstance(record, TopicRecord)
-        if isinstance(change, Put):
-            await self.in_thread(lambda: self._make_logs(record))
-            self.add_topic(record)
-        else:
-            await self._remove_topic(record)
+        if not isinstance(change, Put):
+            await self._remove_topic(record.name)
+            return
+        known = self.topics.by_name(record.name)
+        if known is not None and known.topic_id != record.topic_id:
+            # Deleted and created again, heard of as one change.
+            await self._remove_topic(record.name)
+        reconfigured = known is not None and known.record.configs != record.configs
+        await self.restore_topic(record)
+        if reconfigured:
+            self.follow_topic_config(record.name)
 
     def _make_logs(self, record: TopicRecord) -> None:
-        """Create the logs of a topic that are not there yet; in a thread, it waits for the disk."""
-        for index in range(len(record.partitions)):
+        """Create this broker's logs of a topic that are not there yet; in a thread, it waits for
+        the disk. One of a deleted topic of the same name goes first."""
+        for index, partition in enumerate(record.partitions):
+            if self.node_id not in partition.replicas:
+                continue
             name = TopicPartition(record.name, index)
-            if self._directory_of(name) is None:
+            directory = self._directory_of(name)
+            if directory is not None and directory.topic_id(name) not in (record.topic_id, None):
+                directory.delete(name)
+                directory = None
+            if directory is None:
                 self._emptiest_directory().create(name, record.topic_id)
 
     async def restore_topic(self, record: TopicRecord) -> None:
-        """At the start: a crash may have come between the topic's record and its logs."""
+        """Serve a topic. Its logs may be missing: a crash may have come between, or it is new."""
         if any(
             self._directory_of(TopicPartition(record.name, index)) is None
-            for index in range(len(record.partitions))
+            for index, partition in enumerate(record.partitions)
+            if self.node_id in partition.replicas
         ):
             await self.in_thread(lambda: self._make_logs(record))
-        self.add_topic(record)
+        unused = self.add_topic(record)
+        if unused:
+            await self.in_thread(lambda: self._delete_logs(unused))
 
     def follow_all(self) -> None:
         """At the start: what was set while the broker ran before."""
@@ -228,6 +318,10 @@ class Broker:
     def follow_topic_config(self, name: str) -> None:
         for directory in self.directories:
             directory.configure(name)
+        topic = self.topics.by_name(name)
+        for partition in () if topic is None else topic.partitions:
+            if partition is not None:
+                partition.follow_config()
 
     def follow_features(self) -> None:
         """Clients believe the answer with the higher epoch, so it grows over restarts too."""
@@ -247,58 +341,163 @@ class Broker:
         quotas = self._controller.state.quotas.values()
         self.quotas.set_limits({quota.entity: dict(quota.values) for quota in quotas})
 
-    def add_topic(self, record: TopicRecord) -> None:
-        """Serve a topic whose logs exist, or the partitions it has grown by."""
+    def add_topic(self, record: TopicRecord) -> list[TopicPartition]:
+        """Lead, follow or leave each partition of a topic, as its record says; its logs exist.
+
+        Returns:
+            partitions that have left this broker: their logs are of no use any more.
+        """
         topic = self.topics.by_name(record.name)
         if topic is None:
-            topic = Topic(record.name, record.topic_id)
+            topic = Topic(record)
             self.topics.add(topic)
-        first = len(topic.partitions)
-        for index in range(first, len(record.partitions)):
-            name = TopicPartition(record.name, index)
-            topic.partitions.append(self._open(name, record.partitions[index].leader_epoch))
+        topic.record = record
+        led: list[Partition] = []
+        unused: list[TopicPartition] = []
+        for index, partition in enumerate(record.partitions):
+            if index == len(topic.partitions):
+                topic.partitions.append(None)
+            if partition.leader == self.node_id:
+                new = self._lead(topic, index, partition)
+                if new is not None:
+                    led.append(new)
+                continue
+            self._stop_leading(topic, index)
+            if self.node_id in partition.replicas:
+                self._follow_leader(topic, index, partition)
+            elif self._directory_of(TopicPartition(record.name, index)) is not None:
+                self._stop_following(topic, index)
+                unused.append(TopicPartition(record.name, index))
         self.topics.changed()
-        added = [partition for partition in topic.partitions[first:] if partition is not None]
-        if record.name == CONSUMER_OFFSETS:
-            self.groups.load(added)
-        elif record.name == TRANSACTION_STATE:
-            self.transactions.load(added)
-        elif not self._columns_loaded and any(each.log.config.compacted for each in added):
+        self._begin_leading(record.name, led)
+        return unused
+
+    def _lead(self, topic: Topic, index: int, record: PartitionRecord) -> Partition | None:
+        """The partition, if this broker begins to lead it in this epoch."""
+        known = topic.partitions[index]
+        if known is not None and known.leader_epoch == record.leader_epoch:
+            known.follow(record, self.clock.monotonic_ms())
+            return None
+        self._stop_leading(topic, index)
+        self._stop_following(topic, index)
+        partition = self._open(TopicPartition(topic.name, index), record)
+        topic.partitions[index] = partition
+        return partition
+
+    def _begin_leading(self, name: str, led: list[Partition]) -> None:
+        if name == CONSUMER_OFFSETS:
+            self.groups.load(led)
+        elif name == TRANSACTION_STATE:
+            self.transactions.load(led)
+        elif not self._columns_loaded and any(each.log.config.compacted for each in led):
             self._columns_loaded = True
             self.threads.submit(_load_columns)
 
-    def _open(self, name: TopicPartition, leader_epoch: LeaderEpoch) -> Partition | None:
+    def _stop_leading(self, topic: Topic, index: int) -> None:
+        partition = topic.partitions[index]
+        if partition is None:
+            return
+        topic.partitions[index] = None
+        partition.resign()
+        if topic.name == CONSUMER_OFFSETS:
+            self.groups.unload(index)
+        elif topic.name == TRANSACTION_STATE:
+            self.transactions.unload(index)
+
+    def _follow_leader(self, topic: Topic, index: int, record: PartitionRecord) -> None:
+        known = topic.followers.get(index)
+        if known is not None and known.leader_epoch == record.leader_epoch:
+            return
+        name = TopicPartition(topic.name, index)
+        stored = self._log_of(name)
+        if stored is None:
+            return
+        follower = Follower(name, topic.record.topic_id, stored, record.leader, record.leader_epoch)
+        topic.followers[index] = follower
+        self.fetchers.follow(follower)
+
+    def _stop_following(self, topic: Topic, index: int) -> None:
+        if topic.followers.pop(index, None) is not None:
+            self.fetchers.leave(TopicPartition(topic.name, index))
+
+    async def follow_all_topics(self) -> None:
+        """After a time without the cluster: lead and follow again what the state says."""
+        async with self._administering:
+            records = await self._in_controller(lambda each: list(each.state.topics.values()))
+            for record in sorted(records, key=lambda each: each.name == TRANSACTION_STATE):
+                await self.restore_topic(record)
+
+    def stop_leading_all(self) -> None:
+        """This broker is cut off from the cluster: others may lead by now."""
+        for topic in self.topics:
+            for index in range(len(topic.partitions)):
+                self._stop_leading(topic, index)
+
+    def _open(self, name: TopicPartition, record: PartitionRecord) -> Partition | None:
         """None when its directory is offline: clients are told, the others are served."""
+        stored = self._log_of(name)
+        if stored is None:
+            return None
+        if len(record.replicas) > 1:
+            # Before it writes anything: followers are told where the epoch before ended.
+            stored.epochs.assign(record.leader_epoch, stored.log_end_offset)
+        return Partition(
+            name,
+            stored,
+            record.leader_epoch,
+            self.node_id,
+            record=record,
+            now_ms=self.clock.monotonic_ms(),
+        )
+
+    def _log_of(self, name: TopicPartition) -> PartitionLog | None:
         directory = self._directory_of(name)
         if directory is None:
             log.error("a partition has no log", partition=str(name))
             return None
         try:
-            return Partition(name, directory.get(name), leader_epoch, self.node_id)
+            return directory.get(name)
         except StorageError as error:
             log.error("a partition is offline", partition=str(name), reason=str(error))
             return None
 
-    async def _remove_topic(self, record: TopicRecord) -> None:
-        topic = self.topics.by_name(record.name)
+    def _copied(self, size_bytes: int) -> None:
+        self.metrics.replicated_bytes += size_bytes
+
+    async def _remove_topic(self, name: str) -> None:
+        topic = self.topics.by_name(name)
         if topic is None:
             return
         self.topics.remove(topic)
-        partitions = [partition for partition in topic.partitions if partition is not None]
-        for partition in partitions:
-            partition.wake_all()
-        self.groups.topics_deleted({record.name})
-        if record.name == TRANSACTION_STATE:
+        names = [TopicPartition(name, index) for index in range(len(topic.partitions))]
+        for index in range(len(topic.partitions)):
+            self._stop_leading(topic, index)
+            self._stop_following(topic, index)
+        self.groups.topics_deleted({name})
+        if name == TRANSACTION_STATE:
             self.transactions.stop()
+        await self.in_thread(lambda: self._delete_logs(names))
 
-        def delete() -> None:
-            for partition in partitions:
-                directory = self._directory_of(partition.name)
-                if directory is not None:
-                    with self.uncompacted(partition.name):
-                        directory.delete(partition.name)
+    def _delete_logs(self, names: Iterable[TopicPartition]) -> None:
+        """In a thread: it waits for the disk."""
+        for name in names:
+            directory = self._directory_of(name)
+            if directory is not None:
+                with self.uncompacted(name):
+                    directory.delete(name)
 
-        await self.in_thread(delete)
+    async def delete_strays(self) -> None:
+        """Logs of topics that were deleted, or moved away, while this broker was not there."""
+        wanted = self._controller.state.topics
+        strays = [
+            name
+            for directory in self.directories
+            for name in directory.partitions
+            if not _belongs(name, wanted.get(name.topic), self.node_id)
+        ]
+        if strays:
+            log.warning("logs that belong to no topic here are deleted", count=len(strays))
+            await self.in_thread(lambda: self._delete_logs(strays))
 
     def _directory_of(self, name: TopicPartition) -> LogDirectory | None:
         for directory in self.directories:
@@ -318,7 +517,7 @@ class Broker:
         topic = self.topics.by_name(name)
         if topic is not None:
             return topic
-        wanted = self.settings.internal_topic(name)
+        wanted = self.settings.internal_topic(name, len(self.members))
         plan = await self.create_topics([wanted])
         outcome = plan.outcomes[name]
         topic = self.topics.by_name(name)
@@ -359,6 +558,26 @@ class Broker:
     def shut_down(self) -> None:
         self.threads.shutdown()
         self._controller_thread.shutdown()
+
+
+# What is done when the cluster's state has changed, by what has.
+_FOLLOWERS: Mapping[type, Callable[[Broker], None]] = {
+    Acl: Broker.follow_acls,
+    BrokerConfig: Broker.follow_broker_configs,
+    ClientQuota: Broker.follow_quotas,
+    Feature: Broker.follow_features,
+    ScramCredential: Broker.follow_credentials,
+}
+
+
+def _is_transactions(change: Change) -> bool:
+    return isinstance(change.entity, TopicRecord) and change.entity.name == TRANSACTION_STATE
+
+
+def _belongs(name: TopicPartition, topic: TopicRecord | None, node_id: BrokerId) -> bool:
+    if topic is None or name.partition >= len(topic.partitions):
+        return False
+    return node_id in topic.partitions[name.partition].replicas
 
 
 def _load_columns() -> None:

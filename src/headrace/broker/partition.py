@@ -3,21 +3,34 @@
 Rule 1: `replication.state` says where the high watermark stands. With one replica that is the log
 end, and it moves before the append is answered.
 Rule 2: a waiter is told after every move of the high watermark or the last stable offset, on the
-event loop, and takes itself off when it is done.
+event loop, and takes itself off when it is done. A follower's fetch waits for the log end instead.
+Rule 3: a write with acks=all waits until the high watermark is past it. It ends with an error when
+too few replicas are left in sync, or when this broker stops leading: the records may still be kept.
 """
 
+import asyncio
+from collections import deque
 from typing import Protocol, cast
 
+from headrace.cluster.topic import Partition as PartitionRecord
 from headrace.log.append import Appended
 from headrace.log.filesystem import Bytes
 from headrace.log.partition_log import PartitionLog
-from headrace.model.error import NotEnoughReplicas
+from headrace.model.error import (
+    HeadraceError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
+)
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
+from headrace.replication.divergence import Divergence, divergence
 from headrace.replication.state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
 ALONE = BrokerId(0)
+# More than any fetch waits for: look again.
+_MUCH = 2**62
 
 
 class Waiter(Protocol):
@@ -33,7 +46,16 @@ class Waiter(Protocol):
 class Partition:
     """All of it lives on the event loop; only the log's own background work does not."""
 
-    __slots__ = ("_waiters", "leader_epoch", "log", "name", "state")
+    __slots__ = (
+        "_replica_waiters",
+        "_uncommitted",
+        "_waiters",
+        "leader_epoch",
+        "log",
+        "name",
+        "resigned",
+        "state",
+    )
 
     def __init__(
         self,
@@ -41,18 +63,29 @@ class Partition:
         log: PartitionLog,
         leader_epoch: LeaderEpoch,
         broker_id: BrokerId = ALONE,
+        *,
+        record: PartitionRecord | None = None,
+        now_ms: int = 0,
     ) -> None:
+        """`record` says who else has it; without one nobody else does."""
         self.name = name
         self.log = log
         self.leader_epoch = leader_epoch
+        self.resigned = False
         self.state = PartitionState(
             broker_id=broker_id,
             leader_epoch=leader_epoch,
-            isr=(broker_id,),
+            isr=(broker_id,) if record is None else record.isr,
+            replicas=() if record is None else record.replicas,
+            partition_epoch=0 if record is None else record.partition_epoch,
             log_end=log.log_end_offset,
             high_watermark=log.high_watermark,
+            min_insync=log.config.min_insync_replicas,
+            now_ms=now_ms,
         )
         self._waiters: set[Waiter] = set()
+        self._replica_waiters: set[Waiter] = set()
+        self._uncommitted: deque[tuple[int, asyncio.Future[object]]] = deque()
         # A checkpoint that a crash left is old; rule 1 holds from the first request on.
         log.set_high_watermark(self.state.high_watermark)
 
@@ -60,6 +93,11 @@ class Partition:
     def syncs_before_answer(self) -> bool:
         """Whether an append here counts only once it is on disk (flush.messages=1)."""
         return self.log.config.flush_messages == 1
+
+    @property
+    def waits_before_answer(self) -> bool:
+        """Whether an append counts only later: on disk, or with other replicas."""
+        return not self.state.alone or self.log.config.flush_messages == 1
 
     @property
     def answers_at_once(self) -> bool:
@@ -81,7 +119,13 @@ class Partition:
         Raises:
             NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
         """
-        if acks_all and not self.state.has_enough(self.log.config.min_insync_replicas):
+        if self.resigned:
+            raise NotLeader(f"this broker does not lead {self.name} any more")
+        if (
+            acks_all
+            and (from_client or len(self.state.replicas) > 1)
+            and not self.state.has_enough(self.log.config.min_insync_replicas)
+        ):
             raise NotEnoughReplicas(
                 f"{self.name} has {len(self.state.isr)} replica in sync, and acks=all needs "
                 f"min.insync.replicas ({self.log.config.min_insync_replicas})"
@@ -115,6 +159,8 @@ class Partition:
         transaction_version: int = 0,
     ) -> Appended:
         """End a producer's transaction here."""
+        if self.resigned:
+            raise NotLeader(f"this broker does not lead {self.name} any more")
         appended = self.log.append_marker(
             producer_id,
             producer_epoch,
@@ -143,9 +189,111 @@ class Partition:
 
     def _grew(self, appended: Appended) -> None:
         if self.state.appended(LogEndOffset(appended.last_offset + 1)):
-            self.log.set_high_watermark(self.state.high_watermark)
+            self._advanced(appended.size_bytes)
+        if self._replica_waiters:
+            for waiter in tuple(self._replica_waiters):
+                waiter.grew(appended.size_bytes)
+
+    def _advanced(self, size_bytes: int) -> None:
+        """The high watermark has moved: rules 2 and 3."""
+        high_watermark = self.state.high_watermark
+        self.log.set_high_watermark(high_watermark)
+        waiting = self._uncommitted
+        while waiting and waiting[0][0] <= high_watermark:
+            _, committed = waiting.popleft()
+            if not committed.done():
+                committed.set_result(None)
         if self._waiters:
-            self._wake(appended.size_bytes)
+            self._wake(size_bytes)
+
+    # -- other replicas
+
+    def when_committed(self, end: int, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[object]":
+        """Done when every replica in sync has all records below `end`.
+
+        Raises (in the future):
+            NotLeader, NotEnoughReplicasAfterAppend: rule 3.
+        """
+        committed: asyncio.Future[object] = loop.create_future()
+        if self.state.is_committed(end):
+            committed.set_result(None)
+        elif self.resigned:
+            committed.set_exception(NotLeader(f"this broker does not lead {self.name} any more"))
+        else:
+            # Appends come in the order of their offsets; only a duplicate may ask for an older one.
+            at = len(self._uncommitted)
+            while at and self._uncommitted[at - 1][0] > end:
+                at -= 1
+            self._uncommitted.insert(at, (end, committed))
+        return committed
+
+    def divergence(self, last_epoch: int, fetch_offset: int) -> Divergence | None:
+        """Where a follower's log parts from this one; None when it goes on from there."""
+        return divergence(self.log, last_epoch, fetch_offset)
+
+    def follower_fetched(
+        self, broker_id: BrokerId, fetch_offset: int, *, now_ms: int, broker_epoch: int
+    ) -> frozenset[BrokerId] | None:
+        """A follower has everything below. The in-sync replicas to propose, if they are others."""
+        state = self.state
+        moved = state.follower_fetched(
+            broker_id,
+            LogEndOffset(fetch_offset),
+            self.leader_epoch,
+            now_ms=now_ms,
+            broker_epoch=broker_epoch,
+        )
+        if moved:
+            self._advanced(_MUCH)
+        if broker_id in state.isr or state.proposed is not None:
+            return None
+        wanted = state.expanded(broker_id)
+        return wanted if broker_id in wanted else None
+
+    def follow(self, record: PartitionRecord, now_ms: int) -> None:
+        """The cluster's state says who has this partition and who is in sync, in this epoch."""
+        state = self.state
+        if record.partition_epoch <= state.partition_epoch:
+            return
+        if frozenset(record.replicas) != state.replicas:
+            state.set_replicas(record.replicas, now_ms)
+        if state.set_isr(record.isr, record.partition_epoch):
+            self._advanced(_MUCH)
+        self._refuse_if_too_few()
+
+    def follow_config(self) -> None:
+        """min.insync.replicas may have changed."""
+        if self.state.set_min_insync(self.log.config.min_insync_replicas):
+            self._advanced(_MUCH)
+
+    def withdraw(self) -> None:
+        """What was proposed will never be taken."""
+        self.state.withdraw()
+
+    def resign(self) -> None:
+        """Another leads, or nobody: nothing is appended here any more, and nobody waits."""
+        self.resigned = True
+        self.state.alone = False
+        self._fail_uncommitted(NotLeader(f"this broker does not lead {self.name} any more"))
+        self.wake_all()
+
+    def _refuse_if_too_few(self) -> None:
+        wanted = self.log.config.min_insync_replicas
+        if self._uncommitted and not self.state.has_enough(wanted):
+            self._fail_uncommitted(
+                NotEnoughReplicasAfterAppend(
+                    f"{self.name} has {len(self.state.isr)} replicas in sync since the records "
+                    f"were appended, and acks=all needs min.insync.replicas ({wanted})"
+                )
+            )
+
+    def _fail_uncommitted(self, error: HeadraceError) -> None:
+        waiting, self._uncommitted = self._uncommitted, deque()
+        for _, committed in waiting:
+            if not committed.done():
+                committed.set_exception(error)
+
+    # -- waiting
 
     def _wake(self, size_bytes: int) -> None:
         for waiter in tuple(self._waiters):
@@ -157,12 +305,18 @@ class Partition:
     def remove_waiter(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
 
+    def add_replica_waiter(self, waiter: Waiter) -> None:
+        self._replica_waiters.add(waiter)
+
+    def remove_replica_waiter(self, waiter: Waiter) -> None:
+        self._replica_waiters.discard(waiter)
+
     def wake_all(self) -> None:
         """The partition goes away or changes leader: whoever waits must look again."""
-        for waiter in tuple(self._waiters):
-            waiter.grew(2**62)
+        for waiter in (*self._waiters, *self._replica_waiters):
+            waiter.grew(_MUCH)
 
     def release_all(self) -> None:
         """The broker stops: whoever waits is answered with what there is."""
-        for waiter in tuple(self._waiters):
+        for waiter in (*self._waiters, *self._replica_waiters):
             waiter.finish()

@@ -8,6 +8,7 @@ logs, which are flushed and marked clean. A start that fails undoes what it had 
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ import structlog
 from headrace.broker.acceptor import Acceptor
 from headrace.broker.admin_http import AdminHttp
 from headrace.broker.authentication import Authentication
+from headrace.broker.cluster_member import ClusterMember
 from headrace.broker.compaction_worker import CompactionWorker
 from headrace.broker.descriptor import connection_limit, raise_limit
 from headrace.broker.dispatch import Dispatch
@@ -38,7 +40,7 @@ from headrace.log.filesystem import Disk
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.error import ConfigError, StorageError
+from headrace.model.error import ConfigError, StorageError, VersionConflict
 from headrace.model.ids import random_uuid, uuid_text
 
 log = structlog.get_logger(__name__)
@@ -60,12 +62,22 @@ class Server:
         self._disk = Disk()
         self._authentication = Authentication(settings, clock)
         self._ready = False
+        self._open_shared: Callable[[], ClusterStore] | None = None
+        self._member: ClusterMember | None = None
         self.listeners: tuple[Listener, ...] = ()
         self.admin_port: int | None = None
 
     @classmethod
-    async def start(cls, settings: BrokerSettings, clock: Clock | None = None) -> "Server":
+    async def start(
+        cls,
+        settings: BrokerSettings,
+        clock: Clock | None = None,
+        open_store: Callable[[], ClusterStore] | None = None,
+    ) -> "Server":
         """Open everything, recover what a crash left, and listen.
+
+        Args:
+            open_store: connects to the store this broker shares with others; one alone has its own.
 
         Raises:
             ConfigError: an address that cannot be listened on.
@@ -73,16 +85,16 @@ class Server:
             StorageError: a directory that cannot be used, or records that are damaged.
         """
         server = cls(settings, SystemClock() if clock is None else clock)
+        server._open_shared = open_store
         await server._start()
         return server
 
     async def _start(self) -> None:
         async with AsyncExitStack() as undo:
-            controller = self._open_store(undo)
+            controller = await self._open_store(undo)
             self.broker.follow_all()
             self._files = FilePool(self._disk)
             self.acceptor = self._make_acceptor()
-            self.broker.soon = self.acceptor.poller.soon
             undo.push_async_callback(self.acceptor.stop, 0)
             self._listen()
             await self._start_admin(undo)
@@ -94,7 +106,7 @@ class Server:
         self._ready = True
         self.broker.threads.submit(_load_the_rest)
 
-    def _open_store(self, undo: AsyncExitStack) -> Controller:
+    async def _open_store(self, undo: AsyncExitStack) -> Controller:
         """The lock, the cluster's state, and the broker on top of them."""
         home = self._settings.log_dirs[0] / _CLUSTER_DIRECTORY
         try:
@@ -106,16 +118,22 @@ class Server:
             ) from error
         lock = DirectoryLock.acquire(self._disk, home)
         undo.callback(lock.release)
-        store: ClusterStore = LocalStore.open(self._disk, home)
-        undo.callback(store.close)
-        controller = Controller(store)
+        loop = asyncio.get_running_loop()
+        if self._open_shared is None:
+            store: ClusterStore = LocalStore.open(self._disk, home)
+            undo.callback(store.close)
+        else:
+            store = await loop.run_in_executor(None, self._open_shared)
+            undo.push_async_callback(loop.run_in_executor, None, store.close)
+        self._store = store
+        controller = await loop.run_in_executor(None, Controller, store)
         self.broker = Broker(
             self._settings,
             self._clock,
-            asyncio.get_running_loop(),
+            loop,
             store,
             controller,
-            _cluster_id(store, self._settings["cluster.id"]),
+            await loop.run_in_executor(None, _cluster_id, store, self._settings["cluster.id"]),
             self._authentication,
         )
         undo.push_async_callback(self._close_broker)
@@ -185,9 +203,18 @@ class Server:
             for each in broker.advertised.values()
         )
         record = BrokerRecord(
-            broker_id=broker.node_id, endpoints=endpoints, rack=self._settings.rack
+            broker_id=broker.node_id,
+            endpoints=endpoints,
+            rack=self._settings.rack,
+            home=str(broker.directories[0].meta.directory_id),
         )
-        await broker.administer(lambda each: each.register(record))
+        if self._open_shared is None:
+            await broker.administer(lambda each: each.register(record))
+        else:
+            broker.members.update(controller.state.brokers)
+            self._member = ClusterMember(broker, self._store, record)
+            await broker.delete_strays()
+            await self._member.join()
         await broker.administer(
             lambda each: each.finalize_default_features(), broker.follow_features
         )
@@ -275,6 +302,8 @@ class Server:
     async def stop(self) -> None:
         """Drain, flush, mark clean. Call it once."""
         self._ready = False
+        if self._member is not None:
+            await self._member.leave()
         self.acceptor.close_doors()
         # Requests parked in a rebalance or a long poll are answered now: nothing will come for
         # them any more, and they would use up the time to drain.
@@ -303,11 +332,20 @@ def _load_the_rest() -> None:
 def _cluster_id(store: ClusterStore, wanted: str | None) -> str:
     """The id this data has had since its first start; 22 characters, as Kafka writes UUIDs."""
     known = store.get(_CLUSTER_ID_PATH)
+    if known is None:
+        try:
+            return _make_cluster_id(store, wanted)
+        except VersionConflict:
+            known = store.get(_CLUSTER_ID_PATH)
     if known is not None:
         found = known.data.decode()
         if wanted is not None and wanted != found:
             raise ConfigError(f"cluster.id is {wanted}, and this data belongs to {found}")
         return found
+    raise StorageError("the cluster's id came and went: start again")
+
+
+def _make_cluster_id(store: ClusterStore, wanted: str | None) -> str:
     made = wanted or uuid_text(random_uuid())
     store.put(_CLUSTER_ID_PATH, made.encode(), None)
     return made

@@ -136,14 +136,14 @@ class BrokerSettings:
             ],
         )
 
-    def internal_topic(self, name: str) -> NewTopic:
-        """How a coordinator's topic is made: compacted, with one replica on a broker alone."""
+    def internal_topic(self, name: str, brokers: int = 1) -> NewTopic:
+        """How a coordinator's topic is made: compacted, with no more replicas than brokers."""
         prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
         key = prefix[name]
         return NewTopic(
             name=name,
             partitions=self[f"{key}.num.partitions"],
-            replication_factor=1,
+            replication_factor=max(1, min(self[f"{key}.replication.factor"], brokers)),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from uuid import UUID
 
+from headrace.broker.follower import Follower
 from headrace.broker.partition import Partition
+from headrace.cluster.topic import Topic as TopicRecord
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -11,14 +13,22 @@ INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 class Topic:
-    """One topic. `partitions` is indexed by partition; None where another broker leads."""
+    """One topic.
 
-    __slots__ = ("name", "partitions", "topic_id")
+    Attributes:
+        partitions: by index, those that are led here; None where another broker leads.
+        followers: by index, those that are copied here.
+        record: what the cluster's state says of it: all replicas, leaders and in-sync replicas.
+    """
 
-    def __init__(self, name: str, topic_id: UUID) -> None:
-        self.name = name
-        self.topic_id = topic_id
+    __slots__ = ("followers", "name", "partitions", "record", "topic_id")
+
+    def __init__(self, record: TopicRecord) -> None:
+        self.name = record.name
+        self.topic_id = record.topic_id
+        self.record = record
         self.partitions: list[Partition | None] = []
+        self.followers: dict[int, Follower] = {}
 
     @property
     def internal(self) -> bool:

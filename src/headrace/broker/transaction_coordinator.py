@@ -92,6 +92,12 @@ class TransactionCoordinator:
         )
         return TransactionShard(self._host, self.markers, partition, registry)
 
+    def unload(self, index: int) -> None:
+        """Another broker leads this shard from now on, and carries on what was begun."""
+        shard = self._shards.pop(index, None)
+        if shard is not None:
+            shard.lose()
+
     def stop(self) -> None:
         """What was begun is carried on by whoever loads the shards next."""
         for shard in self._shards.values():
@@ -123,6 +129,10 @@ class TransactionCoordinator:
         shard = self._shards.get(index)
         if shard is None:
             raise TransactionRefusal(TransactionError.NOT_COORDINATOR)
+        if shard.reloadable:
+            del self._shards[index]
+            self.load([shard.partition])
+            raise TransactionRefusal(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
         if shard.lost:
             raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE)
         if shard.loading:

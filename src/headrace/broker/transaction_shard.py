@@ -33,6 +33,8 @@ from headrace.model.error import (
     DiskFull,
     HeadraceError,
     InvalidProducerEpoch,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     StorageError,
 )
 from headrace.model.ids import TopicPartition
@@ -58,6 +60,7 @@ class TransactionShard:
         "_host",
         "_markers",
         "_timer",
+        "_uncommitted",
         "_warned",
         "busy",
         "loading",
@@ -82,6 +85,7 @@ class TransactionShard:
         self._markers = markers
         self._timer: asyncio.TimerHandle | None = None
         self._warned: set[int] = set()
+        self._uncommitted = False
 
     @property
     def _now_ms(self) -> int:
@@ -113,6 +117,11 @@ class TransactionShard:
         self.lost = True
         if self._timer is not None:
             self._timer.cancel()
+
+    @property
+    def reloadable(self) -> bool:
+        """Lost only because too few replicas were in sync: what counts is in the log."""
+        return self.lost and self._uncommitted and not self.partition.resigned
 
     def hand_over(self, decide: Decide) -> "asyncio.Future[object]":
         """Let the registry decide. Without group commit the reply is there on return.
@@ -149,7 +158,7 @@ class TransactionShard:
     def _append(self, effects: Effects) -> None:
         try:
             batch = build_batch(effects.records, self._now_ms)
-            appended = self.partition.append(batch, from_client=False)
+            appended = self.partition.append(batch, from_client=False, acks_all=True)
         except Exception as error:  # noqa: BLE001 - also a mistake of ours must leave no change open
             self._not_appended(effects, error)
             return
@@ -168,7 +177,8 @@ class TransactionShard:
         ours = None if isinstance(error, HeadraceError) else error
         name = str(self.partition.name)
         log.error("cannot append", shard=name, reason=str(error), exc_info=ours)
-        if not isinstance(error, DiskFull):
+        if not isinstance(error, DiskFull | NotEnoughReplicas):
+            self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend)
             self.lose()
         _release(self.registry.reject(effects, self._now_ms).replies)
 
@@ -183,9 +193,9 @@ class TransactionShard:
         An id never waits twice at a time: one change of it is pending, or its markers are.
         """
         waits = [
-            self._host.when_synced(partition, end)
+            self._host.when_safe(partition, end)
             for partition, end in written
-            if partition.syncs_before_answer
+            if partition.waits_before_answer
         ]
         if not waits:
             then(None)

@@ -104,6 +104,10 @@ class Controller:
         for path, node in nodes.items():
             self._adopt(path, decode_entity(node), node.version)
 
+    def reload(self) -> None:
+        """Read everything again before the next command."""
+        self._load()
+
     def catch_up(self, paths: Iterable[str]) -> None:
         """Others may have changed these nodes: read them again.
 

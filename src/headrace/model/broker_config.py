@@ -145,6 +145,83 @@ _TOPICS = [
     ),
 ]
 
+_CLUSTER = [
+    _key(
+        "zookeeper.connect",
+        ConfigType.STRING,
+        None,
+        "The ensemble a cluster meets in: host:port,host:port/root; none for a broker alone.",
+    ),
+    _key(
+        "zookeeper.session.timeout.ms",
+        ConfigType.INT,
+        9000,
+        "After so long without a word from it a broker is counted out.",
+        minimum=100,
+    ),
+    _key(
+        "replica.lag.time.max.ms",
+        ConfigType.LONG,
+        30_000,
+        "A follower that was not at its leader's end for so long is not in sync any more.",
+        minimum=1,
+    ),
+    _key(
+        "replica.fetch.max.bytes",
+        ConfigType.INT,
+        1024 * 1024,
+        "What a follower takes of one partition at a time; a larger batch comes whole.",
+        minimum=0,
+    ),
+    _key(
+        "replica.fetch.response.max.bytes",
+        ConfigType.INT,
+        10 * 1024 * 1024,
+        "What a follower takes of one leader at a time.",
+        minimum=0,
+    ),
+    _key(
+        "replica.fetch.min.bytes",
+        ConfigType.INT,
+        1,
+        "A follower's fetch waits for so much.",
+        minimum=1,
+    ),
+    _key(
+        "replica.fetch.wait.max.ms",
+        ConfigType.INT,
+        500,
+        "A follower's fetch waits no longer than this.",
+        minimum=1,
+    ),
+    _key(
+        "replica.fetch.backoff.ms",
+        ConfigType.INT,
+        1000,
+        "How long a follower rests when its leader cannot be reached.",
+        minimum=0,
+    ),
+    _key(
+        "controlled.shutdown.enable",
+        ConfigType.BOOLEAN,
+        True,
+        "Move leaders to other brokers before stopping.",
+    ),
+    _key(
+        "auto.leader.rebalance.enable",
+        ConfigType.BOOLEAN,
+        True,
+        "Give leadership back to the preferred replicas from time to time.",
+    ),
+    _key(
+        "leader.imbalance.check.interval.seconds",
+        ConfigType.LONG,
+        300,
+        "How often that is done.",
+        minimum=1,
+    ),
+]
+
 _FETCH = [
     _key(
         "fetch.max.bytes",
@@ -443,6 +520,7 @@ _OWN = [
     *_NODE,
     *_NETWORK,
     *_TOPICS,
+    *_CLUSTER,
     *_FETCH,
     *_LOG,
     *_COARSE,

@@ -22,7 +22,6 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "num.network.threads": _THREADS,
     "num.replica.fetchers": _ONE_NODE,
     "process.roles": _CONTROLLER,
-    "replica.lag.time.max.ms": _ONE_NODE,
     "share.coordinator.state.topic.min.isr": "share groups are not served",
     "share.coordinator.state.topic.replication.factor": "share groups are not served",
     "socket.receive.buffer.bytes": _BUFFERS,

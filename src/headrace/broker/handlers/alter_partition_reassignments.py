@@ -1,37 +1,50 @@
 """AlterPartitionReassignments (45), versions 0 and 1: move replicas (KIP-455).
 
-One broker has nowhere to move them to: what asks for the replicas that are is done already, what
-asks for others is refused, and nothing is ever under way that could be cancelled.
+A move begins at once; it ends when the new replicas are in sync, and the old ones are dropped then.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
+from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
+from headrace.cluster.partition_command import Outcome
+from headrace.cluster.rejection import Rejection
+from headrace.model.ids import BrokerId, TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 
 
-def handle(broker: Broker, call: Call) -> dict[str, Any]:
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AlterPartitionReassignmentsRequest)
     if not broker.guard.may_on_cluster(call, Operation.ALTER):
         return {
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "not allowed to alter the cluster",
         }
+    wanted = {
+        TopicPartition(topic.name, one.partition_index): None
+        if one.replicas is None
+        else [BrokerId(each) for each in one.replicas]
+        for topic in request.topics
+        for one in topic.partitions
+    }
+    plan = await broker.administer(lambda controller: controller.reassign(wanted))
     return {
         "allow_replication_factor_change": request.allow_replication_factor_change,
         "responses": [
             {
                 "name": topic.name,
                 "partitions": [
-                    _reassign(broker, topic.name, one.partition_index, one.replicas)
+                    _answer(
+                        one.partition_index,
+                        plan.outcomes[TopicPartition(topic.name, one.partition_index)],
+                    )
                     for one in topic.partitions
                 ],
             }
@@ -40,16 +53,8 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _reassign(
-    broker: Broker, topic: str, index: int, replicas: Sequence[int] | None
-) -> dict[str, Any]:
-    known = broker.topics.by_name(topic)
+def _answer(index: int, outcome: Outcome) -> dict[str, Any]:
     code, message = ErrorCode.none, None
-    if known is None or not 0 <= index < len(known.partitions):
-        code, message = ErrorCode.unknown_topic_or_partition, "there is no such partition"
-    elif replicas is None:
-        code, message = ErrorCode.no_reassignment_in_progress, "nothing is being moved"
-    elif list(replicas) != [broker.node_id]:
-        code = ErrorCode.invalid_replica_assignment
-        message = f"the replicas must be [{broker.node_id}]: no other broker is running"
+    if isinstance(outcome, Rejection):
+        code, message = cluster_code(outcome.error), outcome.message
     return {"partition_index": index, "error_code": code, "error_message": message}

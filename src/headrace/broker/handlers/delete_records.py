@@ -39,7 +39,7 @@ async def _delete(
     if broker.guard.denies_topic(call, Operation.DELETE, topic):
         code, low = ErrorCode.topic_authorization_failed, _NOTHING
     elif partition is None:
-        code, low = ErrorCode.unknown_topic_or_partition, _NOTHING
+        code, low = broker.missing_code(topic, None, wanted.partition_index), _NOTHING
     elif not partition.log.config.deleted:
         code, low = ErrorCode.policy_violation, _NOTHING
     else:

@@ -6,7 +6,7 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 
 from headrace.broker.auth.resource import CLUSTER_NAME, UNKNOWN_OPERATIONS, ResourceType
 from headrace.broker.call import Call
-from headrace.broker.handlers.metadata import describe_node
+from headrace.broker.cluster_view import describe_nodes
 from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -30,14 +30,13 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
             "error_message": "this is the address of a broker, not of a controller",
             "endpoint_type": _BROKERS,
         }
-    node = describe_node(broker, call)
     operations = UNKNOWN_OPERATIONS
     if request.include_cluster_authorized_operations:
         operations = broker.guard.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
     return {
         "endpoint_type": _BROKERS,
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.node_id,
+        "controller_id": broker.controller_id,
         "brokers": [
             {
                 "broker_id": node["node_id"],
@@ -45,6 +44,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
                 "port": node["port"],
                 "rack": node["rack"],
             }
+            for node in describe_nodes(broker, call)
         ],
         "cluster_authorized_operations": operations,
     }

@@ -33,7 +33,10 @@ def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, A
         return {"partition_index": index, "error_code": ErrorCode.topic_authorization_failed}
     partition = broker.find(topic, None, index)
     if partition is None:
-        return {"partition_index": index, "error_code": ErrorCode.unknown_topic_or_partition}
+        return {
+            "partition_index": index,
+            "error_code": broker.missing_code(topic, None, index),
+        }
     return {
         "partition_index": index,
         "active_producers": [

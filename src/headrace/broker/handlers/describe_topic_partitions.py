@@ -10,6 +10,7 @@ from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartiti
 
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.call import Call
+from headrace.broker.cluster_view import describe_partition
 from headrace.broker.node import Broker
 from headrace.broker.topics import Topic
 from headrace.model.ids import topic_name_problem
@@ -76,23 +77,8 @@ def _describe(broker: Broker, call: Call, topic: Topic, start: int, end: int) ->
 
 
 def _partition(broker: Broker, topic: Topic, index: int) -> dict[str, Any]:
-    partition = topic.partitions[index]
-    here = [broker.node_id]
-    if partition is None:
-        return {
-            "error_code": ErrorCode.leader_not_available,
-            "partition_index": index,
-            "leader_id": -1,
-            "leader_epoch": -1,
-            "replica_nodes": here,
-            "offline_replicas": here,
-        }
     return {
-        "partition_index": index,
-        "leader_id": broker.node_id,
-        "leader_epoch": partition.leader_epoch,
-        "replica_nodes": here,
-        "isr_nodes": here,
+        **describe_partition(broker, topic, index),
         "eligible_leader_replicas": [],
         "last_known_elr": [],
     }

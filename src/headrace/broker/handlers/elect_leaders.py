@@ -1,54 +1,69 @@
-"""ElectLeaders (43), versions 0 to 2: make the preferred replicas lead (KIP-183, KIP-460).
+"""ElectLeaders (43), versions 0 to 2: make the preferred replicas lead, or any (KIP-183,
+KIP-460)."""
 
-With one broker the only replica leads already, which is what the answer says.
-"""
-
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
+from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
+from headrace.cluster.rejection import Rejection
+from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.ELECT_LEADERS
 
+_UNCLEAN = 1
 
-def handle(broker: Broker, call: Call) -> dict[str, Any]:
+
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ElectLeadersRequest)
-    denied = not broker.guard.may_on_cluster(call, Operation.ALTER)
-    # Asked about all partitions, Kafka answers only for those where something happened.
-    return {
+    wanted: list[TopicPartition] | None = None
+    if request.topic_partitions is not None:
+        wanted = [
+            TopicPartition(topic.topic, index)
+            for topic in request.topic_partitions
+            for index in topic.partitions
+        ]
+    if not broker.guard.may_on_cluster(call, Operation.ALTER):
         # Version 0 has no code for the whole, so that each partition carries it too.
-        "error_code": ErrorCode.cluster_authorization_failed if denied else ErrorCode.none,
+        code = ErrorCode.cluster_authorization_failed
+        return _answer(code, [(name, code, None) for name in wanted or ()])
+    unclean = getattr(request, "election_type", 0) == _UNCLEAN
+    plan = await broker.administer(
+        lambda controller: controller.elect_leaders(wanted, unclean=unclean)
+    )
+    rows: list[tuple[TopicPartition, ErrorCode, str | None]] = []
+    for name, outcome in plan.outcomes.items():
+        if isinstance(outcome, Rejection):
+            rows.append((name, cluster_code(outcome.error), outcome.message))
+        else:
+            rows.append((name, ErrorCode.none, None))
+    return _answer(ErrorCode.none, rows)
+
+
+def _answer(
+    code: ErrorCode, rows: Sequence[tuple[TopicPartition, ErrorCode, str | None]]
+) -> dict[str, Any]:
+    return {
+        "error_code": code,
         "replica_election_results": [
             {
-                "topic": topic.topic,
+                "topic": topic,
                 "partition_result": [
-                    _denied(one) if denied else _elect(broker, topic.topic, one)
-                    for one in topic.partitions
+                    {
+                        "partition_id": name.partition,
+                        "error_code": outcome,
+                        "error_message": message,
+                    }
+                    for name, outcome, message in found
                 ],
             }
-            for topic in request.topic_partitions or ()
+            for topic, found in groupby(sorted(rows), key=lambda row: row[0].topic)
         ],
     }
-
-
-def _denied(index: int) -> dict[str, Any]:
-    return {"partition_id": index, "error_code": ErrorCode.cluster_authorization_failed}
-
-
-def _elect(broker: Broker, topic: str, index: int) -> dict[str, Any]:
-    known = broker.topics.by_name(topic)
-    if known is None or not 0 <= index < len(known.partitions):
-        code = ErrorCode.unknown_topic_or_partition
-        message = "there is no such partition"
-    elif known.partitions[index] is None:
-        code = ErrorCode.eligible_leaders_not_available
-        message = "the log directory of the only replica is offline"
-    else:
-        code = ErrorCode.election_not_needed
-        message = "the preferred replica leads already"
-    return {"partition_id": index, "error_code": code, "error_message": message}

@@ -2,24 +2,31 @@
 
 Records go out as slices of segment files. A small slice is read instead and sent together with the
 bytes around it, which saves system calls where sendfile would save no copying worth having.
+
+A follower fetches like a consumer, but up to the log end, and what it asks for tells how far it has
+come.
 """
+
+import asyncio
+from collections.abc import Sequence
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.connection import Answer, Part, Parts
-from headrace.broker.delayed_fetch import DelayedFetch
+from headrace.broker.delayed_fetch import DelayedFetch, ReplicaGround, WaitingGround
 from headrace.broker.fault import code_of
 from headrace.broker.fetch_session import Admission, FetchedPartition
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
-from headrace.broker.promise import Promise
 from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
+from headrace.model.ids import BrokerId
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
 from headrace.wire.fetch_response import (
     AbortedTransaction,
+    DivergingEpoch,
     FetchPartitionResult,
     FetchTopicResult,
     pack_fetch_response,
@@ -43,6 +50,8 @@ def handle(broker: Broker, call: Call) -> Answer:
         return pack_fetch_response(
             call.version, call.request.header.correlation_id, (), error_code=admission.error
         )
+    if request.replica_id >= 0:
+        return _ReplicaFetch(broker, call, request, admission).run()
     return _Fetch(broker, call, request, admission).run()
 
 
@@ -70,13 +79,16 @@ class _Fetch:
         self._failed = False
         self._found: list[tuple[FetchedPartition, Result]] | None = None
         self._wait: DelayedFetch | None = None
-        self._future: Promise[Parts | None] | None = None
+        self._future: asyncio.Future[Parts | None] | None = None
 
     def run(self) -> Answer:
         results, size = self._read()
         request = self._request
         if size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed:
             return self._pack(results)
+        return self._park(results, size)
+
+    def _park(self, results: list[tuple[FetchedPartition, Result]], size: int) -> Answer:
         partitions = [
             partition
             for item in self._admission.partitions
@@ -84,14 +96,17 @@ class _Fetch:
         ]
         if not partitions:
             return self._pack(results)
-        return self._wait_for(partitions, size)
+        return self._wait_for(self._grounds(partitions), size)
 
-    def _wait_for(self, partitions: list[Partition], have_bytes: int) -> Answer:
-        self._future = Promise()
+    def _grounds(self, partitions: list[Partition]) -> Sequence[WaitingGround]:
+        return partitions
+
+    def _wait_for(self, partitions: Sequence[WaitingGround], have_bytes: int) -> Answer:
+        loop = self._broker.loop
+        self._future = loop.create_future()
         self._wait = DelayedFetch(
-            self._broker.loop,
+            loop,
             partitions,
-            soon=self._broker.soon,
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
@@ -101,7 +116,7 @@ class _Fetch:
         self._future.add_done_callback(self._forget)
         return self._future
 
-    def _forget(self, future: Promise[Parts | None]) -> None:
+    def _forget(self, future: "asyncio.Future[Parts | None]") -> None:
         if future.cancelled() and self._wait is not None:
             self._wait.cancel()
 
@@ -145,11 +160,7 @@ class _Fetch:
             return FetchPartitionResult(wanted.partition, ErrorCode.topic_authorization_failed)
         partition = broker.topics.find(item.name, item.topic_id, wanted.partition)
         if partition is None:
-            missing = (
-                ErrorCode.unknown_topic_or_partition
-                if item.topic_id is None
-                else ErrorCode.unknown_topic_id
-            )
+            missing = broker.missing_code(item.name, item.topic_id, wanted.partition)
             return FetchPartitionResult(wanted.partition, missing)
         claimed = wanted.current_leader_epoch
         if claimed >= 0 and claimed != partition.leader_epoch:
@@ -209,6 +220,70 @@ class _Fetch:
         )
 
 
+class _ReplicaFetch(_Fetch):
+    """A follower's fetch. Whoever may fetch so may act for the cluster (CLUSTER_ACTION)."""
+
+    __slots__ = ("_counted",)
+
+    def run(self) -> Answer:
+        self._counted = False
+        results, size = self._read()
+        self._counted = True
+        request = self._request
+        if size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed:
+            return self._pack(results)
+        return self._park(results, size)
+
+    def _grounds(self, partitions: list[Partition]) -> Sequence[WaitingGround]:
+        return [ReplicaGround(partition) for partition in partitions]
+
+    def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+        wanted, broker, request = item.wanted, self._broker, self._request
+        index = wanted.partition
+        if not broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
+            return FetchPartitionResult(index, ErrorCode.cluster_authorization_failed)
+        partition = broker.topics.find(item.name, item.topic_id, index)
+        if partition is None:
+            return FetchPartitionResult(index, broker.missing_code(item.name, item.topic_id, index))
+        code = partition.check_epoch(wanted.current_leader_epoch)
+        if code:
+            return FetchPartitionResult(index, code)
+        if request.replica_id not in partition.state.replicas:
+            return FetchPartitionResult(index, ErrorCode.not_leader_or_follower)
+        log = partition.log
+        told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        parted = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
+        if parted is not None:
+            self._failed = True
+            diverging = DivergingEpoch(*parted)
+            return FetchPartitionResult(index, 0, *told, diverging_epoch=diverging)
+        try:
+            piece = log.read(
+                wanted.fetch_offset,
+                max(0, min(wanted.max_bytes, budget)),
+                max_offset=log.log_end_offset,
+                at_least_one=at_least_one,
+            )
+        except HeadraceError as error:
+            return FetchPartitionResult(index, code_of(error), *told)
+        if not self._counted:
+            self._count(partition, wanted.fetch_offset)
+            told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return FetchPartitionResult(index, 0, *told, piece.size, piece)
+
+    def _count(self, partition: Partition, fetch_offset: int) -> None:
+        """Once a request: it says where the follower was when it asked."""
+        broker, request = self._broker, self._request
+        wanted = partition.follower_fetched(
+            BrokerId(request.replica_id),
+            fetch_offset,
+            now_ms=broker.clock.monotonic_ms(),
+            broker_epoch=request.replica_epoch,
+        )
+        if wanted is not None:
+            broker.propose_isr(partition, wanted)
+
+
 def _by_topic(
     results: list[tuple[FetchedPartition, Result]],
 ) -> list[FetchTopicResult[Part]]:
@@ -237,6 +312,7 @@ def _has_news(item: FetchedPartition, result: Result) -> bool:
         result.error_code
         or result.records_bytes
         or result.high_watermark != item.told_high_watermark
+        or result.diverging_epoch is not None
         or result.log_start_offset != item.told_log_start
     )
 

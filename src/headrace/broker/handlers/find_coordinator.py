@@ -1,7 +1,8 @@
 """FindCoordinator (10), versions 0 to 6: who looks after a group or a transactional id.
 
-Since version 4 a request may name many (KIP-699). A broker alone looks after all of them; asking
-makes the coordinator's topic, so that a client's next request finds its shard.
+Since version 4 a request may name many (KIP-699). It is the leader of that partition of the
+coordinator's topic which the name hashes to. Asking makes the topic, so that a client's next
+request finds its shard.
 """
 
 from typing import Any
@@ -10,9 +11,10 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
-from headrace.broker.handlers.metadata import describe_node
+from headrace.broker.cluster_view import find_node
 from headrace.broker.node import Broker
-from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.broker.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
+from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -26,15 +28,30 @@ _TOPICS = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE}
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(FindCoordinatorRequest)
-    found = await _find(broker, call, request.key_type)
+    topic = await _topic(broker, request.key_type)
     if call.version < _FIRST_BATCHED:
-        return _denied(broker, call, request.key_type, call.body.key) or found
+        return _answer(broker, call, request.key_type, call.body.key, topic)
     return {
         "coordinators": [
-            {"key": key, **(_denied(broker, call, request.key_type, key) or found)}
+            {"key": key, **_answer(broker, call, request.key_type, key, topic)}
             for key in request.coordinator_keys
         ]
     }
+
+
+def _answer(
+    broker: Broker, call: Call, key_type: int, key: str, topic: Topic | dict[str, Any]
+) -> dict[str, Any]:
+    denied = _denied(broker, call, key_type, key)
+    if denied is not None:
+        return denied
+    if isinstance(topic, dict):
+        return topic
+    leader = topic.record.partitions[coordinator_partition(key, len(topic.partitions))].leader
+    node = find_node(broker, call, leader)
+    if node is None:
+        return _nowhere(ErrorCode.coordinator_not_available, "its partition has no leader now")
+    return {"node_id": node["node_id"], "host": node["host"], "port": node["port"]}
 
 
 def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, Any] | None:
@@ -50,16 +67,15 @@ def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, An
     return None
 
 
-async def _find(broker: Broker, call: Call, key_type: int) -> dict[str, Any]:
+async def _topic(broker: Broker, key_type: int) -> Topic | dict[str, Any]:
+    """The coordinator's topic, or the answer where there is none."""
     topic = _TOPICS.get(key_type)
     if topic is None:
         return _nowhere(ErrorCode.invalid_request, f"there is no coordinator of type {key_type}")
     try:
-        await broker.internal_topic(topic)
+        return await broker.internal_topic(topic)
     except HeadraceError as error:
         return _nowhere(ErrorCode.coordinator_not_available, str(error))
-    node = describe_node(broker, call)
-    return {"node_id": node["node_id"], "host": node["host"], "port": node["port"]}
 
 
 def _nowhere(code: ErrorCode, message: str) -> dict[str, Any]:

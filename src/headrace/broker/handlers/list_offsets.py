@@ -51,7 +51,7 @@ async def _answer(
     if broker.guard.denies_topic(call, Operation.DESCRIBE, topic):
         code: int = ErrorCode.topic_authorization_failed
     elif partition is None:
-        code = ErrorCode.unknown_topic_or_partition
+        code = broker.missing_code(topic, None, wanted.partition_index)
     else:
         code = partition.check_epoch(wanted.current_leader_epoch)
     if partition is None or code:

@@ -13,6 +13,7 @@ from headrace.broker.auth.resource import (
     ResourceType,
 )
 from headrace.broker.call import Call
+from headrace.broker.cluster_view import describe_nodes, describe_partition
 from headrace.broker.fault import cluster_code
 from headrace.broker.node import Broker
 from headrace.broker.topics import INTERNAL, Topic
@@ -47,9 +48,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in topics:
             topic["topic_authorized_operations"] = _operations(broker, call, topic)
     return {
-        "brokers": [describe_node(broker, call)],
+        "brokers": describe_nodes(broker, call),
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.node_id,
+        "controller_id": broker.controller_id,
         "topics": topics,
         "cluster_authorized_operations": broker.guard.operations(
             call, ResourceType.CLUSTER, CLUSTER_NAME
@@ -63,17 +64,6 @@ def _operations(broker: Broker, call: Call, topic: dict[str, Any]) -> int:
     if topic.get("error_code"):
         return UNKNOWN_OPERATIONS
     return broker.guard.operations(call, ResourceType.TOPIC, topic["name"])
-
-
-def describe_node(broker: Broker, call: Call) -> dict[str, Any]:
-    """This broker, as clients of the call's listener should reach it."""
-    told = broker.advertised[call.connection.listener.name]
-    return {
-        "node_id": broker.node_id,
-        "host": told.host,
-        "port": told.port,
-        "rack": broker.settings.rack,
-    }
 
 
 async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) -> set[str]:
@@ -95,7 +85,9 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
         if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, name)
     }
     wanted = [
-        broker.settings.internal_topic(name) if name in INTERNAL else NewTopic(name=name)
+        broker.settings.internal_topic(name, len(broker.members))
+        if name in INTERNAL
+        else NewTopic(name=name)
         for name in dict.fromkeys(missing)
         if name not in denied
     ]
@@ -137,17 +129,6 @@ def _describe(broker: Broker, topic: Topic) -> dict[str, Any]:
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
         "partitions": [
-            {
-                "partition_index": index,
-                "error_code": ErrorCode.none
-                if partition is not None
-                else ErrorCode.leader_not_available,
-                "leader_id": broker.node_id if partition is not None else -1,
-                "leader_epoch": partition.leader_epoch if partition is not None else -1,
-                "replica_nodes": [broker.node_id],
-                "isr_nodes": [broker.node_id],
-                "offline_replicas": [] if partition is not None else [broker.node_id],
-            }
-            for index, partition in enumerate(topic.partitions)
+            describe_partition(broker, topic, index) for index in range(len(topic.partitions))
         ],
     }

@@ -41,7 +41,7 @@ def _answer(
     if partition is None:
         return {
             "partition": wanted.partition,
-            "error_code": ErrorCode.unknown_topic_or_partition,
+            "error_code": broker.missing_code(topic, None, wanted.partition),
         }
     stale = partition.check_epoch(wanted.current_leader_epoch)
     if stale:

@@ -24,7 +24,13 @@ from headrace.broker.partition import Partition
 from headrace.broker.topics import INTERNAL
 from headrace.broker.turn import Turn
 from headrace.log.append import Appended
-from headrace.model.error import CorruptBatch, HeadraceError, InvalidRecord, PeerError
+from headrace.model.error import (
+    CorruptBatch,
+    HeadraceError,
+    InvalidRecord,
+    PeerError,
+    RequestTimedOut,
+)
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.records.batch import (
     ATTRIBUTES_AT,
@@ -179,9 +185,10 @@ def _append_and_answer(
             result, appended_to, end = _append(
                 broker, topic, produced, refused, implicit, request.acks == _ALL
             )
-            if appended_to is not None and appended_to.log.config.flush_messages == 1:
-                synced = broker.when_synced(appended_to, end)
-                unsynced.append((len(results), len(partitions), synced))
+            if appended_to is not None and appended_to.waits_before_answer:
+                safe = _when_safe(broker, appended_to, end, request.acks)
+                if safe is not None:
+                    unsynced.append((len(results), len(partitions), safe))
             partitions.append(result)
         results.append(ProduceTopicResult(topic.name, topic.topic_id, partitions))
     return _answer(broker, call, request, results, unsynced)
@@ -197,11 +204,7 @@ def _append(
 ) -> tuple[ProducePartitionResult, Partition | None, int]:
     partition = broker.topics.find(topic.name, topic.topic_id, produced.partition)
     if partition is None:
-        missing = (
-            ErrorCode.unknown_topic_or_partition
-            if topic.topic_id is None
-            else ErrorCode.unknown_topic_id
-        )
+        missing = broker.missing_code(topic.name, topic.topic_id, produced.partition)
         return ProducePartitionResult(produced.partition, missing), None, 0
     if partition.name.topic in INTERNAL:
         # Only the coordinators write there: what they cannot read they could not load again.
@@ -229,6 +232,17 @@ def _append_slowly(
     records = _one_batch(produced.records)
     strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
     return partition.append(records, strict_start=strict, acks_all=acks_all)
+
+
+def _when_safe(
+    broker: Broker, partition: Partition, end: int, acks: int
+) -> "asyncio.Future[object] | None":
+    """None when there is nothing to wait for."""
+    if acks == _ALL:
+        return broker.when_safe(partition, end)
+    if acks and partition.syncs_before_answer:
+        return broker.when_synced(partition, end)
+    return None
 
 
 def _one_batch(records: memoryview | None) -> memoryview:
@@ -295,14 +309,27 @@ async def _answer_when_synced(
     results: list[ProduceTopicResult],
     unsynced: Unsynced,
 ) -> Parts:
+    # As long as the request says: replicas may be slow, and what was appended stays appended.
+    waits = [synced for *_, synced in unsynced]
+    timeout = max(0, request.timeout_ms) / 1000 if request.acks == _ALL else None
+    await asyncio.wait(waits, timeout=timeout)
     for topic, partition, synced in unsynced:
-        try:
-            await synced
-        except HeadraceError as error:
+        error = _failure(synced)
+        if error is not None:
             partitions = results[topic].partitions
             assert isinstance(partitions, list)
             partitions[partition] = _failed(partitions[partition].partition, error)
     return _pack(broker, call, request, results)
+
+
+def _failure(safe: "asyncio.Future[object]") -> HeadraceError | None:
+    if not safe.done():
+        safe.cancel()
+        return RequestTimedOut("the replicas did not have the records in the time the client gave")
+    error = safe.exception()
+    if error is None or isinstance(error, HeadraceError):
+        return error
+    raise error
 
 
 def _pack(

@@ -65,8 +65,8 @@ async def _write(broker: Broker, marker: Marker, name: TopicPartition) -> ErrorC
         written = broker.transactions.markers.write(marker, name)
         if written is None:
             return ErrorCode.unknown_topic_or_partition
-        if written.partition.syncs_before_answer:
-            await broker.when_synced(written.partition, written.end)
+        if written.partition.waits_before_answer:
+            await broker.when_safe(written.partition, written.end)
     except HeadraceError as error:
         return code_of(error)
     return ErrorCode.none

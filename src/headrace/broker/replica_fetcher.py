@@ -1,0 +1,270 @@
+"""Copies partitions from the brokers that lead them, with the Fetch API, as any consumer does.
+
+One task and one connection a leader. A fetch goes out as soon as the last one's answer is in the
+logs: its offsets are what tells the leader how far this follower has come. Fetches are incremental
+(KIP-227): a partition is named again only when its offset or epoch has changed.
+
+Rule 1: an error of one partition is that partition's alone: it rests and is tried again.
+Rule 2: an error of the connection, or of the session, begins both anew.
+Rule 3: what comes for a partition that was taken away meanwhile, or has another epoch by now, is
+dropped.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+import structlog
+
+from headrace.broker.follower import Follower
+from headrace.broker.peer_connection import PeerConnection, PeerLost
+from headrace.broker.settings import BrokerSettings
+from headrace.cluster.broker import Broker as BrokerRecord
+from headrace.model.error import HeadraceError
+from headrace.model.ids import BrokerId, TopicPartition
+from headrace.replication.divergence import Divergence
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from headrace.wire.fetch_response import FetchPartitionResult
+
+log = structlog.get_logger(__name__)
+
+_VERSION = 17
+_GRACE_SECONDS = 30.0
+# A partition whose leader has not heard yet that it leads: word takes some milliseconds.
+_REST_SECONDS = 0.05
+_ONE_BATCH_BYTES = 1 << 30
+
+Key = tuple[UUID, int]
+FindBroker = Callable[[BrokerId], BrokerRecord | None]
+
+
+class ReplicaFetcher:
+    """All that this broker copies from one leader."""
+
+    def __init__(
+        self,
+        leader: BrokerId,
+        settings: BrokerSettings,
+        find: FindBroker,
+        epoch: Callable[[], int],
+        copied: Callable[[int], None],
+    ) -> None:
+        self.leader = leader
+        self._settings = settings
+        self._find = find
+        self._epoch = epoch
+        self._copied = copied
+        self._followers: dict[Key, Follower] = {}
+        self._resting: dict[Key, float] = {}
+        self._sent: dict[Key, FetchPartition] = {}
+        self._session_id = 0
+        self._session_epoch = 0
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._task = self._loop.create_task(self._run())
+
+    def add(self, follower: Follower) -> None:
+        key = (follower.topic_id, follower.name.partition)
+        self._followers[key] = follower
+        self._resting.pop(key, None)
+        self._changed.set()
+
+    def remove(self, topic_id: UUID, index: int) -> None:
+        self._followers.pop((topic_id, index), None)
+
+    @property
+    def idle(self) -> bool:
+        return not self._followers
+
+    def stop(self) -> "asyncio.Task[None]":
+        self._task.cancel()
+        return self._task
+
+    async def _run(self) -> None:
+        while True:
+            await self._something_to_do()
+            try:
+                connection = await self._connect()
+            except PeerLost as error:
+                log.debug("cannot reach a leader", leader=self.leader, reason=str(error))
+                await asyncio.sleep(self._backoff_seconds)
+                continue
+            try:
+                await self._follow(connection)
+            except PeerLost as error:
+                log.info("lost a leader", leader=self.leader, reason=str(error))
+                await asyncio.sleep(self._backoff_seconds)
+            except Exception as error:
+                log.error("copying failed", leader=self.leader, exc_info=error)
+                await asyncio.sleep(self._backoff_seconds)
+            finally:
+                connection.close()
+
+    @property
+    def _backoff_seconds(self) -> float:
+        return float(self._settings["replica.fetch.backoff.ms"]) / 1000
+
+    async def _something_to_do(self) -> None:
+        while not self._followers:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _connect(self) -> PeerConnection:
+        record = self._find(self.leader)
+        endpoint = None if record is None else record.inter_broker_endpoint
+        if endpoint is None:
+            raise PeerLost(f"broker {self.leader} is not running, or has no PLAINTEXT listener")
+        self._session_id = self._session_epoch = 0
+        self._sent.clear()
+        return await PeerConnection.open(endpoint.host, endpoint.port, limit_bytes=_ONE_BATCH_BYTES)
+
+    async def _follow(self, connection: PeerConnection) -> None:
+        wait_ms = int(self._settings["replica.fetch.wait.max.ms"])
+        while self._followers:
+            asked, request = self._request(wait_ms)
+            if not asked and not self._sent:
+                await asyncio.sleep(_REST_SECONDS)
+                continue
+            response = await connection.fetch(_VERSION, request, wait_ms / 1000 + _GRACE_SECONDS)
+            if response.error_code:
+                # The leader forgot the session: name everything again.
+                self._session_id = self._session_epoch = 0
+                self._sent.clear()
+                continue
+            self._session_id = response.session_id
+            self._session_epoch = self._session_epoch + 1 if response.session_id else 0
+            if not response.session_id:
+                self._sent.clear()
+            size = 0
+            for topic in response.topics:
+                for result in topic.partitions:
+                    if topic.topic_id is not None:
+                        size += self._take((topic.topic_id, result.partition), result)
+            if size:
+                self._copied(size)
+
+    # -- asking
+
+    def _request(self, wait_ms: int) -> "tuple[int, FetchRequest]":
+        now = self._loop.time()
+        changed: dict[UUID, list[FetchPartition]] = {}
+        count = 0
+        for key, follower in self._followers.items():
+            until = self._resting.get(key)
+            if until is not None:
+                if now < until:
+                    continue
+                del self._resting[key]
+            wanted = self._wanted(follower)
+            if self._sent.get(key) != wanted:
+                self._sent[key] = wanted
+                changed.setdefault(key[0], []).append(wanted)
+                count += 1
+        gone: dict[UUID, list[int]] = {}
+        for key in [key for key in self._sent if not self._asks(key)]:
+            del self._sent[key]
+            gone.setdefault(key[0], []).append(key[1])
+        return count, FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=int(self._settings["replica.fetch.min.bytes"]),
+            max_bytes=int(self._settings["replica.fetch.response.max.bytes"]),
+            isolation_level=0,
+            topics=[FetchTopic(None, topic, each) for topic, each in changed.items()],
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            forgotten=[ForgottenTopic(None, topic, tuple(each)) for topic, each in gone.items()],
+            replica_id=self._settings.node_id,
+            replica_epoch=self._epoch(),
+        )
+
+    def _asks(self, key: Key) -> bool:
+        return key in self._followers and key not in self._resting
+
+    def _wanted(self, follower: Follower) -> FetchPartition:
+        return FetchPartition(
+            partition=follower.name.partition,
+            current_leader_epoch=follower.leader_epoch,
+            fetch_offset=follower.log.log_end_offset,
+            last_fetched_epoch=follower.last_epoch,
+            log_start_offset=follower.log.log_start_offset,
+            max_bytes=int(self._settings["replica.fetch.max.bytes"]),
+        )
+
+    # -- taking
+
+    def _take(self, key: Key, result: FetchPartitionResult[memoryview]) -> int:
+        follower, asked = self._followers.get(key), self._sent.get(key)
+        if follower is None or asked is None:
+            return 0
+        if asked.current_leader_epoch != follower.leader_epoch:
+            return 0
+        try:
+            return self._apply(follower, result)
+        except HeadraceError as error:
+            log.error("cannot copy", partition=str(follower.name), reason=str(error))
+            self._rest(key)
+            return 0
+
+    def _apply(self, follower: Follower, result: FetchPartitionResult[memoryview]) -> int:
+        if result.diverging_epoch is not None:
+            follower.cut(Divergence(*result.diverging_epoch))
+        elif result.error_code == ErrorCode.offset_out_of_range:
+            follower.start_over(result.log_start_offset)
+        elif result.error_code:
+            # Not the leader (yet, or any more): the cluster's state will say, or has said.
+            self._rest((follower.topic_id, follower.name.partition))
+        else:
+            records = result.records if result.records is not None else b""
+            return follower.append(records, result.high_watermark, result.log_start_offset)
+        return 0
+
+    def _rest(self, key: Key) -> None:
+        self._resting[key] = self._loop.time() + _REST_SECONDS
+
+
+class ReplicaFetchers:
+    """The fetchers of a broker, one for each leader it follows."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        find: FindBroker,
+        epoch: Callable[[], int],
+        copied: Callable[[int], None],
+    ) -> None:
+        self._settings = settings
+        self._find = find
+        self._epoch = epoch
+        self._copied = copied
+        self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
+        self._by_name: dict[TopicPartition, Follower] = {}
+
+    def follow(self, follower: Follower) -> None:
+        """Copy a partition from its leader, and from nobody else."""
+        self.leave(follower.name)
+        self._by_name[follower.name] = follower
+        if follower.leader < 0:
+            return
+        fetcher = self._fetchers.get(follower.leader)
+        if fetcher is None:
+            fetcher = self._fetchers[follower.leader] = ReplicaFetcher(
+                follower.leader, self._settings, self._find, self._epoch, self._copied
+            )
+        fetcher.add(follower)
+
+    def leave(self, name: TopicPartition) -> None:
+        """Copy this partition no more."""
+        follower = self._by_name.pop(name, None)
+        fetcher = None if follower is None else self._fetchers.get(follower.leader)
+        if follower is not None and fetcher is not None:
+            fetcher.remove(follower.topic_id, name.partition)
+
+    def following(self) -> Iterable[Follower]:
+        return self._by_name.values()
+
+    async def stop(self) -> None:
+        tasks = [fetcher.stop() for fetcher in self._fetchers.values()]
+        self._fetchers.clear()
+        self._by_name.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
