@@ -236,18 +236,17 @@ class TestTransactions:
             transact(first, topic, b"first %d" % turn, commit=turn % 2 == 0)
             second.abort_transaction() if turn == 1 else second.commit_transaction()
 
-        def read(read_committed: bool) -> tuple[list[bytes], int]:
-            with Reader.of_topics(
-                settings(cluster.address), topic, read_committed=read_committed
-            ) as reader:
+        def read(read_committed: bool, fetch_bytes: int) -> tuple[list[bytes], int]:
+            small = settings(cluster.address, max_partition_fetch_bytes=str(fetch_bytes))
+            with Reader.of_topics(small, topic, read_committed=read_committed) as reader:
                 values = reader.read_all()["value"].to_pylist()
             return values, reader.positions[TopicPartition(topic, 0)]
 
-        committed = [b"second 0", b"first 0", b"first 2", b"second 2", b"second 3"]
-        assert sorted(read(True)[0]) == sorted(committed)
-        assert len(read(False)[0]) == 8
+        committed = [b"second 0", b"first 0", b"second 2", b"first 2", b"second 3"]
         # Eight records and eight markers: the end is reached though nothing is shown behind it.
-        assert read(True)[1] == read(False)[1] == 16
+        for fetch_bytes in (1, 300, 1_000_000):  # one batch, a few, and all at once
+            assert read(True, fetch_bytes) == (committed, 16)
+            assert len(read(False, fetch_bytes)[0]) == 8
 
     def test_what_an_open_transaction_wrote_is_behind_the_end(
         self, cluster: ServerProcess, topic: str

@@ -1,5 +1,6 @@
 """A connection: agreeing on versions, and what becomes of one that goes wrong."""
 
+import select
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from headrace.client.connection import Connection
 from headrace.client.error import ConnectionLost, Unreachable, Unsupported
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
-from headrace.testing.readiness import free_port
+from headrace.testing.readiness import free_port, wait_until
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error import MalformedResponse
 from headrace.wire.header import RequestHeader
@@ -74,6 +75,44 @@ def test_an_old_answer_comes_in_the_newest_shape(tiny_broker: Any, connect: Any)
     assert (group.group_id, group.group_state, group.group_type) == ("g", "", "")
 
 
+def many_groups(header: RequestHeader, frame: bytes) -> bytes:
+    """An answer of a megabyte."""
+    if header.api_key == ApiKey.API_VERSIONS:
+        return versions(header)
+    groups = [{"group_id": f"group-{number:080}"} for number in range(10_000)]
+    body = {"error_code": 0, "groups": groups}
+    return pack_response(header.api_key, header.api_version, header.correlation_id, body)
+
+
+def taken_as_it_comes(connection: Connection) -> Any:
+    """The answer, without ever waiting in the connection."""
+    pending = connection.begin(ApiKey.LIST_GROUPS, {})
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    while (answer := connection.try_finish(pending)) is None:
+        assert poll.poll(5000)
+    return answer
+
+
+def test_an_answer_is_taken_as_it_comes(tiny_broker: Any, connect: Any) -> None:
+    tiny_broker.answer = many_groups
+    assert len(taken_as_it_comes(connect()).groups) == 10_000
+
+
+def test_an_answer_that_does_not_come_in_time_is_lost(tiny_broker: Any) -> None:
+    tiny_broker.answer = lambda header, frame: (
+        versions(header) if header.api_key == ApiKey.API_VERSIONS else b""
+    )
+    hasty = ClientSettings.of({"request.timeout.ms": "50"})
+    connection = Connection(tiny_broker.address, hasty)
+    pending = connection.begin(ApiKey.LIST_GROUPS, {})
+
+    with pytest.raises(ConnectionLost, match="did not answer in time"):
+        wait_until(lambda: connection.try_finish(pending) is not None, what="an answer")
+
+    assert connection.closed
+
+
 def test_nobody_listens() -> None:
     address = Address("127.0.0.1", free_port())
     with pytest.raises(Unreachable, match=rf"cannot reach {address}: connection refused"):
@@ -133,6 +172,14 @@ def test_tls_with_a_certificate_that_names_the_host(tls_broker: Any) -> None:
     address = Address("localhost", tls_broker.broker.address.port)
     connection = Connection(address, tls_settings(tls_broker))
     assert connection.serves(ApiKey.FETCH)
+    connection.close()
+
+
+def test_an_answer_over_tls_is_taken_as_it_comes(tls_broker: Any) -> None:
+    tls_broker.broker.answer = many_groups
+    address = Address("localhost", tls_broker.broker.address.port)
+    connection = Connection(address, tls_settings(tls_broker))
+    assert len(taken_as_it_comes(connection).groups) == 10_000
     connection.close()
 
 
