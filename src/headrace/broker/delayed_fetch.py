@@ -33,10 +33,11 @@ class ReplicaGround:
 class DelayedFetch:
     """Waits for `min_bytes` on any of its partitions together.
 
-    `grew` only counts; the records are read again when the count says that it could be enough, in
-    a later turn of the event loop, so that the producer's answer leaves first.
+    `grew` only counts; the records are read again when the count says that it could be enough, a
+    little later, so that the producer's answer leaves first.
 
     Args:
+        soon: calls what it is given when the request that is being served has been.
         readable_bytes: how much could be sent now, or at least `min_bytes` if there is an error to
             tell; asked after growth.
         done: called exactly once, with enough to send or when time is up.
@@ -45,12 +46,12 @@ class DelayedFetch:
     __slots__ = (
         "_done",
         "_finished",
-        "_loop",
         "_min_bytes",
         "_missing_bytes",
         "_partitions",
         "_readable_bytes",
         "_scheduled",
+        "_soon",
         "_timer",
     )
 
@@ -59,13 +60,14 @@ class DelayedFetch:
         loop: asyncio.AbstractEventLoop,
         partitions: Iterable[WaitingGround],
         *,
+        soon: Callable[[Callable[[], object]], object],
         have_bytes: int,
         min_bytes: int,
         max_wait_ms: int,
         readable_bytes: Callable[[], int],
         done: Callable[[], None],
     ) -> None:
-        self._loop = loop
+        self._soon = soon
         self._partitions = tuple(partitions)
         self._min_bytes = min_bytes
         self._missing_bytes = min_bytes - have_bytes
@@ -81,7 +83,7 @@ class DelayedFetch:
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0 and not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._look_again)
+            self._soon(self._look_again)
 
     def _look_again(self) -> None:
         self._scheduled = False

@@ -111,6 +111,8 @@ class Broker:
         # A leader found that others are in sync than it thought; a cluster's member puts itself in.
         self.propose_isr: Callable[[Partition, frozenset[BrokerId]], None] = lambda *_: None
         self.served_apis: frozenset[ApiKey] = frozenset()
+        # Calls something when the request that is being served has been.
+        self.soon: Callable[[Callable[[], object]], object] = loop.call_soon
         self._store = store
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")

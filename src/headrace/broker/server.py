@@ -95,6 +95,7 @@ class Server:
             self.broker.follow_all()
             self._files = FilePool(self._disk)
             self.acceptor = self._make_acceptor()
+            self.broker.soon = self.acceptor.poller.soon
             undo.push_async_callback(self.acceptor.stop, 0)
             self._listen()
             await self._start_admin(undo)

@@ -4,10 +4,9 @@ Records go out as slices of segment files. A small slice is read instead and sen
 bytes around it, which saves system calls where sendfile would save no copying worth having.
 
 A follower fetches like a consumer, but up to the log end, and what it asks for tells how far it has
-come.
+come. A consumer may read from a follower as well, up to its high watermark (KIP-392).
 """
 
-import asyncio
 from collections.abc import Sequence
 
 from headrace.broker.auth.resource import Operation
@@ -18,6 +17,7 @@ from headrace.broker.fault import code_of
 from headrace.broker.fetch_session import Admission, FetchedPartition
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
+from headrace.broker.promise import Promise
 from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
@@ -79,7 +79,7 @@ class _Fetch:
         self._failed = False
         self._found: list[tuple[FetchedPartition, Result]] | None = None
         self._wait: DelayedFetch | None = None
-        self._future: asyncio.Future[Parts | None] | None = None
+        self._future: Promise[Parts | None] | None = None
 
     def run(self) -> Answer:
         results, size = self._read()
@@ -102,11 +102,11 @@ class _Fetch:
         return partitions
 
     def _wait_for(self, partitions: Sequence[WaitingGround], have_bytes: int) -> Answer:
-        loop = self._broker.loop
-        self._future = loop.create_future()
+        self._future = Promise()
         self._wait = DelayedFetch(
-            loop,
+            self._broker.loop,
             partitions,
+            soon=self._broker.soon,
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
@@ -116,7 +116,7 @@ class _Fetch:
         self._future.add_done_callback(self._forget)
         return self._future
 
-    def _forget(self, future: "asyncio.Future[Parts | None]") -> None:
+    def _forget(self, future: Promise[Parts | None]) -> None:
         if future.cancelled() and self._wait is not None:
             self._wait.cancel()
 
