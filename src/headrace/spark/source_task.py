@@ -14,7 +14,6 @@ from pyspark.sql.types import StructType
 
 from headrace.client.error import PositionOutOfRange
 from headrace.client.read_range import Offset, ReadRange
-from headrace.client.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.spark.data_loss import report_loss
@@ -71,6 +70,9 @@ class SourceTask:
             names = [*names, "timestamp"]
         fail = self.options.fail_on_data_loss
         settings = ClientSettings.of(self.options.client)
+        # Only here: the processes in which Spark plans load this file too, and need no kernels.
+        from headrace.client.reader import Reader
+
         with Reader(
             settings,
             {wanted.partition: ReadRange(wanted.start, wanted.end)},
