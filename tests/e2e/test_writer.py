@@ -1,14 +1,18 @@
 """The bulk writer against Headrace and Apache Kafka: stock clients read what it wrote, once, in
 order, whatever failed on the way."""
 
+import doctest
 import pickle
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as StockPartition
 
+from headrace.client import writer as writer_module
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.batch_reader import BatchReader
 from headrace.client.error import BrokerError, ClientError, ProducerFenced, WriteFailed
@@ -80,6 +84,11 @@ def values(address: str, topic: str, *, committed: bool = True) -> list[int]:
                 if decoded.next_offset >= past[fetched.partition]:
                     del reader.positions[fetched.partition]
     return found
+
+
+def wait_for_values(address: str, topic: str, expected: list[int]) -> None:
+    """A coordinator may answer before the markers of a transaction are in all partitions."""
+    wait_until(lambda: values(address, topic) == expected, what=f"what was committed to {topic}")
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -296,7 +305,7 @@ class TestTransaction:
 
             writer.commit()
 
-        assert values(cluster.address, clicks) == list(range(10))
+        wait_for_values(cluster.address, clicks, list(range(10)))
 
     def test_one_transaction_after_another(self, cluster: ServerProcess, clicks: str) -> None:
         with Writer(settings(cluster.address), clicks, transactional_id=clicks) as writer:
@@ -306,7 +315,7 @@ class TestTransaction:
             with writer.transaction():
                 pass
 
-        assert values(cluster.address, clicks) == list(range(50))
+        wait_for_values(cluster.address, clicks, list(range(50)))
 
     def test_an_error_aborts_and_the_next_one_commits(
         self, cluster: ServerProcess, clicks: str
@@ -319,7 +328,7 @@ class TestTransaction:
             with writer.transaction():
                 writer.write(numbered(10, 20))
 
-        assert values(cluster.address, clicks) == list(range(10, 20))
+        wait_for_values(cluster.address, clicks, list(range(10, 20)))
 
     def test_a_failed_write_aborts_and_the_next_one_commits(
         self, cluster: ServerProcess, topic: str
@@ -333,7 +342,7 @@ class TestTransaction:
             with writer.transaction():
                 writer.write(numbered(1, 4))
 
-        assert values(cluster.address, topic) == [1, 2, 3]
+        wait_for_values(cluster.address, topic, [1, 2, 3])
 
     def test_a_new_writer_fences_the_old_one(self, cluster: ServerProcess, clicks: str) -> None:
         old = Writer(settings(cluster.address), clicks, transactional_id=clicks)
@@ -349,7 +358,7 @@ class TestTransaction:
             with new.transaction():
                 new.write(numbered(10, 20))
 
-        assert values(cluster.address, clicks) == list(range(10, 20))
+        wait_for_values(cluster.address, clicks, list(range(10, 20)))
 
     def test_a_fenced_writer_learns_it_when_it_writes(
         self, cluster: ServerProcess, clicks: str
@@ -366,7 +375,7 @@ class TestTransaction:
                 old.flush()
 
         old.close()
-        assert values(cluster.address, clicks) == []
+        wait_for_values(cluster.address, clicks, [])
 
     def test_offsets_are_committed_with_the_records(
         self, cluster: ServerProcess, clicks: str, group: str
@@ -381,10 +390,13 @@ class TestTransaction:
                 raise ZeroDivisionError
 
         consumer = Consumer({"bootstrap.servers": cluster.address, "group.id": group})
-        [committed] = consumer.committed([StockPartition(clicks, 0)], 30)
+
+        def committed() -> tuple[int, str | None]:
+            [found] = consumer.committed([StockPartition(clicks, 0)], 30)
+            return found.offset, found.metadata
+
+        wait_until(lambda: committed() == (7, "batch 1"), what="the offsets of the transaction")
         consumer.close()
-        assert committed.offset == 7
-        assert committed.metadata == "batch 1"
 
     @pytest.mark.parametrize("commit", [True, False])
     def test_a_prepared_transaction_is_ended_by_somebody_else(
@@ -400,7 +412,7 @@ class TestTransaction:
             for _ in range(2):
                 prepared.commit(pool) if commit else prepared.abort(pool)
 
-        assert values(cluster.address, clicks) == (list(range(10)) if commit else [])
+        wait_for_values(cluster.address, clicks, (list(range(10)) if commit else []))
 
     def test_a_writer_that_goes_away_aborts(self, cluster: ServerProcess, clicks: str) -> None:
         with Writer(settings(cluster.address), clicks, transactional_id=clicks) as writer:
@@ -410,7 +422,7 @@ class TestTransaction:
 
         with Writer(settings(cluster.address), clicks) as writer:
             writer.write(numbered(10, 11))
-        assert values(cluster.address, clicks) == [10]
+        wait_for_values(cluster.address, clicks, [10])
 
 
 def test_a_transaction_survives_a_killed_broker(own_broker: BrokerProcess, topic: str) -> None:
@@ -427,7 +439,7 @@ def test_a_transaction_survives_a_killed_broker(own_broker: BrokerProcess, topic
         own_broker.start()
         writer.write(numbered(5000, 6000))
 
-    assert values(own_broker.address, topic) == list(range(6000))
+    wait_for_values(own_broker.address, topic, list(range(6000)))
 
 
 @pytest.mark.parametrize(
@@ -445,6 +457,28 @@ def test_a_transaction_survives_a_killed_broker(own_broker: BrokerProcess, topic
 def test_options_that_cannot_be_meant(options: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         Writer({}, **options)  # type: ignore[arg-type]
+
+
+def test_the_examples_run(own_broker: BrokerProcess) -> None:
+    own_broker.start()
+    with ConnectionPool(settings(own_broker.address)) as pool:
+        topics = [NewTopic(name, 3, 1) for name in ("clicks", "invoices", "orders")]
+        assert not any(Admin(pool).create_topics(topics).values())
+
+    outcome = doctest.testmod(writer_module, extraglobs={"address": own_broker.address})
+
+    assert outcome.attempted == 4
+    assert outcome.failed == 0
+
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    writing = page[page.index("## Writing") :].partition("\n## ")[0]
+    names: dict[str, object] = {"settings": {"bootstrap.servers": own_broker.address}}
+    for block in re.findall(r"```python\n(.*?)```", writing, re.DOTALL):
+        exec(block, names)
+    found = read_topic(own_broker.address, "clicks", range(3))
+    assert sorted(each.value or b"" for records in found.values() for each in records) == [
+        *(b"/cart", b"/cart", b"/home", b"/home")
+    ]
 
 
 def test_calls_that_cannot_be_meant(broker: BrokerProcess, topic: str) -> None:

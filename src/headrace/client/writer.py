@@ -55,17 +55,21 @@ class Writer:
     partition it names, else to that of its key's hash as with Kafka's own clients, else wherever
     the next batch goes.
 
-    Example:
-        with Writer({"bootstrap.servers": "127.0.0.1:9092"}, topic="clicks") as writer:
-            writer.write(pa.table({"key": ["alice", "bob"], "value": ["/home", "/cart"]}))
+    >>> import pyarrow as pa
+    >>> settings = {"bootstrap.servers": address}
+    >>> with Writer(settings, topic="clicks") as writer:
+    ...     writer.write(pa.table({"key": ["alice", "bob"], "value": ["/home", "/cart"]}))
+    ...     writer.flush()
+    ...     sum(landed.records for landed in writer.written.values())
+    2
 
     With a transactional id, everything between `begin` and `commit` becomes visible at once to
     readers of committed records:
 
-        with Writer(settings, transactional_id="billing-1") as writer:
-            with writer.transaction():
-                writer.write(invoices, topic="invoices")
-                writer.send_offsets("billing", {TopicPartition("orders", 0): 1200})
+    >>> with Writer(settings, transactional_id="billing-1") as writer:
+    ...     with writer.transaction():
+    ...         writer.write(pa.table({"value": ["one invoice"]}), topic="invoices")
+    ...         writer.send_offsets("billing", {TopicPartition("orders", 0): 1200})
 
     One writer belongs to one thread.
 
