@@ -1,0 +1,100 @@
+"""Events into files of a directory, a new one every so often."""
+
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch
+from headrace.ingest.serializer import Serializer, make_serializer
+from headrace.ingest.settings import Settings, number, prefix, text
+from headrace.ingest.sink import Sink
+
+
+class FileRollSink(Sink):
+    """A batch is written whole or, when the disk refuses, cut off again: after kill -9 a file may
+    end in part of a batch that comes again in the next one."""
+
+    SETTINGS = (
+        text("sink.directory", "Where the files go.", required=True),
+        number("sink.rollInterval", "Seconds until a new file; 0 is never.", 30),
+        text("sink.serializer", "text, header_and_text or avro_event.", "TEXT"),
+        prefix("sink.serializer", "Its parameters."),
+        text("sink.pathManager", "How files are named: DEFAULT or ROLLTIME.", "DEFAULT"),
+        text("sink.pathManager.extension", "The end of their names."),
+        text("sink.pathManager.prefix", "The beginning of their names.", ""),
+        number(
+            "sink.batchSize", "Events taken at once.", 100, minimum=1, other_names=("batchSize",)
+        ),
+    )
+    BATCH_SETTING = "sink.batchSize"
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._folder = Path(settings.text("sink.directory")).expanduser()
+        self._interval = settings.number("sink.rollInterval")
+        parameters = settings.below("sink.serializer")
+        self._new_serializer = make_serializer(settings, "sink.serializer", parameters)
+        self._serializer: Serializer | None = None
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self._started_ms = 0
+        self._count = 0
+        self._opened_at = 0.0
+
+    def start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._started_ms = time.time_ns() // 1_000_000
+        self._count = 0
+
+    def stop(self) -> None:
+        self._close()
+
+    def idle(self) -> None:
+        self._roll_if_due()
+
+    def deliver(self, batch: Batch) -> None:
+        self._roll_if_due()
+        try:
+            file, serializer = self._open()
+            data = serializer.encode(batch)
+            file.write(data)
+            file.flush()
+        except OSError as error:
+            self._cut()
+            raise DeliveryFailed(f"cannot write below {self._folder}: {error.strerror}") from error
+        self._size += len(data)
+
+    def _roll_if_due(self) -> None:
+        due = self._interval and time.monotonic() - self._opened_at >= self._interval
+        if self._file is not None and due:
+            self._close()
+
+    def _open(self) -> tuple[BinaryIO, Serializer]:
+        if self._file is None or self._serializer is None:
+            self._serializer = self._new_serializer()
+            self._count += 1
+            extension = self.settings.optional("sink.pathManager.extension")
+            name = (
+                f"{self.settings.text('sink.pathManager.prefix')}{self._started_ms}-{self._count}"
+            )
+            path = self._folder / (f"{name}.{extension}" if extension else name)
+            self._file = path.open("xb", buffering=0)
+            head = self._serializer.head()
+            self._file.write(head)
+            self._size = len(head)
+            self._opened_at = time.monotonic()
+        return self._file, self._serializer
+
+    def _cut(self) -> None:
+        """Take back what a failed write left, and start a new file: the serializer is ahead."""
+        if self._file is not None:
+            try:
+                self._file.truncate(self._size)
+            finally:
+                self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = self._serializer = None

@@ -1,0 +1,203 @@
+"""Events into files of any file system pyarrow knows: local, HDFS, S3 and the like."""
+
+import time
+from collections.abc import Callable
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+import pyarrow.fs
+
+from headrace.ingest.bucket_file import BucketFile, RollPolicy
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch
+from headrace.ingest.path_escape import PathEscape
+from headrace.ingest.registry_name import last_word
+from headrace.ingest.sequence_file import SequenceFileSerializer
+from headrace.ingest.serializer import Serializer, make_serializer
+from headrace.ingest.settings import Settings, flag, number, prefix, text
+from headrace.ingest.sink import Sink
+
+_CODECS = {
+    "gzip": ("gzip", ".gz"),
+    "gzipcodec": ("gzip", ".gz"),
+    "bzip2": ("bz2", ".bz2"),
+    "bzip2codec": ("bz2", ".bz2"),
+    "lz4": ("lz4", ".lz4"),
+    "zstd": ("zstd", ".zst"),
+}
+_IN_HADOOP_ONLY = (
+    "callTimeout",
+    "closeTries",
+    "kerberosKeytab",
+    "kerberosPrincipal",
+    "minBlockReplicas",
+    "proxyUser",
+    "retryInterval",
+    "rollTimerPoolSize",
+    "threadsPoolSize",
+)
+_TYPES = ("SequenceFile", "DataStream", "CompressedStream", "Parquet")
+
+
+class HdfsSink(Sink):
+    """Buckets by headers and time, rolls by time, size and count.
+
+    Events leave the channel once they are flushed to their files. After a crash files keep their
+    in-use names, with everything in them that left the channel; the last batch may come again.
+    """
+
+    BATCH_SETTING = "hdfs.batchSize"
+    SETTINGS = (
+        text("hdfs.path", "A directory: a path or a URI, with escapes.", required=True),
+        text("hdfs.filePrefix", "The beginning of file names, with escapes.", "FlumeData"),
+        text("hdfs.fileSuffix", "The end of file names.", ""),
+        text("hdfs.inUsePrefix", "The beginning while a file is written.", ""),
+        text("hdfs.inUseSuffix", "The end while a file is written.", ".tmp"),
+        flag("hdfs.emptyInUseSuffix", "Leave that end out.", False),
+        number("hdfs.rollInterval", "Seconds until a new file; 0 is never.", 30),
+        number("hdfs.rollSize", "Bytes until a new file; 0 is never.", 1024),
+        number("hdfs.rollCount", "Events until a new file; 0 is never.", 10),
+        number("hdfs.idleTimeout", "Seconds until a file without news is closed.", 0),
+        number("hdfs.batchSize", "Events taken at once.", 100, minimum=1),
+        text("hdfs.fileType", "What kind of file.", "SequenceFile", choices=_TYPES),
+        text(
+            "hdfs.writeFormat",
+            "Values of a SequenceFile.",
+            "Writable",
+            choices=("Writable", "Text"),
+        ),
+        text("hdfs.codeC", "gzip, bzip2, lz4 or zstd, for CompressedStream."),
+        number("hdfs.maxOpenFiles", "The oldest is closed then.", 5000, minimum=1),
+        flag("hdfs.round", "Round times down.", False),
+        number("hdfs.roundValue", "To a multiple of so many units.", 1, minimum=1),
+        text("hdfs.roundUnit", "Which.", "second", choices=("second", "minute", "hour")),
+        text("hdfs.timeZone", "Whose times.", "Local Time"),
+        flag("hdfs.useLocalTimeStamp", "Use the time of writing.", False),
+        text("serializer", "text, header_and_text or avro_event.", "TEXT"),
+        prefix("serializer", "Its parameters."),
+        *(text(f"hdfs.{word}", "Has no meaning here.") for word in _IN_HADOOP_ONLY),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        zone = _zone(settings)
+        value = settings.number("hdfs.roundValue") if settings.flag("hdfs.round") else 0
+
+        def escape(key: str) -> PathEscape:
+            return PathEscape(
+                settings.text(key).rstrip("/"),
+                zone=zone,
+                local_time=settings.flag("hdfs.useLocalTimeStamp"),
+                round_value=value,
+                round_unit=settings.text("hdfs.roundUnit"),
+            )
+
+        self._folder, self._prefix = escape("hdfs.path"), escape("hdfs.filePrefix")
+        self._policy = RollPolicy(
+            settings.number("hdfs.rollInterval"),
+            settings.number("hdfs.rollSize"),
+            settings.number("hdfs.rollCount"),
+            settings.number("hdfs.idleTimeout"),
+        )
+        self._new_serializer = _serializer(settings)
+        self._codec, self._codec_suffix = _codec(settings)
+        self._open: dict[str, BucketFile] = {}
+        self._count = time.time_ns() // 1_000_000
+
+    def stop(self) -> None:
+        for bucket in list(self._open):
+            self._close(bucket)
+
+    def idle(self) -> None:
+        for bucket, file in list(self._open.items()):
+            if file.is_due(self._policy):
+                self._close(bucket)
+
+    def deliver(self, batch: Batch) -> None:
+        for bucket, part in self._by_bucket(batch).items():
+            try:
+                file = self._open.get(bucket) or self._new_file(bucket)
+                file.write(part)
+                if file.is_full(self._policy):
+                    self._close(bucket)
+            except (OSError, pa.ArrowException) as error:
+                broken = self._open.pop(bucket, None)
+                if broken is not None:
+                    broken.abandon()
+                raise DeliveryFailed(f"cannot write to {bucket}: {error}") from error
+        self.idle()
+
+    def _by_bucket(self, batch: Batch) -> dict[str, Batch]:
+        """Directory and prefix of each event; one that was told earlier is not worked out again."""
+
+        def bucket_of(headers: dict[str, str]) -> str:
+            return f"{self._folder.fill(headers)}/{self._prefix.fill(headers)}"
+
+        shared = batch.same_headers
+        if shared is not None or (self._folder.is_plain and self._prefix.is_plain):
+            return {bucket_of(batch.headers[0]): batch}
+        rows: dict[str, list[int]] = {}
+        for row, headers in enumerate(batch.headers):
+            rows.setdefault(bucket_of(headers), []).append(row)
+        return {bucket: batch.pick(chosen) for bucket, chosen in rows.items()}
+
+    def _new_file(self, bucket: str) -> BucketFile:
+        if len(self._open) >= self.settings.number("hdfs.maxOpenFiles"):
+            self._close(next(iter(self._open)))
+        self._count += 1
+        folder, _, start = bucket.rpartition("/")
+        name = f"{start}.{self._count}{self.settings.text('hdfs.fileSuffix')}{self._codec_suffix}"
+        suffix = self.settings.text("hdfs.inUseSuffix")
+        if self.settings.flag("hdfs.emptyInUseSuffix"):
+            suffix = ""
+        hidden = f"{self.settings.text('hdfs.inUsePrefix')}{name}{suffix}"
+        filesystem, root = _filesystem(folder)
+        file = BucketFile(
+            filesystem, f"{root}/{name}", f"{root}/{hidden}", self._new_serializer, self._codec
+        )
+        self._open[bucket] = file
+        self.counters.add("ConnectionCreatedCount")
+        return file
+
+    def _close(self, bucket: str) -> None:
+        self._open.pop(bucket).close()
+        self.counters.add("ConnectionClosedCount")
+
+
+def _filesystem(folder: str) -> tuple["pyarrow.fs.FileSystem", str]:
+    if "://" in folder:
+        found: tuple[pyarrow.fs.FileSystem, str] = pyarrow.fs.FileSystem.from_uri(folder)
+        return found
+    return pyarrow.fs.LocalFileSystem(), folder
+
+
+def _zone(settings: Settings) -> ZoneInfo | None:
+    written = settings.text("hdfs.timeZone")
+    if written.lower() in ("local time", "local"):
+        return None
+    try:
+        return ZoneInfo(written)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise settings.wrong("hdfs.timeZone", f"there is no time zone {written!r}") from None
+
+
+def _serializer(settings: Settings) -> Callable[[], Serializer] | None:
+    kind = settings.text("hdfs.fileType")
+    if kind == "Parquet":
+        return None
+    if kind == "SequenceFile":
+        as_text = settings.text("hdfs.writeFormat") == "Text"
+        return lambda: SequenceFileSerializer(as_text=as_text)
+    return make_serializer(settings, "serializer", settings.below("serializer"))
+
+
+def _codec(settings: Settings) -> tuple[str | None, str]:
+    if settings.text("hdfs.fileType") != "CompressedStream":
+        return None, ""
+    written = settings.optional("hdfs.codeC") or ""
+    found = _CODECS.get(last_word(written).lower())
+    if found is None:
+        raise settings.wrong(
+            "hdfs.codeC", f"hdfs.codeC is {written!r}: write gzip, bzip2, lz4 or zstd"
+        )
+    return found

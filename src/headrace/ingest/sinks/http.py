@@ -1,0 +1,100 @@
+"""Events posted to an HTTP server."""
+
+import http.client
+from urllib.parse import urlsplit
+
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch
+from headrace.ingest.settings import Settings, flag, number, prefix, text
+from headrace.ingest.sink import Sink
+
+
+class HttpSink(Sink):
+    """One event a request, one request a transaction.
+
+    An answer of 2xx means delivered; `rollback.CODE = false` (or `rollback.4XX`) means that the
+    event is dropped on such an answer and not tried again.
+    """
+
+    BATCH_SETTING = None
+    DEFAULT_BATCH_SIZE = 1
+    SETTINGS = (
+        text("endpoint", "Where to post.", required=True),
+        number("connectTimeout", "Milliseconds to connect in.", 5000, minimum=1),
+        number("requestTimeout", "Milliseconds to wait for an answer.", 5000, minimum=1),
+        text("contentTypeHeader", "What events are.", "text/plain"),
+        text("acceptHeader", "What answers may be.", "text/plain"),
+        flag("defaultRollback", "Try again after other answers than 2xx.", True),
+        flag("defaultBackoff", "Has no meaning here: tries are always spaced.", True),
+        flag("defaultIncrementMetrics", "Has no meaning here.", False),
+        prefix("rollback", "The same for single codes."),
+        prefix("backoff", "Has no meaning here."),
+        prefix("incrementMetrics", "Has no meaning here."),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        parts = urlsplit(settings.text("endpoint"))
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise settings.wrong(
+                "endpoint", f"endpoint {settings.text('endpoint')!r} is no http(s) address"
+            )
+        self._parts = parts
+        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._rollback = {
+            code.upper(): written.lower() == "true"
+            for code, written in settings.below("rollback").items()
+        }
+        self._connection: http.client.HTTPConnection | None = None
+
+    def stop(self) -> None:
+        self._disconnect()
+
+    def deliver(self, batch: Batch) -> None:
+        for body in batch.bodies:
+            status = self._post(body)
+            if self._must_retry(status):
+                raise DeliveryFailed(f"{self.settings.text('endpoint')} answered {status}")
+
+    def _must_retry(self, status: int) -> bool:
+        for code in (str(status), f"{status // 100}XX"):
+            if code in self._rollback:
+                return self._rollback[code]
+        return not 200 <= status < 300 and self.settings.flag("defaultRollback")
+
+    def _post(self, body: bytes) -> int:
+        headers = {
+            "Content-Type": self.settings.text("contentTypeHeader"),
+            "Accept": self.settings.text("acceptHeader"),
+        }
+        try:
+            connection = self._connect()
+            connection.request("POST", self._path, body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            return int(answer.status)
+        except (OSError, http.client.HTTPException) as error:
+            self._disconnect()
+            where = self.settings.text("endpoint")
+            raise DeliveryFailed(f"cannot post to {where}: {error!r}") from error
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            assert self._parts.hostname is not None
+            kind = (
+                http.client.HTTPSConnection
+                if self._parts.scheme == "https"
+                else http.client.HTTPConnection
+            )
+            seconds = self.settings.number("connectTimeout") / 1000
+            self._connection = kind(self._parts.hostname, self._parts.port, timeout=seconds)
+            self._connection.connect()
+            self._connection.sock.settimeout(self.settings.number("requestTimeout") / 1000)
+            self.counters.add("ConnectionCreatedCount")
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            self.counters.add("ConnectionClosedCount")

@@ -1,0 +1,226 @@
+"""Sinks that write files: file_roll and hdfs, with their serializers and escapes."""
+
+import errno
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import fastavro
+import pyarrow.parquet
+import pytest
+
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch, Event
+from headrace.ingest.path_escape import PathEscape
+from headrace.ingest.sink import Sink
+from headrace.model.error import ConfigError
+from headrace.testing.ingest_agent import make
+
+EVENTS = [Event({"host": "web1"}, b"one"), Event({"host": "web2"}, b"t\xffo")]
+
+
+def run(type_name: str, texts: dict[str, str], *batches: Batch) -> None:
+    sink = make("sink", type_name, texts)
+    assert isinstance(sink, Sink)
+    sink.start()
+    try:
+        for batch in batches:
+            sink.deliver(batch)
+    finally:
+        sink.stop()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What each file holds, by its path without the number in its name."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_file_roll_writes_lines(tmp_path: Path) -> None:
+    run("file_roll", {"sink.directory": str(tmp_path)}, Batch.of(EVENTS), Batch.plain([b"three"]))
+    assert list(contents(tmp_path).values()) == [b"one\nt\xffo\nthree\n"]
+
+
+def test_file_roll_starts_a_new_file_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    sink = make("sink", "file_roll", {"sink.directory": str(tmp_path), "sink.rollInterval": "30"})
+    assert isinstance(sink, Sink)
+    sink.start()
+    sink.deliver(Batch.plain([b"1"]))
+    now[0] += 31
+    sink.deliver(Batch.plain([b"2"]))
+    sink.stop()
+    assert sorted(contents(tmp_path).values()) == [b"1\n", b"2\n"]
+
+
+def test_a_batch_that_the_disk_refused_leaves_no_half(tmp_path: Path) -> None:
+    sink = make("sink", "file_roll", {"sink.directory": str(tmp_path)})
+    assert isinstance(sink, Sink)
+    sink.start()
+    sink.deliver(Batch.plain([b"safe"]))
+
+    class Full(io.FileIO):
+        def write(self, data: object) -> int:
+            super().write(bytes(data)[:3])  # type: ignore[call-overload]
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    (path,) = tmp_path.iterdir()
+    sink._file.close()  # type: ignore[attr-defined]
+    sink._file = Full(str(path), "a")  # type: ignore[attr-defined]
+    with pytest.raises(DeliveryFailed, match="No space left"):
+        sink.deliver(Batch.plain([b"refused"]))
+    sink.deliver(Batch.plain([b"refused"]))
+    sink.stop()
+    assert sorted(contents(tmp_path).values()) == [b"refused\n", b"safe\n"]
+
+
+def test_headers_can_be_written_too(tmp_path: Path) -> None:
+    texts = {"sink.directory": str(tmp_path), "sink.serializer": "HEADER_AND_TEXT"}
+    run("file_roll", texts, Batch.of(EVENTS[:1]))
+    assert list(contents(tmp_path).values()) == [b"{host=web1} one\n"]
+
+
+def avro_rows(data: bytes) -> list[Event]:
+    return [Event(row["headers"], row["body"]) for row in fastavro.reader(io.BytesIO(data))]
+
+
+def test_avro_files_hold_whole_events(tmp_path: Path) -> None:
+    texts = {"sink.directory": str(tmp_path), "sink.serializer": "avro_event"}
+    run("file_roll", texts, Batch.of(EVENTS), Batch.of(EVENTS))
+    (data,) = contents(tmp_path).values()
+    assert avro_rows(data) == EVENTS * 2
+
+
+def hdfs(folder: Path, **texts: str) -> dict[str, str]:
+    return {
+        "hdfs.path": str(folder),
+        "hdfs.fileType": "DataStream",
+        **{key.replace("_", "."): value for key, value in texts.items()},
+    }
+
+
+def test_hdfs_rolls_by_count_and_renames_what_is_done(tmp_path: Path) -> None:
+    batches = [Batch.plain([b"%d" % n]) for n in range(3)]
+    sink = make("sink", "hdfs", hdfs(tmp_path, hdfs_rollCount="2"))
+    assert isinstance(sink, Sink)
+    for batch in batches:
+        sink.deliver(batch)
+    done = [name for name in contents(tmp_path) if not name.endswith(".tmp")]
+    open_files = [name for name in contents(tmp_path) if name.endswith(".tmp")]
+    assert [contents(tmp_path)[name] for name in done] == [b"0\n1\n"]
+    assert [contents(tmp_path)[name] for name in open_files] == [b"2\n"]
+    sink.stop()
+    assert sorted(contents(tmp_path).values()) == [b"0\n1\n", b"2\n"]
+    assert all(name.startswith("FlumeData.") for name in contents(tmp_path))
+
+
+def test_hdfs_buckets_by_header_and_time(tmp_path: Path) -> None:
+    batch = Batch(
+        [b"a", b"b", b"c"],
+        [
+            {"host": "web1", "timestamp": "1350586077000"},
+            {"host": "web2", "timestamp": "1350586077000"},
+            {"host": "web1", "timestamp": "1350672477000"},
+        ],
+    )
+    texts = hdfs(tmp_path, hdfs_timeZone="UTC")
+    run("hdfs", {**texts, "hdfs.path": f"{tmp_path}/%{{host}}/%Y-%m-%d"}, batch)
+    found = {path.rpartition("/")[0]: data for path, data in contents(tmp_path).items()}
+    assert found == {
+        "web1/2012-10-18": b"a\n",
+        "web2/2012-10-18": b"b\n",
+        "web1/2012-10-19": b"c\n",
+    }
+
+
+def test_hdfs_writes_parquet_that_is_whole_after_every_batch(tmp_path: Path) -> None:
+    sink = make("sink", "hdfs", hdfs(tmp_path, hdfs_fileType="Parquet"))
+    assert isinstance(sink, Sink)
+    sink.deliver(Batch.of(EVENTS))
+    (path,) = tmp_path.iterdir()
+    table = pyarrow.parquet.read_table(path)
+    assert table.to_pydict() == {
+        "headers": [[("host", "web1")], [("host", "web2")]],
+        "body": [b"one", b"t\xffo"],
+    }
+    sink.stop()
+
+
+def read_gzip(data: bytes) -> bytes:
+    return gzip.decompress(data)
+
+
+@pytest.mark.parametrize(("codec", "read"), [("gzip", read_gzip)])
+def test_hdfs_compresses(tmp_path: Path, codec: str, read: Callable[[bytes], bytes]) -> None:
+    run(
+        "hdfs", hdfs(tmp_path, hdfs_fileType="CompressedStream", hdfs_codeC=codec), Batch.of(EVENTS)
+    )
+    ((name, data),) = contents(tmp_path).items()
+    assert (name.endswith(".gz"), read(data)) == (True, b"one\nt\xffo\n")
+
+
+def test_hdfs_writes_sequence_files_by_default(tmp_path: Path) -> None:
+    texts = {"hdfs.path": f"file://{tmp_path}"}
+    run("hdfs", texts, Batch.plain([b"body"], {"timestamp": "5"}))
+    (data,) = contents(tmp_path).values()
+    assert data.startswith(b"SEQ\x06\x21org.apache.hadoop.io.LongWritable")
+    record = bytes([0, 0, 0, 16, 0, 0, 0, 8]) + (5).to_bytes(8, "big") + b"\0\0\0\x04body"
+    assert data.endswith(record)
+
+
+def test_hdfs_with_avro_events(tmp_path: Path) -> None:
+    run("hdfs", hdfs(tmp_path, serializer="avro_event"), Batch.of(EVENTS))
+    (data,) = contents(tmp_path).values()
+    assert avro_rows(data) == EVENTS
+
+
+def test_a_directory_that_cannot_be_is_a_failed_delivery(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DeliveryFailed, match="cannot write to"):
+        run("hdfs", hdfs(tmp_path / "file"), Batch.plain([b"x"]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("/l/%{host}/%{none}x", "/l/w1/x"),
+        ("/l/%y%m%d/%H%M%S", "/l/121018/184757"),
+        ("/l/%t-%s", "/l/1350586077123-1350586077"),
+        ("/l/%e/%k/%n/%j", "/l/18/18/10/292"),
+        ("100%%", "100%"),
+        ("/l/%{evil}/x", "/l/_/_/etc/x"),
+    ],
+)
+def test_escapes(pattern: str, expected: str) -> None:
+    from zoneinfo import ZoneInfo
+
+    headers = {"host": "w1", "timestamp": "1350586077123", "evil": "../../etc"}
+    assert PathEscape(pattern, zone=ZoneInfo("UTC")).fill(headers) == expected
+
+
+def test_times_can_be_rounded_down() -> None:
+    from zoneinfo import ZoneInfo
+
+    escape = PathEscape("%H%M%S", zone=ZoneInfo("UTC"), round_value=10, round_unit="minute")
+    assert escape.fill({"timestamp": "1350586077123"}) == "184000"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"hdfs.fileType": "Sequence"}, "hdfs.fileType cannot be 'Sequence'"),
+        ({"hdfs.fileType": "CompressedStream"}, "write gzip, bzip2, lz4 or zstd"),
+        ({"hdfs.timeZone": "Mars"}, "there is no time zone 'Mars'"),
+        ({"hdfs.fileType": "DataStream", "serializer": "xml"}, "there is no serializer 'xml'"),
+    ],
+)
+def test_settings_that_cannot_be_meant(texts: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make("sink", "hdfs", {"hdfs.path": "/x", **texts})
