@@ -38,12 +38,14 @@ def test_a_running_session_cannot_get_the_connector(spark: SparkSession) -> None
 
 
 def test_a_running_session_takes_settings_that_can_change(spark: SparkSession) -> None:
-    key = "spark.sql.session.timeZone"
-    before = spark.conf.get(key)
+    zone, pushdown = "spark.sql.session.timeZone", "spark.sql.python.filterPushdown.enabled"
+    before = {key: spark.conf.get(key) for key in (zone, pushdown)}
     try:
-        running = headrace.spark.session(config={key: "Asia/Tokyo"})
+        running = headrace.spark.session(config={zone: "Asia/Tokyo"})
 
-        assert running.conf.get(key) == "Asia/Tokyo"
+        assert running.conf.get(zone) == "Asia/Tokyo"
+        assert running.conf.get(pushdown) == "true"
         assert running.sparkContext is spark.sparkContext
     finally:
-        spark.conf.set(key, before)
+        for key, value in before.items():
+            spark.conf.set(key, value)

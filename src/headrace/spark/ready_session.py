@@ -16,6 +16,8 @@ from headrace.spark.data_source import HeadraceDataSource
 # Present below spark-submit, which has chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+# What the source is better with than without, unless the user says otherwise.
+_BETTER_WITH = {"spark.sql.python.filterPushdown.enabled": "true"}
 
 
 class SparkUnavailable(HeadraceError):
@@ -49,7 +51,7 @@ def session(
         spark = headrace.spark.session("page counts", config={"spark.sql.shuffle.partitions": "4"})
         clicks = spark.read.format("headrace").option("subscribe", "clicks")
     """
-    wanted = {key: str(value) for key, value in (config or {}).items()}
+    wanted = _BETTER_WITH | {key: str(value) for key, value in (config or {}).items()}
     if master is not None:
         wanted["spark.master"] = master
     running = SparkSession.getActiveSession()
