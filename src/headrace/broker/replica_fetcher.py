@@ -239,12 +239,13 @@ class ReplicaFetchers:
         self._copied = copied
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._by_name: dict[TopicPartition, Follower] = {}
+        self._stopped = False
 
     def follow(self, follower: Follower) -> None:
         """Copy a partition from its leader, and from nobody else."""
         self.leave(follower.name)
         self._by_name[follower.name] = follower
-        if follower.leader < 0:
+        if follower.leader < 0 or self._stopped:
             return
         fetcher = self._fetchers.get(follower.leader)
         if fetcher is None:
@@ -264,6 +265,8 @@ class ReplicaFetchers:
         return self._by_name.values()
 
     async def stop(self) -> None:
+        """Copy nothing any more, whatever there is to follow: this broker leaves."""
+        self._stopped = True
         tasks = [fetcher.stop() for fetcher in self._fetchers.values()]
         self._fetchers.clear()
         self._by_name.clear()

@@ -1,11 +1,13 @@
 """`headrace up`: start a broker and keep it running until a signal comes."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import structlog
 import typer
@@ -15,7 +17,13 @@ from headrace.model.error import ConfigError
 from headrace.model.kafka_key import split_meaningless
 from headrace.telemetry.logging import LEVELS, configure
 
+if TYPE_CHECKING:
+    from headrace.broker.settings import BrokerSettings
+    from headrace.cluster.store import ClusterStore
+
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_SWITCH_SECONDS = 0.0005
 
 _EXAMPLES = """
 Examples:
@@ -27,6 +35,11 @@ Examples:
   headrace up -X num.partitions=6 -X log.retention.ms=3600000
 
   headrace up --config server.properties         Kafka's own file and key names
+
+  headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
+
+  headrace up --zookeeper zk1:2181,zk2:2181,zk3:2181 --broker-id 2 --listen 0.0.0.0:9092 \
+      --advertise node2:9092                     one broker of a cluster on several machines
 """
 
 
@@ -37,6 +50,20 @@ def up(
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the data lies; made if missing.")
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="What clients are told to connect to."),
+    ] = None,
+    brokers: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Start so many brokers, and a ZooKeeper.")
+    ] = 1,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT,...", help="Join the cluster that meets there."),
+    ] = None,
+    broker_id: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="This broker's number in the cluster.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A properties file with Kafka's keys.")
@@ -56,10 +83,23 @@ def up(
     configure(log_level, "json" if log_format == "json" else "text")
     texts = {} if config is None else read_properties(config)
     texts.update(_settings(setting or []))
-    if listen is not None:
-        texts["listeners"] = listen
-    if data is not None:
-        texts["log.dirs"] = str(data)
+    told = {
+        "listeners": listen,
+        "advertised.listeners": advertise,
+        "log.dirs": None if data is None else str(data),
+        "zookeeper.connect": zookeeper,
+        "node.id": None if broker_id is None else str(broker_id),
+    }
+    texts.update({key: value for key, value in told.items() if value is not None})
+    if brokers > 1:
+        from headrace.cli.supervisor import supervise
+
+        if zookeeper is not None or broker_id is not None or advertise is not None:
+            raise ConfigError(
+                "--brokers starts a cluster of its own on this machine: leave out --zookeeper, "
+                "--broker-id and --advertise"
+            )
+        raise typer.Exit(supervise(brokers, texts, log_level=log_level, log_format=log_format))
     _load_broker()
     asyncio.run(_run(texts))
 
@@ -92,7 +132,14 @@ async def _run(texts: dict[str, str]) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, _stop, stopping, each)
-    server = await Server.start(settings)
+    # A thread that flushes or compacts hands the interpreter over after this long at most: with
+    # the usual 5 ms that would be the longest thing that happens to a request.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    server = await Server.start(
+        settings, open_store=_store(settings["zookeeper.connect"], settings)
+    )
+    # What is there now stays: the collector, which holds up everybody, need not look at it again.
+    gc.freeze()
     addresses = ", ".join(listener.address for listener in server.listeners)
     print(f"Headrace listens on {addresses}", flush=True)
     print(f"Data in {', '.join(str(path.resolve()) for path in settings.log_dirs)}", flush=True)
@@ -103,6 +150,20 @@ async def _run(texts: dict[str, str]) -> None:
     print("Stopping ...", flush=True)
     await server.stop()
     print("Stopped.", flush=True)
+
+
+def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], ClusterStore] | None":
+    """How to reach the store this broker shares with others; None when it is alone."""
+    if servers is None:
+        return None
+    try:
+        from headrace.cluster.zookeeper_store import ZooKeeperStore
+    except ImportError as error:
+        raise ConfigError(
+            "a cluster needs kazoo to speak to ZooKeeper: pip install 'headrace[spark]'"
+        ) from error
+    session_ms = int(settings["zookeeper.session.timeout.ms"])
+    return lambda: ZooKeeperStore.open(servers, session_ms=session_ms)
 
 
 def _stop(stopping: asyncio.Event, number: int) -> None:

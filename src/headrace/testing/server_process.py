@@ -59,6 +59,11 @@ class ServerProcess:
     def pid(self) -> int:
         return self._running().pid
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
     def usage(self) -> ProcessUsage:
         """What the process has cost since it started."""
         return ProcessUsage.of(self.pid)

@@ -1,0 +1,105 @@
+"""A cluster of real processes: a ZooKeeper, and brokers that can be killed and started again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.local_cluster import FOR_CLUSTER_TESTS
+from headrace.testing.readiness import wait_until
+from headrace.testing.zookeeper import ZooKeeper
+
+
+class ClusterProcess:
+    """Brokers 1, 2, 3, ... on loopback, each with its data below `folder`.
+
+    Example:
+        with ClusterProcess(tmp_path) as cluster:
+            cluster.broker(1).kill()
+            cluster.broker(1).start()
+    """
+
+    def __init__(
+        self, folder: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.zookeeper = ZooKeeper(folder / "zookeeper")
+        self.brokers = {
+            number: BrokerProcess(
+                folder / f"broker-{number}",
+                {
+                    **FOR_CLUSTER_TESTS,
+                    "node.id": str(number),
+                    "zookeeper.connect": self.zookeeper.address,
+                    **(settings or {}),
+                },
+            )
+            for number in range(1, brokers + 1)
+        }
+
+    def broker(self, number: int) -> BrokerProcess:
+        return self.brokers[number]
+
+    @property
+    def address(self) -> str:
+        """All brokers that run, for `bootstrap.servers`."""
+        return ",".join(each.address for each in self.brokers.values() if each.running)
+
+    def start(self) -> None:
+        """Return when every broker answers.
+
+        Raises:
+            PeerMissing: no Java, or no PySpark.
+            ServerFailed: one of them did not start.
+        """
+        self.zookeeper.start()
+        for broker in self.brokers.values():
+            broker.start()
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Who leads, as any of the brokers says; -1 for nobody."""
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": self.address})) as pool:
+            found = pool.metadata([topic]).topics.get(topic)
+            if found is None or partition not in found.partitions:
+                return -1
+            return found.partitions[partition].leader
+
+    def wait_in_sync(self, *topics: str) -> None:
+        """Return when every replica of these topics is in sync."""
+
+        def in_sync() -> bool:
+            with ConnectionPool(ClientSettings.of({"bootstrap.servers": self.address})) as pool:
+                found = pool.metadata(list(topics)).topics
+            return all(
+                name in found
+                and not any(
+                    each.under_replicated or each.leader < 0
+                    for each in found[name].partitions.values()
+                )
+                for name in topics
+            )
+
+        wait_until(in_sync, what="replicas that are all in sync", timeout_seconds=60)
+
+    def __enter__(self) -> "ClusterProcess":
+        try:
+            self.start()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._kill()
+
+    def _kill(self) -> None:
+        for broker in self.brokers.values():
+            broker.kill()
+        self.zookeeper.kill()

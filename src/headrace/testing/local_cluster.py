@@ -1,0 +1,65 @@
+"""Several brokers inside the test's own process and event loop, with a real ZooKeeper."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from headrace.broker.server import Server
+from headrace.broker.settings import BrokerSettings
+from headrace.cluster.zookeeper_store import ZooKeeperStore
+from headrace.testing.broker_process import FOR_TESTS
+
+# Everything that is waited for in a cluster is short.
+FOR_CLUSTER_TESTS: Mapping[str, str] = {
+    **FOR_TESTS,
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.backoff.ms": "100",
+    "zookeeper.session.timeout.ms": "2000",
+    "headrace.admin.listener": "none",
+}
+
+
+async def start_member(
+    ensemble: str, data: Path, number: int, settings: Mapping[str, str] | None = None
+) -> Server:
+    """One broker of a cluster, on loopback and a free port."""
+    texts = {
+        **FOR_CLUSTER_TESTS,
+        "node.id": str(number),
+        "log.dirs": str(data / f"broker-{number}"),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "zookeeper.connect": ensemble,
+        **(settings or {}),
+    }
+    made = BrokerSettings(texts)
+    session_ms = int(made["zookeeper.session.timeout.ms"])
+    return await Server.start(
+        made, open_store=partial(ZooKeeperStore.open, ensemble, session_ms=session_ms)
+    )
+
+
+@asynccontextmanager
+async def local_cluster(
+    ensemble: str, data: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[list[Server]]:
+    """Brokers 1, 2, 3, ...; those that are still in the list are stopped at the end.
+
+    Example:
+        async with local_cluster(ensemble, tmp_path) as servers:
+            await servers[0].broker.create_topics([NewTopic(name="clicks")])
+    """
+    async with AsyncExitStack() as stack:
+        servers: list[Server] = []
+
+        async def stop_all() -> None:
+            for server in servers:
+                await server.stop()
+
+        stack.push_async_callback(stop_all)
+        for number in range(1, brokers + 1):
+            started = await start_member(ensemble, data, number, settings)
+            servers.append(started)
+        yield servers

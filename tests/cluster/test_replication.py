@@ -1,0 +1,172 @@
+"""Three brokers in this process with a real ZooKeeper: copies, leaders, and who may write."""
+
+import asyncio
+
+import pytest
+
+from headrace.broker.server import Server
+from headrace.cluster.topic_command import NewTopic
+from headrace.model.error import NotEnoughReplicas, NotLeader
+from headrace.model.ids import BrokerId, TopicPartition
+from headrace.testing.local_cluster import local_cluster, start_member
+from headrace.testing.sample_batch import sample_batch
+
+ORDERS = TopicPartition("orders", 0)
+
+
+async def until(condition, what):
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+    assert condition(), what
+
+
+async def create(servers, **options):
+    plan = await servers[0].broker.create_topics([NewTopic(name="orders", **options)])
+    for server in servers:
+        await until(lambda server=server: server.broker.exists("orders", 0), "the topic")
+    return plan.outcomes["orders"]
+
+
+def led(server):
+    topic = server.broker.topics.by_name("orders")
+    return None if topic is None else topic.partitions[0]
+
+
+def copy(server):
+    topic = server.broker.topics.by_name("orders")
+    return topic.followers.get(0)
+
+
+def leader_of(servers) -> Server:
+    return next(server for server in servers if led(server) is not None)
+
+
+async def append(server, *values, acks_all=True):
+    partition = led(server)
+    appended = partition.append(sample_batch(*values), acks_all=acks_all)
+    async with asyncio.timeout(30):
+        await server.broker.when_safe(partition, appended.last_offset + 1)
+    return appended
+
+
+class TestReplication:
+    def test_every_broker_gets_what_the_leader_takes(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                leader = leader_of(servers)
+                await append(leader, b"one", b"two")
+                followers = [server for server in servers if server is not leader]
+
+                assert led(leader).log.high_watermark == 2
+                for follower in followers:
+                    assert copy(follower).log.log_end_offset == 2
+                await append(leader, b"three")
+                for follower in followers:
+                    await until(lambda f=follower: copy(f).log.high_watermark >= 2, "word of it")
+
+        asyncio.run(scenario())
+
+    def test_a_broker_that_stops_hands_over_first_and_catches_up_later(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                first = leader_of(servers)
+                await append(first, b"one")
+                number = int(first.broker.node_id)
+                await first.stop()
+                servers.remove(first)
+                await until(lambda: any(led(each) for each in servers), "a new leader")
+                second = leader_of(servers)
+                assert led(second).leader_epoch > 0
+                await append(second, b"two")
+
+                back = await start_member(ensemble, tmp_path, number)
+                servers.append(back)
+
+                await until(lambda: copy(back) is not None, "a follower")
+                await until(lambda: copy(back).log.log_end_offset == 2, "the copy")
+                isr = led(second).state
+                await until(lambda: BrokerId(number) in isr.isr, "its place among those in sync")
+
+        asyncio.run(scenario())
+
+    def test_too_few_in_sync_take_no_writes_with_all_acks(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                leader = leader_of(servers)
+                for other in [server for server in servers if server is not leader]:
+                    servers.remove(other)
+                    await other.stop()
+                await until(lambda: len(led(leader).state.isr) == 1, "a leader on its own")
+
+                with pytest.raises(NotEnoughReplicas):
+                    led(leader).append(sample_batch(b"one"), acks_all=True)
+                led(leader).append(sample_batch(b"two"))
+
+                # KIP-966: what only one broker has is not shown.
+                assert led(leader).log.log_end_offset == 1
+                assert led(leader).log.high_watermark == 0
+
+        asyncio.run(scenario())
+
+    def test_a_leader_that_lost_its_place_takes_nothing(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path, brokers=2) as servers:
+                await create(servers, partitions=1, replication_factor=2)
+                leader = leader_of(servers)
+                partition = led(leader)
+                await leader.broker.administer(
+                    lambda controller: controller.leave(leader.broker.node_id)
+                )
+
+                await until(lambda: led(leader) is None, "the end of its leadership")
+                with pytest.raises(NotLeader):
+                    partition.append(sample_batch(b"late"))
+
+        asyncio.run(scenario())
+
+
+class TestTopics:
+    def test_a_topic_deleted_while_a_broker_was_away_is_gone_when_it_is_back(
+        self, ensemble, tmp_path
+    ):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                away = servers.pop()
+                number = int(away.broker.node_id)
+                await away.stop()
+                await servers[0].broker.change_topics(
+                    lambda controller: controller.delete_topics(["orders"])
+                )
+
+                back = await start_member(ensemble, tmp_path, number)
+                servers.append(back)
+
+                assert back.broker.topics.by_name("orders") is None
+                assert ORDERS not in back.broker.directories[0].partitions
+
+        asyncio.run(scenario())
+
+    def test_a_moved_partition_ends_where_it_was_sent(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                topic = await create(servers, partitions=1, replication_factor=1)
+                old = leader_of(servers)
+                await append(old, b"one", acks_all=False)
+                target = next(each for each in servers if each is not old)
+                await old.broker.administer(
+                    lambda controller: controller.reassign({ORDERS: [target.broker.node_id]})
+                )
+
+                await until(lambda: led(target) is not None, "the new leader")
+                assert led(target).log.log_end_offset == 1
+                await until(
+                    lambda: ORDERS not in old.broker.directories[0].partitions, "an empty place"
+                )
+                assert topic.partitions[0].replicas == (old.broker.node_id,)
+
+        asyncio.run(scenario())
