@@ -27,8 +27,8 @@ $(PEERS_STAMP): tools/setup-peers tools/setup-maven $(STAMP) $(JAVA_STAMP)
 	@tools/setup-peers $(VENV)
 	@touch $@
 
-demo: setup  ## Run the main job
-	@$(VENV)/bin/headrace up
+demo: setup  ## Run the main job; ARGS="--for 30s" bounds it
+	@$(VENV)/bin/headrace demo $(ARGS)
 
 test: setup $(PEERS_STAMP)  ## Run every test
 	$(PYTHON) -m pytest
