@@ -90,6 +90,15 @@ def prefetching() -> bool:
     return "headrace-prefetch" in {each.name for each in threading.enumerate()}
 
 
+def added(reader: Reader, ranges: dict[TopicPartition, ReadRange]) -> bool:
+    """A partition that was just made may not be known everywhere yet."""
+    try:
+        reader.add(ranges)
+    except ClientError:
+        return False
+    return True
+
+
 class TestWhatIsRead:
     @pytest.mark.parametrize("codec", CODECS)
     @pytest.mark.parametrize("views", [False, True])
@@ -426,6 +435,34 @@ class TestFollowing:
             chunk = reader.poll(20)
         assert chunk is not None
         assert chunk.columns["offset"][0].as_py() == 5
+
+    def test_partitions_that_came_later(self, cluster: ServerProcess, topic: str) -> None:
+        create(cluster.address, topic)
+        put(cluster.address, topic, 0, 2)
+        new = {TopicPartition(topic, 1): ReadRange()}
+        with Reader.of_topics(settings(cluster.address), topic, follow=True) as reader:
+            assert reader.poll(20) is not None
+            on_admin(cluster.address, lambda admin: admin.create_partitions({topic: 2}))
+            wait_until(lambda: added(reader, new), what="the new partition")
+            row = pa.table({"value": ["new"], "partition": pa.array([1], pa.int32())})
+            with Writer(settings(cluster.address), topic) as writer:
+                writer.write(row)
+            chunk = reader.poll(20)
+
+            assert chunk is not None
+            assert (chunk.partition, chunk.next_offset) == (TopicPartition(topic, 1), 1)
+            assert reader.positions == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 1}
+            with pytest.raises(InvalidArgument, match="is read already"):
+                reader.add(new)
+
+    def test_nothing_is_added_to_a_reader_that_has_ended(
+        self, broker: BrokerProcess, topic: str
+    ) -> None:
+        create(broker.address, topic, partitions=2)
+        with Reader(settings(broker.address), {TopicPartition(topic, 0): ReadRange()}) as reader:
+            assert list(reader) == []
+            with pytest.raises(InvalidArgument, match="the reader has ended"):
+                reader.add({TopicPartition(topic, 1): ReadRange()})
 
     def test_closing_from_another_thread_ends_the_loop(
         self, broker: BrokerProcess, topic: str

@@ -6,7 +6,6 @@ raised.
 Rule 2: the pauses between two looks grow as long as anything fails, whatever it is.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from headrace.client.cursor import Cursor
@@ -28,15 +27,12 @@ class LeaderSearch:
     Args:
         pool: asked once for each look; it must not be a patient one.
         settings: whose patience it is.
-        cursors: all of them, to begin with.
     """
 
-    def __init__(
-        self, pool: ConnectionPool, settings: ClientSettings, cursors: Iterable[Cursor]
-    ) -> None:
+    def __init__(self, pool: ConnectionPool, settings: ClientSettings) -> None:
         self._pool = pool
         self._settings = settings
-        self._wanted = list(cursors)
+        self._wanted: list[Cursor] = []
         self._failing: set[Cursor] = set()
         self._look_at = 0.0
         self._pause = settings.retry_backoff_ms / 1000
@@ -45,6 +41,9 @@ class LeaderSearch:
     def due(self) -> float | None:
         """When to look next, or None while every leader is known."""
         return self._look_at if self._wanted else None
+
+    def add(self, cursor: Cursor) -> None:
+        self._wanted.append(cursor)
 
     def look(self, now: float) -> list[tuple[Cursor, Broker]]:
         """Ask for metadata: the cursors whose leaders were found.

@@ -78,22 +78,32 @@ class Prefetch:
         self._reset = reset
         # One attempt each: this loop has patience of its own, and must not sleep while it has it.
         self._pool = ConnectionPool(replace(settings, api_timeout_ms=0))
-        self._cursors = {
-            partition: Cursor(partition, extent.start, extent.end)
-            for partition, extent in extents.items()
-        }
-        undone = [each for each in self._cursors.values() if not each.done]
-        self._search = LeaderSearch(self._pool, settings, undone)
+        self._cursors: list[Cursor] = []
+        self._added: list[Cursor] = []
+        self._search = LeaderSearch(self._pool, settings)
         self._lanes: dict[int, FetchLane] = {}
         self._check_ends_at = 0.0
         self._bell = Bell()
         self._budget = FetchBudget(limit_bytes, self._bell.ring)
         self._ready: SimpleQueue[Piece | _End] = SimpleQueue()
         self._closing = False
+        self._ended = False
+        self._lock = threading.Lock()
+        self.add(extents)
         self._thread = threading.Thread(target=self._run, name="headrace-prefetch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def add(self, extents: Mapping[TopicPartition, Extent]) -> bool:
+        """Fetch these as well, from any thread. False when it is too late: all others are done."""
+        cursors = [Cursor(each, extent.start, extent.end) for each, extent in extents.items()]
+        with self._lock:
+            if self._ended:
+                return False
+            self._added += cursors
+        self._bell.ring()
+        return True
 
     def get(self, timeout_seconds: float | None = None) -> Piece | None:
         """The next piece, or None when all have come. `give_back` its bytes when done with them.
@@ -133,19 +143,29 @@ class Prefetch:
     def _run(self) -> None:
         error: BaseException | None = None
         try:
-            now = time.monotonic()
-            for cursor in self._cursors.values():
-                cursor.moved_at = now
-            while not self._closing and any(not each.done for each in self._cursors.values()):
+            while self._goes_on():
                 self._turn()
         except BaseException as caught:  # noqa: BLE001 - it is raised in the owner's thread
             error = caught
         finally:
+            self._ended = True
             for lane in self._lanes.values():
                 lane.close()
             self._pool.close()
             self._bell.close()
             self._ready.put(_End(error))
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            added, self._added = self._added, []
+            now = time.monotonic()
+            for cursor in added:
+                cursor.moved_at = now
+                if not cursor.done:
+                    self._cursors.append(cursor)
+                    self._search.add(cursor)
+            self._ended = self._closing or all(each.done for each in self._cursors)
+            return not self._ended
 
     def _turn(self) -> None:
         now = time.monotonic()
@@ -173,7 +193,7 @@ class Prefetch:
         """An end that the log does not reach is not waited for longer than for a leader."""
         self._check_ends_at = now + _LONGEST_POLL_SECONDS
         patience = self._settings.api_timeout_ms / 1000
-        for cursor in self._cursors.values():
+        for cursor in self._cursors:
             if cursor.done or cursor.end is None or cursor.failing_since is not None:
                 continue
             if now - cursor.moved_at > patience and 0 <= cursor.visible < cursor.end:

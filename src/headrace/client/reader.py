@@ -119,7 +119,9 @@ class Reader:
     ) -> None:
         _check(ranges, batch_rows, columns, max_bytes_in_flight)
         self.lost: list[Lost] = []
-        settings = _typed(settings)
+        self._settings = settings = _typed(settings)
+        self._follow = follow
+        self._read_committed = read_committed
         self.extents = _look_up(settings, ranges, follow, read_committed)
         self._positions = {each: extent.start for each, extent in self.extents.items()}
         self._prefetch = Prefetch(
@@ -165,6 +167,21 @@ class Reader:
         wanted = ReadRange(start, end)
         ranges = dict.fromkeys(_partitions(settings, topics), wanted)
         return cls(settings, ranges, **options)
+
+    def add(self, ranges: Mapping[TopicPartition, ReadRange]) -> None:
+        """Read more partitions, such as those that a topic got since. For the thread that polls.
+
+        Raises:
+            InvalidArgument: one of them is read already, or the reader has ended.
+        """
+        for partition in ranges:
+            if partition in self.extents:
+                raise InvalidArgument(f"{partition} is read already")
+        found = _look_up(self._settings, ranges, self._follow, self._read_committed)
+        if self._closed or not self._prefetch.add(found):
+            raise InvalidArgument("the reader has ended: make another one")
+        self.extents |= found
+        self._positions |= {each: extent.start for each, extent in found.items()}
 
     @property
     def positions(self) -> dict[TopicPartition, int]:

@@ -34,6 +34,7 @@ class MovingCluster:
     Attributes:
         leader, epoch: who leads. `move` changes both.
         told: what metadata says of them; `move` changes it only when it is told to.
+        tail: how many offsets lie behind the last batch with nothing left at them.
         refused: the errors that fetches were answered with.
         on_fetch: called before each fetch is answered, with the node that was asked.
     """
@@ -45,6 +46,7 @@ class MovingCluster:
         }
         self.leader, self.epoch = 1, 0
         self.told = (1, 0)
+        self.tail = 0
         self.refused: list[ErrorCode] = []
         self.on_fetch: Callable[[int], None] = lambda node: None
         for node in self._listeners:
@@ -121,7 +123,7 @@ class MovingCluster:
         if error is not None:
             self.refused.append(error)
             return FetchPartitionResult(0, int(error))
-        end = self._batches[-1].last_offset + 1
+        end = self._batches[-1].last_offset + 1 + self.tail
         found = next(
             (each for each in self._batches if each.last_offset >= asked.fetch_offset), None
         )

@@ -64,6 +64,16 @@ def test_metadata_that_knows_less_than_the_leader(cluster: MovingCluster) -> Non
     assert cluster.refused == [ErrorCode.unknown_leader_epoch] * 3
 
 
+def test_a_range_ends_where_nothing_is_left_before_its_end(cluster: MovingCluster) -> None:
+    cluster.tail = 10
+    clicks = TopicPartition("clicks", 0)
+
+    with Reader(settings(cluster), {clicks: ReadRange(190, 210)}) as reader:
+        assert offsets(reader) == list(range(190, 200))
+
+    assert reader.positions == {clicks: 210}
+
+
 def test_a_leader_nobody_tells_of_is_given_up(cluster: MovingCluster) -> None:
     cluster.move(2, tell=False)
     hasty = settings(cluster, default_api_timeout_ms="100")
