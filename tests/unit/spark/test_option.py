@@ -1,6 +1,7 @@
 """The options of the source: names, checks and defaults of Spark's Kafka connector."""
 
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -214,5 +215,11 @@ def test_isolation_is_kafkas() -> None:
         options(**{"kafka.isolation.level": "committed"})
 
 
-def test_every_option_is_explained() -> None:
-    assert all(text.endswith(".") for text in SOURCE_OPTIONS.values())
+def test_every_option_is_documented_as_it_is_declared() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+
+    missing = [
+        name for name, text in SOURCE_OPTIONS.items() if f"| `{name}` | {text} |" not in page
+    ]
+
+    assert missing == []
