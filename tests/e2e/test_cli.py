@@ -136,6 +136,19 @@ def test_keys_choose_the_partition_that_other_clients_choose(
     assert len(set(lines)) == 20
 
 
+def test_many_short_lines_fill_several_batches(
+    cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
+    name = make_topic(1)
+    lines = b"".join(b"%d\n" % number for number in range(150_000))
+
+    produced = cluster.ok("topic", "produce", name, stdin=lines)
+
+    assert produced.lines[1].split() == [name, "0", "150000", "0", "149999"]
+    last = cluster.ok("topic", "consume", name, "-o", "-2:end")
+    assert last.lines == ["149998", "149999"]
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_goes_there_and_back(
     cluster: Cluster, make_topic: Callable[..., str], codec: str

@@ -1,35 +1,19 @@
-"""The loop of `topic produce`: columns to batches, batches to their leaders.
+"""The loop of `topic produce`: columns to their partitions.
 
-Rule 1: batches carry a producer id and sequences where the broker gives them out, so that one that
-is sent again after a lost connection is kept once.
+Rule 1: batches carry a producer id and sequences, so that one that is sent again after a lost
+connection is kept once.
 Rule 2: the first batch that a broker refuses ends it. What was written before stays written.
 """
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.client.batch_writer import BatchWriter, ProducerIdentity, Written
 from headrace.client.error import ClientError
+from headrace.client.lane import Landed
 from headrace.client.partitioner import partition_of
 from headrace.client.pool import ConnectionPool
-from headrace.model.ids import TopicPartition
-from headrace.records.batch import Batch
-from headrace.records.encode import Encoded, encode
-
-_NO_IDENTITY = ProducerIdentity(-1, -1)
-
-
-@dataclass(slots=True)
-class Progress:
-    """What one partition has got."""
-
-    records: int = 0
-    first_offset: int = -1
-    last_offset: int = -1
-    next_sequence: int = 0
+from headrace.client.writer import Writer
 
 
 class Production:
@@ -38,17 +22,14 @@ class Production:
     def __init__(
         self, pool: ConnectionPool, topic: str, partitions: Sequence[int], codec: str = "none"
     ) -> None:
-        self.done: dict[int, Progress] = {}
-        self._topic = topic
         self._partitions = sorted(partitions)
-        self._codec = codec
-        self._writer = BatchWriter(pool)
-        self._identity = self._writer.identity()
+        self._writer = Writer(pool.settings, topic, codec=codec)
         self._turn = 0
 
     @property
-    def records(self) -> int:
-        return sum(each.records for each in self.done.values())
+    def done(self) -> dict[int, Landed]:
+        """What each partition has got."""
+        return {each.partition: landed for each, landed in self._writer.written.items()}
 
     def partition_of_key(self, key: bytes) -> int:
         return partition_of(key, len(self._partitions))
@@ -58,46 +39,22 @@ class Production:
         self._turn = (self._turn + 1) % len(self._partitions)
         return self._partitions[self._turn]
 
-    def write(self, columns: Mapping[int, pa.Table | pa.RecordBatch]) -> None:
+    def write(self, columns: Mapping[int, pa.Table]) -> None:
         """Write some records to each partition, and wait until they are on all in-sync replicas.
 
         Raises:
             ClientError: a partition could not be written to.
         """
-        encoded = {index: self._encode(index, rows) for index, rows in columns.items()}
-        for turn in range(max((len(each.batches) for each in encoded.values()), default=0)):
-            batches = {
-                TopicPartition(self._topic, index): each.batches[turn]
-                for index, each in encoded.items()
-                if turn < len(each.batches)
-            }
-            for partition, outcome in self._writer.write(batches).items():
-                self._note(partition, batches[partition], outcome)
-
-    def _encode(self, index: int, rows: pa.Table | pa.RecordBatch) -> Encoded:
-        identity = self._identity or _NO_IDENTITY
-        progress = self.done.setdefault(index, Progress())
-        return encode(
-            rows,
-            timestamp_ms=time.time_ns() // 1_000_000,
-            codec=self._codec,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
-            base_sequence=-1 if self._identity is None else progress.next_sequence,
-        )
-
-    def _note(
-        self, partition: TopicPartition, batch: memoryview, outcome: Written | ClientError
-    ) -> None:
-        if isinstance(outcome, ClientError):
-            written = self.records
+        try:
+            for index, rows in columns.items():
+                place = pa.repeat(pa.scalar(index, pa.int32()), rows.num_rows)
+                self._writer.write(rows.append_column("partition", place))
+            self._writer.flush()
+        except ClientError as error:
+            written = sum(landed.records for landed in self.done.values())
             tail = f" ({written} records were written before)" if written else ""
-            raise ClientError(f"cannot write to {partition}: {outcome}{tail}")
-        head = Batch(batch)
-        progress = self.done[partition.partition]
-        if progress.first_offset < 0:
-            progress.first_offset = outcome.base_offset
-        progress.last_offset = outcome.base_offset + head.last_offset_delta
-        progress.records += head.record_count
-        if self._identity is not None:
-            progress.next_sequence = head.last_sequence + 1 & 0x7FFFFFFF
+            raise ClientError(f"{error}{tail}") from error
+
+    def close(self) -> None:
+        """Disconnect; nothing waits any more, or it never will be written."""
+        self._writer.abandon()

@@ -82,6 +82,7 @@ def produce(
         except KeyboardInterrupt:
             stopped = True
         finally:
+            production.close()
             _report(format, topic, production)
         if stopped:
             raise typer.Exit(0 if sys.stdin.isatty() else 130)

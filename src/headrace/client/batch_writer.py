@@ -7,7 +7,7 @@ from headrace.client.connection import Connection
 from headrace.client.error import BrokerError, ClientError, Unsupported, error_of
 from headrace.client.leader_call import by_topic, call_leaders
 from headrace.client.pool import ConnectionPool
-from headrace.client.retry import STALE_COORDINATOR, Retry
+from headrace.client.producer_id import ProducerIdentity, idempotent_identity
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import error_code
@@ -25,13 +25,6 @@ class Written(NamedTuple):
     log_append_time_ms: int
 
 
-class ProducerIdentity(NamedTuple):
-    """Who writes, so that a batch which is sent twice is kept once (KIP-98)."""
-
-    producer_id: int
-    epoch: int
-
-
 class BatchWriter:
     """Sends one batch a partition at a time and waits until every in-sync replica has it.
 
@@ -44,19 +37,10 @@ class BatchWriter:
 
     def identity(self) -> ProducerIdentity | None:
         """A new identity, or None from a broker that gives out none."""
-        retry = Retry(self._pool.settings)
-        body = {"transactional_id": None, "transaction_timeout": 60_000}
-        while True:
-            try:
-                answer = self._pool.on_any(lambda each: each.call(ApiKey.INIT_PRODUCER_ID, body))
-            except Unsupported:
-                return None
-            error = error_of(answer.error_code)
-            if error is None:
-                return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-            # Kafka says that its coordinator loads while it fetches a first block of ids.
-            if error.code not in STALE_COORDINATOR or not retry.pause():
-                raise error
+        try:
+            return idempotent_identity(self._pool)
+        except Unsupported:
+            return None
 
     def write(
         self, batches: Mapping[TopicPartition, memoryview]

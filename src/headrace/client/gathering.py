@@ -18,7 +18,7 @@ class Gathering:
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
-        self._bytes = 0
+        self.held_bytes = 0
         self._since = 0.0
 
     @property
@@ -35,12 +35,12 @@ class Gathering:
                 yield rows
             elif rows.num_rows:
                 self._keep(rows)
-                if self._bytes >= enough_bytes:
+                if self.held_bytes >= enough_bytes:
                     yield from self.take()
 
     def take(self) -> Iterator[pa.Table]:
         """Everything that waits."""
-        tables, self._tables, self._bytes = self._tables, [], 0
+        tables, self._tables, self.held_bytes = self._tables, [], 0
         if tables:
             yield pa.concat_tables(tables)
 
@@ -54,7 +54,7 @@ class Gathering:
         if not self._tables:
             self._since = time.monotonic()
         self._tables.append(table)
-        self._bytes += table.nbytes
+        self.held_bytes += table.nbytes
 
 
 def _timed(schema: pa.Schema) -> pa.Schema:

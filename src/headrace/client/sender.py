@@ -34,6 +34,7 @@ from headrace.client.pool import ConnectionPool
 from headrace.client.producer_id import NOBODY, ProducerIdentity, idempotent_identity
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
+from headrace.wire.error import MalformedResponse
 from headrace.wire.error_code import ErrorCode, error_code
 from headrace.wire.produce_request import (
     FIRST_TOPIC_ID,
@@ -251,8 +252,11 @@ class Sender:
         sent = [(lane, lane.take(node_id)) for lane in chosen]
         try:
             self._request(leader, sent)
-        except (ConnectionLost, Unreachable) as error:
+        except ConnectionLost as error:
             self._lost(leader, sent, error)
+        except BaseException:  # Ctrl-C: whoever catches it may flush again
+            self._lost(leader, sent, ConnectionLost("sending was interrupted"))
+            raise
         return True
 
     def _connect(self, node_id: int) -> Connection:
@@ -305,6 +309,10 @@ class Sender:
     def _receive(self, seconds: float) -> bool:
         """Take the answers that are there, or come within so many seconds."""
         waiting = [leader for leader in self._leaders.values() if leader.requests]
+        for leader in waiting:
+            if leader.connection.closed:
+                self._lost(leader, [], ConnectionLost("waiting for an answer was interrupted"))
+                return True
         if not waiting:
             if seconds > 0:
                 time.sleep(seconds)
@@ -329,8 +337,11 @@ class Sender:
         pending, sent = leader.requests[0]
         try:
             answer: ProduceResponse = leader.connection.finish(pending)
-        except (ConnectionLost, Unreachable) as error:
+        except ConnectionLost as error:
             self._lost(leader, [], error)
+            return
+        except MalformedResponse as error:
+            self._lost(leader, [], ConnectionLost(str(error)))
             return
         leader.requests.popleft()
         by_partition = {lane.partition: (lane, batch) for lane, batch in sent}

@@ -163,6 +163,8 @@ class Writer:
             self._write_out(name, ready)
         if gathering.age_seconds > self._linger_seconds:
             self._write_gathered(name)
+        if sum(each.held_bytes for each in self._gathered.values()) > self._chunk_bytes:
+            self._write_all_gathered()
         self._sender.pump()
 
     def flush(self) -> None:
@@ -173,8 +175,7 @@ class Writer:
             ProducerFenced: somebody else has taken over the transactional id.
         """
         self._check_open()
-        for name in list(self._gathered):
-            self._write_gathered(name)
+        self._write_all_gathered()
         while not self._sender.is_idle:
             self._sender.wait()
         self._sender.check()
@@ -205,6 +206,12 @@ class Writer:
                 with suppress(ProducerFenced):  # it is aborted already
                     self.abort()
         finally:
+            self._disconnect()
+
+    def abandon(self) -> None:
+        """Disconnect at once. What was not acknowledged may be written or not; a transaction stays
+        open until it times out or another writer takes its id over. Harmless twice."""
+        if not self._closed:
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -335,11 +342,13 @@ class Writer:
 
     # -- from rows to batches
 
+    def _write_all_gathered(self) -> None:
+        for name in list(self._gathered):
+            self._write_gathered(name)
+
     def _write_gathered(self, topic: str) -> None:
-        gathering = self._gathered.get(topic)
-        if gathering is not None:
-            for ready in gathering.take():
-                self._write_out(topic, ready)
+        for ready in self._gathered.pop(topic, Gathering()).take():
+            self._write_out(topic, ready)
 
     def _write_out(self, topic: str, columns: Columns) -> None:
         """Encode some rows and send what may be sent, waiting while too much is held."""

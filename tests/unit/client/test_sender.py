@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from headrace.client.connection import Connection
 from headrace.client.error import WriteFailed
 from headrace.client.writer import Writer
 from headrace.testing.moody_cluster import MoodyCluster
@@ -82,3 +83,39 @@ def test_patience_ends_and_names_a_partition() -> None:
             writer.flush()
         with pytest.raises(WriteFailed):
             writer.close()
+
+
+@pytest.mark.parametrize("call", ["begin", "finish"])
+def test_after_ctrl_c_a_flush_writes_the_rest(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with MoodyCluster("clicks", nodes=2, partitions=PARTITIONS) as cluster:
+        with Writer(settings(cluster), "clicks") as writer:
+            writer.write(rows(0, 4))
+            writer.flush()
+            writer.write(rows(4, 40))
+            with monkeypatch.context() as patch:
+
+                def interrupted(connection: Connection, *rest: object, **more: object) -> None:
+                    connection.close()
+                    raise KeyboardInterrupt
+
+                patch.setattr(Connection, call, interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    writer.flush()
+
+            writer.flush()
+
+        for partition in range(PARTITIONS):
+            assert cluster.values(partition) == expected(partition, 40)
+
+
+def test_gathered_rows_go_out_before_they_take_much_room() -> None:
+    with MoodyCluster("clicks", nodes=1, partitions=PARTITIONS) as cluster:
+        with Writer(
+            settings(cluster), "clicks", batch_bytes=10_000, memory_bytes=40_000, linger_ms=10**6
+        ) as writer:
+            for first in range(0, 4000, 50):
+                writer.write(rows(first, first + 50))
+
+            assert cluster.values(0)
+
+        assert cluster.values(0) == expected(0, 4000)
