@@ -145,8 +145,9 @@ class Partition:
         appended = self.log.append_plain(records, self.leader_epoch, alone=True)
         if appended is not None:
             state.appended(cast(LogEndOffset, appended[1] + 1))
-            if self._waiters:
+            if self._waiters or self._replica_waiters:
                 self._wake(appended.size_bytes)
+                self._wake_replicas(appended.size_bytes)
         return appended
 
     def append_marker(
@@ -190,9 +191,7 @@ class Partition:
     def _grew(self, appended: Appended) -> None:
         if self.state.appended(LogEndOffset(appended.last_offset + 1)):
             self._advanced(appended.size_bytes)
-        if self._replica_waiters:
-            for waiter in tuple(self._replica_waiters):
-                waiter.grew(appended.size_bytes)
+        self._wake_replicas(appended.size_bytes)
 
     def _advanced(self, size_bytes: int) -> None:
         """The high watermark has moved: rules 2 and 3."""
@@ -297,6 +296,10 @@ class Partition:
 
     def _wake(self, size_bytes: int) -> None:
         for waiter in tuple(self._waiters):
+            waiter.grew(size_bytes)
+
+    def _wake_replicas(self, size_bytes: int) -> None:
+        for waiter in tuple(self._replica_waiters):
             waiter.grew(size_bytes)
 
     def add_waiter(self, waiter: Waiter) -> None:

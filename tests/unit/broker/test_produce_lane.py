@@ -200,3 +200,27 @@ def test_acks_all_goes_the_long_way_while_more_replicas_are_asked_for(tmp_path: 
         assert lanes.serve(frame_of(sample_batch(b"b"), acks=-1), end) is None
 
     run(tmp_path, scenario)
+
+
+def test_a_follower_that_waits_for_more_hears_of_it(tmp_path: Path) -> None:
+    class Follower:
+        told = 0
+
+        def grew(self, size_bytes: int) -> None:
+            self.told += size_bytes
+
+        def finish(self) -> None:
+            raise AssertionError("nobody stops here")
+
+    async def scenario(lanes: Lanes) -> None:
+        end = lanes.open(frame_of(sample_batch(b"a")))
+        follower = Follower()
+        lanes.partition.add_replica_waiter(follower)
+
+        batch = sample_batch(b"b")
+        lanes.serve(frame_of(batch), end)
+        lanes.partition.remove_replica_waiter(follower)
+
+        assert follower.told == len(batch)
+
+    run(tmp_path, scenario)
