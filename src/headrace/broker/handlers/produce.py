@@ -182,6 +182,10 @@ def _append_and_answer(
             results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
             continue
         for produced in topic.partitions:
+            at_once = None if refused else _append_at_once(broker, topic, produced)
+            if at_once is not None:
+                partitions.append(at_once)
+                continue
             result, appended_to, end = _append(
                 broker, topic, produced, refused, implicit, request.acks == _ALL
             )
@@ -192,6 +196,30 @@ def _append_and_answer(
             partitions.append(result)
         results.append(ProduceTopicResult(topic.name, topic.topic_id, partitions))
     return _answer(broker, call, request, results, unsynced)
+
+
+def _append_at_once(
+    broker: Broker, topic: ProduceTopic, produced: ProducePartition
+) -> ProducePartitionResult | None:
+    """A plain batch where nothing has to be waited for. None: nothing has happened, and `_append`
+    takes it, or says what is wrong with it."""
+    index, records = produced
+    partition = broker.topics.find(topic.name, topic.topic_id, index)
+    if (
+        partition is None
+        or not records
+        or not partition.answers_at_once
+        or partition.name.topic in INTERNAL
+    ):
+        return None
+    try:
+        appended = partition.append_plain(records)
+    except HeadraceError:
+        return None
+    if appended is None:
+        return None
+    broker.metrics.produced_bytes += appended.size_bytes
+    return _succeeded(index, appended)
 
 
 def _append(
@@ -213,25 +241,14 @@ def _append(
     if refused and partition.name in refused:
         return ProducePartitionResult(produced.partition, refused[partition.name]), None, 0
     try:
-        appended = None
-        if produced.records and (not acks_all or partition.log.config.min_insync_replicas <= 1):
-            appended = partition.append_plain(produced.records)
-        if appended is None:
-            appended = _append_slowly(partition, produced, implicit, acks_all)
+        records = _one_batch(produced.records)
+        strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
+        appended = partition.append(records, strict_start=strict, acks_all=acks_all)
     except HeadraceError as error:
         return _failed(produced.partition, error), None, 0
     if not appended.duplicate:
         broker.metrics.produced_bytes += appended.size_bytes
     return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
-
-
-def _append_slowly(
-    partition: Partition, produced: ProducePartition, implicit: bool, acks_all: bool
-) -> Appended:
-    """The way of a batch that is not plain, of a producer's first, and of what is refused."""
-    records = _one_batch(produced.records)
-    strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
-    return partition.append(records, strict_start=strict, acks_all=acks_all)
 
 
 def _when_safe(
