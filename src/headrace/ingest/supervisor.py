@@ -13,6 +13,7 @@ from headrace.ingest.channel import Channel
 from headrace.ingest.config import plan_agent
 from headrace.ingest.plan import Severity
 from headrace.ingest.properties import read_properties
+from headrace.ingest.source import ReplayableSource
 from headrace.model.error import ConfigError
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +27,8 @@ class Supervisor:
     Rule 1: at the start, components that cannot be used are left out with an error, as Flume does.
     Rule 2: later, a file with an error changes nothing: what runs goes on.
     Rule 3: a channel whose settings did not change stays, with its events. One that goes is emptied
-        first; if its sinks cannot empty it, the change waits.
+        first; if its sinks cannot empty it, the change waits. So is one that an exactly-once source
+        fills: the source starts again behind what was committed.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -97,7 +99,7 @@ class Supervisor:
         left = [
             name
             for name in agent.drain(_DRAIN_SECONDS)
-            if new.channels.get(name) is not old.channels[name]
+            if new.channels.get(name) is not old.channels[name] or name in _exactly_once(old)
         ]
         if left:
             _log.error("configuration_waits", channels=left, why="their sinks do not empty them")
@@ -127,3 +129,13 @@ class Supervisor:
 
     def _digest(self) -> bytes:
         return hashlib.sha256(self._path.read_bytes()).digest()
+
+
+def _exactly_once(assembly: Assembly) -> set[str]:
+    """The channels whose source would deliver again what they still hold."""
+    return {
+        channel
+        for name, source in assembly.sources.items()
+        if isinstance(source, ReplayableSource) and source.ledger is not None
+        for channel in assembly.plan.sources[name].channels
+    }

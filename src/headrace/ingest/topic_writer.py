@@ -7,6 +7,7 @@ are marks read, so they say exactly which events are in the log.
 """
 
 from collections.abc import Mapping, Sequence
+from threading import RLock
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from headrace.wire.error_code import ErrorCode
 _log = structlog.get_logger(__name__)
 POSITIONS_TOPIC = "headrace-agent-positions"
 _SEPARATOR = "|"
+_UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 Marks = Mapping[str, str]
 
@@ -47,7 +49,7 @@ class TopicWriter:
     Without a transactional id a failed write may have reached the log: written again, it is there
     twice. With one it never is: see `write`.
 
-    Threads: `write` from one at a time.
+    Threads: any, one at a time: a source asks for its marks while a sink writes.
     """
 
     def __init__(self, settings: ClientSettings, options: WriterOptions) -> None:
@@ -57,6 +59,8 @@ class TopicWriter:
         self._writer: Writer | None = None
         self._doubtful: list[Marks] = []
         self._settled: list[Marks] = []
+        self._seen_topics: set[str] = set()
+        self._lock = RLock()
 
     def open(self) -> None:
         """Connect and, with a transactional id, take it over and read the marks.
@@ -64,8 +68,11 @@ class TopicWriter:
         Raises:
             DeliveryFailed: the cluster is not there, or refuses.
         """
-        if self._writer is not None:
-            return
+        with self._lock:
+            if self._writer is None:
+                self._open()
+
+    def _open(self) -> None:
         options = self._options
         writer = None
         try:
@@ -89,25 +96,32 @@ class TopicWriter:
         self._writer = writer
 
     def close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            _close_quietly(writer)
+        with self._lock:
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                _close_quietly(writer)
 
     def write(self, parts: Sequence[tuple[str, pa.Table]], marks: Sequence[Marks] = ()) -> None:
         """Write tables to topics and return when every in-sync replica has them.
 
         Args:
-            marks: of the batches the tables were made of, in order. Hand in the same objects when
-                trying again: a transaction that failed may have been committed after all, and
-                `is_settled` tells which were.
+            marks: of the batches the tables were made of, in order. A transaction that failed may
+                have been committed after all: before trying again, `open`, and then leave out
+                batches whose very marks `is_settled` knows, or ask the ledger where one stands.
 
         Raises:
             DeliveryFailed: try again.
         """
-        self.open()
+        with self._lock:
+            self.open()
+            self._write(parts, marks)
+
+    def _write(self, parts: Sequence[tuple[str, pa.Table]], marks: Sequence[Marks]) -> None:
         writer = self._writer
         assert writer is not None
+        merged: dict[str, str] = {}
         try:
+            self._make_topics({topic for topic, _ in parts} - self._seen_topics)
             if self.ledger is None:
                 for topic, table in parts:
                     writer.write(table, topic)
@@ -139,6 +153,25 @@ class TopicWriter:
         committed = all(known.get(key) == mark for key, mark in _merged(self._doubtful).items())
         self._settled = self._doubtful if committed else []
         self._doubtful = []
+
+    def _make_topics(self, names: set[str]) -> None:
+        """Create what is not there, with the cluster's defaults, as Java's producer has it done."""
+        if not names:
+            return
+        with ConnectionPool(self._settings) as pool:
+            found = pool.metadata(sorted(names)).topics
+            missing = [
+                name
+                for name in sorted(names)
+                if name not in found or getattr(found[name].error, "code", None) is _UNKNOWN
+            ]
+            wanted = [NewTopic(name, -1) for name in missing]
+            outcomes = Admin(pool).create_topics(wanted) if wanted else {}
+        for name, error in outcomes.items():
+            if error is not None and error.code is not ErrorCode.topic_already_exists:
+                raise error
+            _log.info("topic_created", topic=name)
+        self._seen_topics |= names
 
     # -- marks ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from headrace.ingest.error import ChannelError, ChannelFull
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.settings import Settings
 from headrace.model.error import ConfigError, CorruptLog, LogDirectoryLocked
-from headrace.testing.channel_contract import ChannelContract
+from headrace.testing.channel_contract import BoundedChannelContract
 from headrace.testing.crash_disk import CrashDisk
 from headrace.testing.fault import Fault
 from headrace.testing.ingest_agent import drain, fill
@@ -29,7 +29,7 @@ def file_channel(folder: Path, disk: CrashDisk | None = None, **texts: str) -> F
     return channel
 
 
-class TestFileChannel(ChannelContract):
+class TestFileChannel(BoundedChannelContract):
     @pytest.fixture
     def channel(self, tmp_path: Path) -> Iterator[Channel]:
         channel = file_channel(tmp_path)

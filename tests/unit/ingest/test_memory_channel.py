@@ -8,12 +8,12 @@ from headrace.ingest.channel import Channel
 from headrace.ingest.error import ChannelClosed, ChannelFull
 from headrace.ingest.event import Batch
 from headrace.model.error import ConfigError
-from headrace.testing.channel_contract import ChannelContract
+from headrace.testing.channel_contract import BoundedChannelContract
 from headrace.testing.ingest_agent import drain, fill, memory_channel
 from headrace.testing.readiness import wait_until
 
 
-class TestMemoryChannel(ChannelContract):
+class TestMemoryChannel(BoundedChannelContract):
     @pytest.fixture
     def channel(self) -> Channel:
         return memory_channel(capacity="100", transactionCapacity="10")

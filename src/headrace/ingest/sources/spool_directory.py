@@ -75,6 +75,7 @@ class SpoolDirectorySource(ReplayableSource):
         self._identity = (0, 0)
         self._awaiting: dict[Path, str] = {}
         self._looked_at = float("-inf")
+        self._doubtful = False
 
     def start(self) -> None:
         if not self._directory.is_dir():
@@ -91,6 +92,8 @@ class SpoolDirectorySource(ReplayableSource):
             self._reader = None
 
     def poll(self) -> bool:
+        if self._doubtful:
+            self._catch_up()
         self._finish_committed()
         if self._reader is None and not self._open_next():
             return False
@@ -110,11 +113,24 @@ class SpoolDirectorySource(ReplayableSource):
             self.deliver(batch)
         except Exception:
             self._reader.seek(self._reader.delivered)
+            self._doubtful = self.ledger is not None
             raise
         self._reader.delivered = position
         if self.ledger is None:
             self._write_meta(self._current, position)
         return True
+
+    def _catch_up(self) -> None:
+        """After a failed delivery: it may have been committed all the same, and the ledger knows.
+        What is on its way through a channel is not in the ledger, so the position only moves on."""
+        assert self.ledger is not None
+        marks = self.ledger.load()
+        if self._reader is not None and self._current is not None:
+            mark = marks.get(self._key(self._current))
+            if mark is not None and int(json.loads(mark)["pos"]) > self._reader.delivered:
+                self._reader.delivered = int(json.loads(mark)["pos"])
+                self._reader.seek(self._reader.delivered)
+        self._doubtful = False
 
     def _key(self, path: Path) -> str:
         """A file by its place and inode: one that comes later under a used name is another."""

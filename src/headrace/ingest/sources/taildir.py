@@ -91,6 +91,7 @@ class TaildirSource(ReplayableSource):
         self._scanned_at = float("-inf")
         self._written_at = 0.0
         self._dirty = False
+        self._doubtful = False
 
     def start(self) -> None:
         saved = self._positions.read() if self.ledger is None else from_marks(self.ledger.load())
@@ -108,6 +109,8 @@ class TaildirSource(ReplayableSource):
 
     def poll(self) -> bool:
         now = time.monotonic()
+        if self._doubtful:
+            self._catch_up()
         if now - self._scanned_at >= _SCAN_SECONDS:
             self._scan(now)
         found = False
@@ -120,6 +123,16 @@ class TaildirSource(ReplayableSource):
         if self._dirty and (not found or now - self._written_at >= self._write_seconds):
             self._write_positions()
         return found
+
+    def _catch_up(self) -> None:
+        """After a failed delivery: it may have been committed all the same, and the ledger knows.
+        What is on its way through a channel is not in the ledger, so positions only move on."""
+        assert self.ledger is not None
+        for saved in from_marks(self.ledger.load()):
+            file = self._files.get((saved.device, saved.inode))
+            if file is not None and file.descriptor >= 0 and saved.head == file.head:
+                file.position = max(file.position, saved.position)
+        self._doubtful = False
 
     # -- which files there are -----------------------------------------------------------------
 
@@ -258,7 +271,11 @@ class TaildirSource(ReplayableSource):
             batch = self._batch_of(file, piece)
             if self.ledger is not None:
                 batch.marks = {file.key: mark_of_next(file, piece.end)}
-            self.deliver(batch)
+            try:
+                self.deliver(batch)
+            except Exception:
+                self._doubtful = self.ledger is not None
+                raise
             file.moved_to(piece.end)
             self._dirty = True
             if self.stopping.is_set():

@@ -1,0 +1,313 @@
+"""The log itself as a channel: durable, replicated, and readable by any Kafka client.
+
+Theory of operation. A put writes records to a topic and returns when every in-sync replica has
+them. Takers are one member of a consumer group: offsets are committed when takes are, so whatever
+was taken and not committed comes again, to this agent or to another one of the group. Events that
+were rolled back are kept and given to the next taker first.
+"""
+
+import time
+from collections import deque
+from contextlib import suppress
+from threading import Condition, Lock
+from typing import Any, NamedTuple
+
+import structlog
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from headrace.ingest.avro_event import decode_event
+from headrace.ingest.channel import Channel
+from headrace.ingest.channels.topic_cursor import Place, Span, TopicCursor
+from headrace.ingest.error import ChannelError, ChannelFull, DeliveryFailed, ProtocolError
+from headrace.ingest.event import EMPTY, Batch, Headers
+from headrace.ingest.kafka_setting import client_settings, consumer_config
+from headrace.ingest.settings import Settings, flag, number, prefix, text
+from headrace.ingest.sinks.kafka import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.topic_columns import TopicForm
+from headrace.ingest.topic_writer import TopicLedger, TopicWriter
+from headrace.ingest.transaction import Transaction
+
+_log = structlog.get_logger(__name__)
+_JOIN_SECONDS = 30.0
+
+
+class _Taken(NamedTuple):
+    spans: list[Span]
+    batch: Batch
+
+
+class KafkaChannel(Channel):
+    """See the module. With `parseAsFlumeEvent` records are Flume's Avro events, with headers;
+    without, only bodies travel, and any producer can fill the channel.
+
+    Threads: `_writing` guards the writer, `_reading` the consumer, `_changed` the bookkeeping.
+    """
+
+    DURABLE = True
+    SETTINGS = (
+        *PRODUCER_SETTINGS,
+        text("kafka.topic", "Which topic.", "flume-channel"),
+        text("kafka.consumer.group.id", "The group of the takers.", "flume"),
+        prefix("kafka.consumer", "Settings of the consumer, in Kafka's words."),
+        flag("parseAsFlumeEvent", "Records are Avro events, with headers.", True),
+        number("pollTimeout", "Milliseconds to wait for an event.", 500, minimum=1),
+        number("transactionCapacity", "How many events one transaction has.", 10_000, minimum=1),
+        flag("migrateZookeeperOffsets", "Has no meaning here.", True),
+    )
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self._topic = settings.text("kafka.topic")
+        self._parse = settings.flag("parseAsFlumeEvent")
+        partition = settings.optional("defaultPartitionId")
+        self._form = TopicForm(
+            topic=self._topic,
+            partition_header=settings.optional("partitionIdHeader"),
+            default_partition=None if partition is None else int(partition),
+            flume_format=self._parse,
+        )
+        self._writer = TopicWriter(client_settings(settings, "producer"), writer_options(settings))
+        self._config: dict[str, Any] = {
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            **consumer_config(settings),
+        }
+        self._poll_seconds = settings.number("pollTimeout") / 1000
+        self._transaction_capacity = settings.number("transactionCapacity")
+        self._consumer: Any = None
+        self._early: list[Any] = []
+        self._cursor = TopicCursor()
+        self._returned: deque[_Taken] = deque()
+        self._out_count = 0
+        self._writing = Lock()
+        self._reading = Lock()
+        self._changed = Condition()
+        self._interrupted = False
+
+    @property
+    def ledger(self) -> TopicLedger | None:
+        """Where an exactly-once source keeps its positions; None without transactions."""
+        return self._writer.ledger
+
+    @property
+    def size(self) -> int:
+        """Taken or rolled back and not yet delivered; how many wait in the topic is its lag."""
+        return self._out_count
+
+    @property
+    def capacity(self) -> int:
+        """The topic's retention is the bound."""
+        return 2**31 - 1
+
+    @property
+    def transaction_capacity(self) -> int:
+        return self._transaction_capacity
+
+    def start(self) -> None:
+        self._interrupted = False
+
+    def stop(self) -> None:
+        with self._writing:
+            self._writer.close()
+        with self._reading:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                consumer.close()
+        with self._changed:
+            self._cursor = TopicCursor()
+            self._returned.clear()
+            self._out_count = 0
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+
+    def begin(self) -> "KafkaTransaction":
+        return KafkaTransaction(self)
+
+    # -- putting -------------------------------------------------------------------------------
+
+    def add(self, batches: list[Batch]) -> None:
+        count = sum(map(len, batches))
+        self.counters.add("EventPutAttemptCount", count)
+        marks = [each.marks for each in batches if each.marks is not None]
+        joined = Batch.join([Batch(each.bodies, each.headers) for each in batches])
+        with self._writing:
+            try:
+                self._writer.write(self._form.tables(joined), marks)
+            except DeliveryFailed as error:
+                raise ChannelError(f"channel {self.name}: {error}") from error
+        self.counters.add("EventPutSuccessCount", count)
+
+    # -- taking --------------------------------------------------------------------------------
+
+    def remove(self, limit: int, wait: bool) -> _Taken:
+        with self._changed:
+            if self._returned:
+                return self._take_returned(limit)
+        with self._reading:
+            if self._consumer is None:
+                self._join()
+            seconds = self._poll_seconds if wait and not self._interrupted else 0.0
+            messages = self._consume(limit, seconds)
+            taken = self._taken(messages)
+            with self._changed:
+                self._cursor.taken(taken.spans)
+                self._out_count += len(taken.batch)
+        return taken
+
+    def _take_returned(self, limit: int) -> _Taken:
+        """What was rolled back, oldest first, whole: a span cannot be cut where records were
+        left out of it."""
+        taken = self._returned.popleft()
+        if len(taken.batch) > limit and len(taken.spans) == 1:
+            (span,) = taken.spans
+            if span.end - span.first == len(taken.batch):
+                middle = span.first + limit
+                rest = _Taken(
+                    [span._replace(first=middle)], taken.batch.cut(limit, len(taken.batch))
+                )
+                taken = _Taken([span._replace(end=middle)], taken.batch.cut(0, limit))
+                self._cursor.replace(span, [*taken.spans, *rest.spans])
+                self._returned.appendleft(rest)
+        return taken
+
+    def _join(self) -> None:
+        """Become a member of the group, and wait until it has given us partitions, if it will."""
+        consumer = Consumer(self._config)
+        joined: list[Any] = []
+        consumer.subscribe(
+            [self._topic],
+            on_assign=lambda _, partitions: joined.append(partitions),
+            on_revoke=self._revoked,
+            on_lost=self._revoked,
+        )
+        self._consumer = consumer
+        self._early = []
+        deadline = time.monotonic() + _JOIN_SECONDS
+        while not joined and not self._interrupted and time.monotonic() < deadline:
+            self._early += consumer.consume(1, 0.1)
+
+    def _consume(self, limit: int, seconds: float) -> list[Any]:
+        found, self._early = self._early[:limit], self._early[limit:]
+        try:
+            if len(found) < limit:
+                found += self._consumer.consume(limit - len(found), seconds if not found else 0.0)
+        except KafkaException as error:
+            raise ChannelError(f"channel {self.name} cannot read: {error.args[0]}") from error
+        good = []
+        for message in found:
+            problem = message.error()
+            if problem is None:
+                good.append(message)
+            elif problem.fatal() or not problem.retriable():
+                _log.warning("channel_read_error", channel=self.name, reason=str(problem))
+        return good
+
+    def _taken(self, messages: list[Any]) -> _Taken:
+        if not messages:
+            return _Taken([], EMPTY)
+        spans: dict[Place, Span] = {}
+        headers: list[Headers] = []
+        bodies: list[bytes] = []
+        for message in messages:
+            place, offset = (message.topic(), message.partition()), message.offset()
+            span = spans.get(place)
+            first = offset if span is None else span.first
+            spans[place] = Span(place, first, offset + 1)
+            own, body = self._event(message)
+            headers.append(own)
+            bodies.append(body)
+        return _Taken(list(spans.values()), Batch(bodies, headers))
+
+    def _event(self, message: Any) -> tuple[Headers, bytes]:
+        value = message.value() or b""
+        headers: Headers = {}
+        if self._parse:
+            with suppress(ProtocolError):  # somebody else wrote it: the record is the body
+                headers, value = decode_event(value)
+        if message.key() is not None:
+            headers["key"] = message.key().decode("utf-8", "replace")
+        return headers, value
+
+    def give_back(self, taken: list[_Taken]) -> None:
+        with self._changed:
+            self._returned.extendleft(reversed([each for each in taken if each.spans]))
+
+    def forget(self, taken: list[_Taken]) -> None:
+        """Commit takes: the group's offsets move as far as everything before is delivered."""
+        count = sum(len(each.batch) for each in taken)
+        with self._changed:
+            moved = self._cursor.done([span for each in taken for span in each.spans])
+            self._out_count -= count
+        if moved:
+            with self._reading:
+                self._commit(moved)
+        self.counters.add("EventTakeSuccessCount", count)
+
+    def _commit(self, moved: dict[Place, int]) -> None:
+        if self._consumer is None:
+            return
+        offsets = [TopicPartition(*place, offset) for place, offset in moved.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            # The events are delivered; that they are may be forgotten, and then they come again.
+            _log.warning("offsets_not_committed", channel=self.name, reason=str(error.args[0]))
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        """Somebody else has these partitions now, and reads what we did not commit."""
+        places = {(each.topic, each.partition) for each in partitions}
+        with self._changed:
+            self._cursor.lost(places)
+            kept = [
+                each
+                for each in self._returned
+                if not any(span.place in places for span in each.spans)
+            ]
+            self._returned = deque(kept)
+        self._early = [
+            each for each in self._early if (each.topic(), each.partition()) not in places
+        ]
+
+
+class KafkaTransaction(Transaction):
+    """Puts wait here for the commit; takes are remembered for the rollback."""
+
+    def __init__(self, channel: KafkaChannel) -> None:
+        super().__init__()
+        self._channel = channel
+        self._puts: list[Batch] = []
+        self._put_count = 0
+        self._takes: list[_Taken] = []
+        self._take_count = 0
+
+    def _put(self, batch: Batch) -> None:
+        limit = self._channel.transaction_capacity
+        self._put_count += len(batch)
+        if self._put_count > limit:
+            raise ChannelFull(
+                f"a transaction of {self._put_count} events is more than the transactionCapacity "
+                f"{limit} of channel {self._channel.name}"
+            )
+        self._puts.append(batch)
+
+    def _take(self, limit: int) -> Batch:
+        room = min(limit, self._channel.transaction_capacity - self._take_count)
+        if room <= 0:
+            return EMPTY
+        self._channel.counters.add("EventTakeAttemptCount")
+        taken = self._channel.remove(room, wait=not self._takes)
+        if taken.spans:
+            self._takes.append(taken)
+            self._take_count += len(taken.batch)
+        return taken.batch
+
+    def _commit(self) -> None:
+        if self._puts:
+            self._channel.add(self._puts)
+        if self._takes:
+            self._channel.forget(self._takes)
+
+    def _rollback(self) -> None:
+        if self._takes:
+            self._channel.give_back(self._takes)

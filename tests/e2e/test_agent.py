@@ -1,0 +1,269 @@
+"""Agents and topics: the Kafka sink, source and channel, and exactly-once over failures."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.reader import Reader
+from headrace.client.writer import Writer
+from headrace.ingest.channel import Channel
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch, Event
+from headrace.ingest.sink import Sink
+from headrace.ingest.sinks.kafka import KafkaSink
+from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
+from headrace.testing.channel_contract import ChannelContract
+from headrace.testing.ingest_agent import CollectingSink, make, memory_channel, running
+from headrace.testing.readiness import wait_until
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    settings = {**FOR_TESTS, "num.partitions": "1", "auto.create.topics.enable": "true"}
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"agent-{next(_NUMBERS)}"
+
+
+def rows(broker: BrokerProcess, topic: str, **options: bool) -> dict[str, list[object]]:
+    """The records of a topic, column by column."""
+    settings = {"bootstrap.servers": broker.address}
+    with Reader.of_topics(settings, topic, **options) as reader:  # type: ignore[arg-type]
+        table = reader.read_all()
+    found: dict[str, list[object]] = table.to_pydict()
+    return found
+
+
+def values(broker: BrokerProcess, topic: str) -> list[object]:
+    return rows(broker, topic, read_committed=True)["value"]
+
+
+def kafka_sink(broker: BrokerProcess, topic: str, **texts: str) -> KafkaSink:
+    sink = make(
+        "sink",
+        "kafka",
+        {
+            "kafka.bootstrap.servers": broker.address,
+            "kafka.topic": topic,
+            **{key.replace("__", "."): value for key, value in texts.items()},
+        },
+    )
+    assert isinstance(sink, KafkaSink)
+    return sink
+
+
+def deliver(sink: Sink, batch: Batch) -> None:
+    sink.start()
+    sink.deliver(batch)
+    sink.stop()
+
+
+def test_bodies_become_values_and_the_key_header_the_key(broker: BrokerProcess, topic: str) -> None:
+    batch = Batch([b"one", b"\xff", b""], [{"key": "k"}, {}, {"other": "x"}])
+    deliver(kafka_sink(broker, topic), batch)
+    found = rows(broker, topic)
+    assert found["value"] == [b"one", b"\xff", b""]
+    assert found["key"] == [b"k", None, None]
+
+
+def test_a_header_chooses_the_topic(broker: BrokerProcess, topic: str) -> None:
+    other = f"{topic}-other"
+    batch = Batch([b"1", b"2", b"3"], [{}, {"topic": other}, {}])
+    deliver(kafka_sink(broker, topic), batch)
+    assert (values(broker, topic), values(broker, other)) == ([b"1", b"3"], [b"2"])
+
+
+def test_headers_and_times_of_records_come_from_headers(broker: BrokerProcess, topic: str) -> None:
+    sink = kafka_sink(broker, topic, header__origin="host", timestampHeader="timestamp")
+    deliver(sink, Batch([b"1", b"2"], [{"host": "web1", "timestamp": "1700000000000"}, {}]))
+    found = rows(broker, topic)
+    assert found["headers"][0] == [{"key": "origin", "value": b"web1"}]
+    assert found["timestamp"][0].timestamp() == 1_700_000_000  # type: ignore[attr-defined]
+
+
+def test_the_flume_format_comes_back_through_the_source(broker: BrokerProcess, topic: str) -> None:
+    events = [Event({"a": "ä"}, b"x"), Event({}, b"y")]
+    deliver(kafka_sink(broker, topic, useFlumeEventFormat="true"), Batch.of(events))
+    text = f"""
+    a1.sources = r1
+    a1.channels = c1
+    a1.sinks = k1
+    a1.sources.r1.type = org.apache.flume.source.kafka.KafkaSource
+    a1.sources.r1.kafka.bootstrap.servers = {broker.address}
+    a1.sources.r1.kafka.topics = {topic}
+    a1.sources.r1.kafka.consumer.group.id = {topic}
+    a1.sources.r1.kafka.consumer.auto.offset.reset = earliest
+    a1.sources.r1.useFlumeEventFormat = true
+    a1.sources.r1.batchSize = 100
+    a1.sources.r1.channels = c1
+    a1.channels.c1.type = memory
+    a1.sinks.k1.type = headrace.testing.ingest_agent:CollectingSink
+    a1.sinks.k1.channel = c1
+    """
+    with running(text) as agent:
+        sink = agent.assembly.sinks["k1"]
+        assert isinstance(sink, CollectingSink)
+        wait_until(lambda: len(sink.events) == 2, what="both events")
+    assert sink.bodies == [b"x", b"y"]
+    assert sink.events[0].headers["a"] == "ä"
+    assert sink.events[1].headers == {"topic": topic, "partition": "0", "offset": "1"}
+
+
+class TestKafkaChannel(ChannelContract):
+    @pytest.fixture
+    def channel(self, broker: BrokerProcess, topic: str) -> Iterator[Channel]:
+        channel = make(
+            "channel",
+            "org.apache.flume.channel.kafka.KafkaChannel",
+            {
+                "kafka.bootstrap.servers": broker.address,
+                "kafka.topic": topic,
+                "kafka.consumer.group.id": topic,
+                "transactionCapacity": "10",
+                "pollTimeout": "200",
+                "kafka.consumer.fetch.wait.max.ms": "20",
+                "kafka.consumer.topic.metadata.refresh.interval.ms": "100",
+            },
+        )
+        assert isinstance(channel, Channel)
+        channel.start()
+        with channel.begin() as transaction:  # makes the topic, and joins the group
+            transaction.put(Batch.plain([b"first"]))
+        with channel.begin() as transaction:
+            assert transaction.take(1).bodies == [b"first"]
+        channel.counters = type(channel.counters)(channel.COUNTERS)
+        yield channel
+        channel.stop()
+
+
+# -- exactly once
+
+
+def test_a_transactional_sink_writes_a_batch_and_its_marks_together(
+    broker: BrokerProcess, topic: str
+) -> None:
+    channel = memory_channel()
+    sink = kafka_sink(broker, topic, kafka__transactional__id=topic)
+    sink.channel = channel
+    sink.start()
+    with channel.begin() as transaction:
+        transaction.put(Batch([b"1"], [{}], {"file": "10"}))
+        transaction.put(Batch([b"2"], [{}], {"file": "20"}))
+    sink.process()
+    sink.stop()
+    assert values(broker, topic) == [b"1", b"2"]
+    again = kafka_sink(broker, topic, kafka__transactional__id=topic)
+    assert again.ledger is not None
+    assert again.ledger.load() == {"file": "20"}
+    again.stop()
+
+
+def test_a_commit_that_did_not_live_to_tell_is_not_written_twice(
+    broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = memory_channel()
+    sink = kafka_sink(broker, topic, kafka__transactional__id=topic)
+    sink.channel = channel
+    sink.start()
+    with channel.begin() as transaction:
+        transaction.put(Batch([b"1"], [{}], {"file": "10"}))
+    commit = Writer.commit
+
+    def commit_and_fail(writer: Writer) -> None:
+        commit(writer)
+        monkeypatch.setattr(Writer, "commit", commit)
+        raise ClientError("the answer was lost")
+
+    monkeypatch.setattr(Writer, "commit", commit_and_fail)
+    with pytest.raises(DeliveryFailed, match="the answer was lost"):
+        sink.process()
+    with channel.begin() as transaction:
+        transaction.put(Batch([b"2"], [{}], {"file": "20"}))
+    sink.process()
+    sink.stop()
+    assert values(broker, topic) == [b"1", b"2"]
+
+
+def test_a_sink_that_was_replaced_cannot_write_any_more(broker: BrokerProcess, topic: str) -> None:
+    channel = memory_channel()
+    zombie = kafka_sink(broker, topic, kafka__transactional__id=topic)
+    zombie.channel = channel
+    zombie.start()
+    heir = kafka_sink(broker, topic, kafka__transactional__id=topic)
+    heir.start()
+    with channel.begin() as transaction:
+        transaction.put(Batch([b"old"], [{}], {"file": "10"}))
+    with pytest.raises(DeliveryFailed):
+        zombie.process()
+    assert heir.ledger is not None
+    assert dict(heir.ledger.committed()) == {}
+    heir.stop()
+    zombie.stop()
+
+
+CHANNELS = {
+    "memory": "a1.channels.c1.type = memory\n",
+    "kafka": (
+        "a1.channels.c1.type = kafka\n"
+        "a1.channels.c1.kafka.bootstrap.servers = {address}\n"
+        "a1.channels.c1.kafka.topic = {topic}\n"
+        "a1.channels.c1.kafka.transactional.id = {topic}\n"
+        "a1.channels.c1.parseAsFlumeEvent = false\n"
+    ),
+}
+SINK = (
+    "a1.sinks = k1\n"
+    "a1.sinks.k1.type = kafka\n"
+    "a1.sinks.k1.kafka.bootstrap.servers = {address}\n"
+    "a1.sinks.k1.kafka.topic = {topic}\n"
+    "a1.sinks.k1.kafka.transactional.id = {topic}\n"
+    "a1.sinks.k1.channel = c1\n"
+)
+SOURCES = {
+    "TAILDIR": (
+        "a1.sources.r1.filegroups = f\n"
+        "a1.sources.r1.filegroups.f = {folder}/.*\n"
+        "a1.sources.r1.positionFile = /nonexistent/never-written\n"
+    ),
+    "spooldir": "a1.sources.r1.spoolDir = {folder}\na1.sources.r1.pollDelay = 10\n",
+}
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_files_reach_a_topic_once_over_restarts(
+    broker: BrokerProcess, topic: str, tmp_path: Path, source: str, channel: str
+) -> None:
+    text = (
+        "a1.sources = r1\na1.channels = c1\n"
+        f"a1.sources.r1.type = {source}\na1.sources.r1.channels = c1\n"
+        "a1.sources.r1.exactlyOnce = true\na1.sources.r1.batchSize = 7\n"
+        + SOURCES[source].format(folder=tmp_path)
+        + CHANNELS[channel].format(address=broker.address, topic=topic)
+        + (SINK.format(address=broker.address, topic=topic) if channel == "memory" else "")
+    )
+    lines: list[object] = []
+    for turn in range(3):
+        new = [b"%d-%d" % (turn, number) for number in range(50)]
+        (tmp_path / f"file-{turn}").write_bytes(b"".join(line + b"\n" for line in new))
+        lines += new
+        with running(text):
+            wait_until(partial(_has, broker, topic, len(lines)), what="all lines")
+    assert values(broker, topic) == lines
+
+
+def _has(broker: BrokerProcess, topic: str, count: int) -> bool:
+    try:
+        return len(values(broker, topic)) >= count
+    except BrokerError:
+        return False  # nobody has written yet

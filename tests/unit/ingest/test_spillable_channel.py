@@ -1,0 +1,54 @@
+"""The spillable channel: memory first, then disk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.ingest.channel import Channel
+from headrace.ingest.channels.spillable import SpillableChannel
+from headrace.testing.channel_contract import ChannelContract
+from headrace.testing.ingest_agent import drain, fill, make
+
+
+def spillable(folder: Path, **texts: str) -> SpillableChannel:
+    written = {
+        "dataDirs": str(folder),
+        "minimumRequiredSpace": "0",
+        "memoryCapacity": "20",
+        "overflowCapacity": "80",
+        "overflowTimeout": "0",
+        "transactionCapacity": "10",
+        "keep-alive": "0",
+        **texts,
+    }
+    channel = make("channel", "SPILLABLEMEMORY", written)
+    assert isinstance(channel, SpillableChannel)
+    channel.start()
+    return channel
+
+
+class TestSpillableChannel(ChannelContract):
+    @pytest.fixture
+    def channel(self, tmp_path: Path) -> Iterator[Channel]:
+        channel = spillable(tmp_path)
+        yield channel
+        channel.stop()
+
+
+def test_what_does_not_fit_in_memory_goes_to_disk_and_comes_in_order(tmp_path: Path) -> None:
+    channel = spillable(tmp_path)
+    for number in range(5):
+        fill(channel, [b"%d" % number] * 10)
+    assert (channel.memory.size, channel.disk.size) == (20, 30)
+    assert drain(channel) == [b"%d" % number for number in range(5) for _ in range(10)]
+    channel.stop()
+
+
+def test_what_is_on_disk_survives_a_restart(tmp_path: Path) -> None:
+    channel = spillable(tmp_path, memoryCapacity="0")
+    fill(channel, [b"safe"])
+    channel.stop()
+    channel = spillable(tmp_path)
+    assert drain(channel) == [b"safe"]
+    channel.stop()
