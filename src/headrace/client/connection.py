@@ -34,6 +34,8 @@ from headrace.wire.response import parse_response
 from headrace.wire.upgrade import upgrade
 
 _SHORTEST_WAIT_SECONDS: Final = 1.0
+_SLOWEST_BYTES_PER_SECOND: Final = 65_536
+"""A large answer over a slow line may take longer than request.timeout.ms, at no less than this."""
 
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
 
@@ -144,6 +146,10 @@ class Connection:
         """How many requests are on their way."""
         return len(self._pending)
 
+    def deadline(self, pending: Pending) -> float:
+        """When to give up on an answer, of which the oldest may have come in part."""
+        return pending.deadline + self._inbox.filled_bytes / _SLOWEST_BYTES_PER_SECOND
+
     def fileno(self) -> int:
         """For `select`: readable when more of an answer can be taken. -1 once it is closed."""
         return self._socket.fileno()
@@ -170,7 +176,7 @@ class Connection:
                 pass
             return _upgraded(pending, self._parse(pending, frame))
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            if time.monotonic() > pending.deadline:
+            if time.monotonic() > self.deadline(pending):
                 self._broken(TimeoutError())
             return None
         except BaseException as error:
@@ -219,11 +225,11 @@ class Connection:
         self._check_oldest(pending)
         # An answer that waited for its reader, not the reader for it, is taken all the same.
         now = time.monotonic()
-        deadline = pending.deadline if now < pending.deadline else now + _SHORTEST_WAIT_SECONDS
+        patience = 0.0 if now < pending.deadline else now + _SHORTEST_WAIT_SECONDS
         try:
             frame = None
             while frame is None:
-                left = deadline - time.monotonic()
+                left = max(self.deadline(pending), patience) - time.monotonic()
                 if left <= 0:
                     raise TimeoutError
                 self._socket.settimeout(left)

@@ -46,8 +46,9 @@ class FetchLane:
     @property
     def deadline(self) -> float:
         """When the answer that is due is late."""
+        assert self._connection is not None
         assert self._pending is not None
-        return self._pending.deadline
+        return self._connection.deadline(self._pending)
 
     def fileno(self) -> int:
         assert self._connection is not None

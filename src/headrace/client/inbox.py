@@ -36,6 +36,11 @@ class Inbox:
         self._filled = 0
         self._sized = False
 
+    @property
+    def filled_bytes(self) -> int:
+        """How much of an answer has come."""
+        return self._filled
+
     def receive(self, source: socket.socket) -> memoryview | None:
         """Read once, or twice when a size is complete: the answer, if it is whole now.
 

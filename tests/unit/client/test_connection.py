@@ -99,6 +99,25 @@ def test_an_answer_is_taken_as_it_comes(tiny_broker: Any, connect: Any) -> None:
     assert len(taken_as_it_comes(connect()).groups) == 10_000
 
 
+def test_what_has_come_of_an_answer_gives_the_rest_more_time(
+    tiny_broker: Any, connect: Any
+) -> None:
+    def begun(header: RequestHeader, frame: bytes) -> bytes:
+        answer = many_groups(header, frame)
+        return answer if header.api_key == ApiKey.API_VERSIONS else answer[:655_364]
+
+    tiny_broker.answer = begun
+    connection = connect()
+    pending = connection.begin(ApiKey.LIST_GROUPS, {})
+    assert connection.deadline(pending) == pending.deadline
+
+    def ten_more_seconds() -> bool:
+        assert connection.try_finish(pending) is None
+        return bool(connection.deadline(pending) == pending.deadline + 10)
+
+    wait_until(ten_more_seconds, what="a longer deadline")
+
+
 def test_an_answer_that_does_not_come_in_time_is_lost(tiny_broker: Any) -> None:
     tiny_broker.answer = lambda header, frame: (
         versions(header) if header.api_key == ApiKey.API_VERSIONS else b""
