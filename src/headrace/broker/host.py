@@ -6,8 +6,9 @@ from typing import Protocol, TypeVar
 
 from headrace.broker.partition import Partition
 from headrace.broker.topics import Topic, Topics
+from headrace.broker.transaction_peer import TransactionPeers
 from headrace.model.clock import Clock
-from headrace.model.ids import ProducerId
+from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 
 Result = TypeVar("Result")
 
@@ -35,6 +36,12 @@ class Host(Protocol):
 
     def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
         """Done when every record below `end` is with all replicas in sync, and on disk if asked."""
+
+    def leader_elsewhere(self, name: TopicPartition) -> BrokerId | None:
+        """Which other broker leads a partition; None if this one does, or nobody."""
+
+    @property
+    def peers(self) -> TransactionPeers: ...
 
     def take_producer_id(self) -> ProducerId | None:
         """An id never given before; None while more of them are being claimed."""

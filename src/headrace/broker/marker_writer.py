@@ -54,7 +54,7 @@ class MarkerWriter:
             return None
         partition = topic.partitions[name.partition]
         if partition is None:
-            raise LogDirectoryOffline(f"the log of {name} is offline")
+            raise LogDirectoryOffline(f"the log of {name} is offline, or led by another broker")
         appended = partition.append_marker(
             marker.producer_id,
             marker.producer_epoch,

@@ -33,6 +33,7 @@ from headrace.broker.topics import (
     Topics,
 )
 from headrace.broker.transaction_coordinator import TransactionCoordinator
+from headrace.broker.transaction_peer import TransactionPeers
 from headrace.cluster.acl import Acl
 from headrace.cluster.broker import Broker as BrokerRecord
 from headrace.cluster.broker import BrokerConfig
@@ -43,6 +44,7 @@ from headrace.cluster.quota import ClientQuota
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.state import Change, Put
 from headrace.cluster.store import ClusterStore
+from headrace.cluster.topic import NO_LEADER
 from headrace.cluster.topic import Partition as PartitionRecord
 from headrace.cluster.topic import Topic as TopicRecord
 from headrace.cluster.topic_command import NewTopic, TopicDefaults, TopicPlan
@@ -94,6 +96,7 @@ class Broker:
         self.features_epoch = 0
         self.settings_followers: list[Callable[[], None]] = []
         self.metrics = BrokerMetrics()
+        self.peers = TransactionPeers(self.members.get)
         self.groups = GroupCoordinator(self, settings.groups())
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
@@ -136,6 +139,14 @@ class Broker:
         """Whether there is such a partition, led by whomever."""
         topic = self.topics.by_name(name)
         return topic is not None and 0 <= index < len(topic.partitions)
+
+    def leader_elsewhere(self, name: TopicPartition) -> BrokerId | None:
+        """Which other broker leads a partition; None if this one does, or nobody."""
+        topic = self.topics.by_name(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            return None
+        leader = topic.record.partitions[name.partition].leader
+        return None if leader in (self.node_id, NO_LEADER) else leader
 
     def missing_code(self, name: str | None, topic_id: UUID | None, index: int) -> ErrorCode:
         """Why `find` found nothing: there is no such partition, or another broker leads it."""
@@ -558,6 +569,7 @@ class Broker:
             self._claiming = None
 
     def shut_down(self) -> None:
+        self.peers.close()
         self.threads.shutdown()
         self._controller_thread.shutdown()
 

@@ -22,7 +22,7 @@ from headrace.broker.transaction_shard import Decide, TransactionShard
 from headrace.broker.turn import Turns
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
-from headrace.model.ids import TopicPartition
+from headrace.model.ids import BrokerId, TopicPartition
 from headrace.transactions.config import TransactionConfig
 from headrace.transactions.error import TransactionError
 from headrace.transactions.event import (
@@ -38,6 +38,8 @@ from headrace.transactions.listing import TransactionDescription
 from headrace.transactions.registry import TransactionRegistry
 
 log = structlog.get_logger(__name__)
+
+_MAX_ANSWERS = 10_000
 
 Answer = TypeVar("Answer", InitReply, AddReply, EndReply)
 
@@ -64,6 +66,8 @@ class TransactionCoordinator:
         self._config = config
         self._shards: dict[int, TransactionShard] = {}
         self._loads: set[asyncio.Task[None]] = set()
+        # What coordinators elsewhere said, until whoever asked comes back for it.
+        self._answers: dict[object, Refused] = {}
 
     # -- shards
 
@@ -202,6 +206,9 @@ class TransactionCoordinator:
         Returns:
             What was refused; or a future: call again when it is done.
         """
+        coordinator = self._elsewhere(event.transactional_id)
+        if coordinator is not None:
+            return self._join_elsewhere(coordinator, event, implicit=implicit)
         refused = _refused(event, self.verify(event))
         if not refused:
             return refused
@@ -220,6 +227,49 @@ class TransactionCoordinator:
         if not added.done():
             return shard.busy[event.transactional_id]
         return _refused(event, VerifyReply(error=cast(AddReply, added.result()).error))
+
+    def _elsewhere(self, transactional_id: str) -> BrokerId | None:
+        """Which other broker coordinates an id."""
+        topic = self._host.topics.by_name(TRANSACTION_STATE)
+        if topic is None:
+            return None
+        index = coordinator_partition(transactional_id, len(topic.partitions))
+        return self._host.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
+
+    def _join_elsewhere(
+        self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
+    ) -> "Refused | asyncio.Future[None]":
+        """A partition with an open transaction of this producer is in it; for all others its
+        coordinator is asked, and the answer is kept for the call that comes when it is there."""
+        missing = [
+            name
+            for name in event.partitions
+            if (partition := self._host.topics.find(name.topic, None, name.partition)) is None
+            or not partition.log.has_open_transaction(event.producer_id, event.producer_epoch)
+        ]
+        if not missing:
+            return {}
+        key = (event.transactional_id, event.producer_id, event.producer_epoch, event.partitions)
+        if key in self._answers:
+            return self._answers.pop(key)
+        if len(self._answers) > _MAX_ANSWERS:
+            self._answers.clear()
+        asked: asyncio.Future[None] = self._host.loop.create_future()
+
+        async def ask() -> None:
+            error = TransactionError.COORDINATOR_NOT_AVAILABLE
+            refused: Refused = dict.fromkeys(event.partitions, error)
+            try:
+                refused = await self._host.peers.join(coordinator, event, implicit=implicit)
+            finally:
+                self._answers[key] = refused
+                if not asked.done():
+                    asked.set_result(None)
+
+        task = self._host.loop.create_task(ask())
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+        return asked
 
     async def joined(self, event: AddPartitions, *, implicit: bool) -> Refused:
         """As `join`, waiting where it must."""

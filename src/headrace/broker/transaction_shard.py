@@ -9,16 +9,16 @@ decision, the Complete record never before its markers, and records never before
 in the transaction, whatever a power cut takes.
 Rule 2: while a change waits for the disk its id is in `busy`, and requests for it wait too instead
 of being turned away. Without group commit nothing waits and every reply is immediate.
-Rule 3: markers are appended here and now, because this broker leads every partition. (In a cluster
-they go to the leaders by WriteTxnMarkers.) A partition that is gone needs none; one that is offline
-is tried again until it has got its marker.
+Rule 3: markers are appended here and now where this broker leads, and go to the other leaders by
+WriteTxnMarkers. A partition that is gone needs none; one that is offline, or has no leader, is
+tried again until it has got its marker.
 Rule 4: after an append or a sync that failed in an unknown way nobody knows what a restart will
 find. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
 such a failure: the log made sure that nothing was kept.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -37,7 +37,7 @@ from headrace.model.error import (
     NotEnoughReplicasAfterAppend,
     StorageError,
 )
-from headrace.model.ids import TopicPartition
+from headrace.model.ids import BrokerId, TopicPartition
 from headrace.records.record import build_batch, iter_records
 from headrace.transactions.effect import Effects, Reply, Token, WriteMarkers
 from headrace.transactions.record import Record
@@ -229,9 +229,13 @@ class TransactionShard:
         if self.lost:
             return
         now, later = names[:_MARKERS_PER_TURN], names[_MARKERS_PER_TURN:]
-        outcomes = {name: self._write_marker(markers, name) for name in now}
+        elsewhere = self._elsewhere(now)
+        away = {name for found in elsewhere.values() for name in found}
+        outcomes = {name: self._write_marker(markers, name) for name in now if name not in away}
 
         def go_on(failure: HeadraceError | None) -> None:
+            if self.lost:
+                return
             done = [name for name, outcome in outcomes.items() if outcome is not False]
             missing = failed or failure is not None or len(done) < len(now)
             if failure is None:
@@ -245,7 +249,48 @@ class TransactionShard:
                 self._schedule()
 
         written = [outcome for outcome in outcomes.values() if isinstance(outcome, Written)]
-        self._when_synced(markers.transactional_id, written, go_on)
+        if not elsewhere:
+            self._when_synced(markers.transactional_id, written, go_on)
+            return
+
+        def sent(answers: Mapping[TopicPartition, bool]) -> None:
+            outcomes.update(answers)
+            self._when_synced(markers.transactional_id, written, go_on)
+
+        self._send_markers(markers, elsewhere, sent)
+
+    def _elsewhere(self, names: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
+        found: dict[BrokerId, list[TopicPartition]] = {}
+        for name in names:
+            leader = self._host.leader_elsewhere(name)
+            if leader is not None:
+                found.setdefault(leader, []).append(name)
+        return found
+
+    def _send_markers(
+        self,
+        markers: WriteMarkers,
+        elsewhere: Mapping[BrokerId, Sequence[TopicPartition]],
+        then: Callable[[Mapping[TopicPartition, bool]], None],
+    ) -> None:
+        """To the leaders that are other brokers. Requests for the id wait meanwhile (rule 2)."""
+        busy = self.busy[markers.transactional_id] = self._host.loop.create_future()
+        sending = [
+            self._host.peers.write_markers(leader, markers, found)
+            for leader, found in elsewhere.items()
+        ]
+
+        def sent(done: "asyncio.Future[list[dict[TopicPartition, bool]]]") -> None:
+            del self.busy[markers.transactional_id]
+            answers = {name: False for found in elsewhere.values() for name in found}
+            if not done.cancelled() and done.exception() is None:
+                for answer in done.result():
+                    answers.update(answer)
+            if not self.lost:
+                then(answers)
+            busy.set_result(None)
+
+        asyncio.gather(*sending).add_done_callback(sent)
 
     def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> Written | bool:
         """Where it is; True when the partition needs none, False when it must be tried again."""
