@@ -12,6 +12,7 @@ from headrace.client.connection import Connection
 from headrace.client.error import BrokerError, ConnectionLost
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.spark.sink import StreamSink
 from headrace.spark.sink_column import SinkColumns
 from headrace.spark.sink_commit import (
     BatchOutdated,
@@ -22,6 +23,7 @@ from headrace.spark.sink_commit import (
 from headrace.spark.sink_option import SinkOptions, read_sink_options
 from headrace.spark.sink_packing import pack
 from headrace.spark.sink_parcel import Parcel
+from headrace.spark.sink_stage import Stage
 from headrace.spark.transaction_batch import BatchTransaction
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.broker_process import BrokerProcess
@@ -150,6 +152,19 @@ def test_shows_nothing_of_a_batch_whose_tasks_were_not_all_done(sink: Sink) -> N
 
     discard_parcels(sink.options, [parcel], stage_topic=sink.name)
 
+    assert sink.visible() == []
+
+
+def test_empties_the_stage_of_a_batch_that_spark_aborts(sink: Sink) -> None:
+    options = {"kafka.bootstrap.servers": sink.address, "topic": sink.topic, "sinkIdPrefix": "ends"}
+    stream = StreamSink(options, _SCHEMA)
+    sink.name = "ends-query"
+    parcel = sink.task(b"a", staged=True)
+
+    stream.abort([parcel, None], 0)
+
+    with ConnectionPool(sink.options.settings) as pool, pytest.raises(BrokerError, match="staged"):
+        list(Stage(pool, sink.name).read(parcel.staged))
     assert sink.visible() == []
 
 
