@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
 from headrace.model.error import ConfigError
+from headrace.model.ids import TopicPartition
 from headrace.spark.data_loss import DataLoss
+from headrace.spark.offset_range import OffsetRange
 from headrace.spark.source_batch import BatchSource
 from headrace.spark.source_task import RangePartition
 from headrace.spark.topic_choice import TopicMissing
@@ -230,6 +232,25 @@ def test_without_fail_on_data_loss_the_rest_is_read(feed: TopicFeed, source: Any
     feed.forget_before(4)
 
     assert values_of(reader, planned) == [b"%d" % i for i in range(4, 10)]
+
+
+def test_a_log_that_ends_before_the_range_is_a_loss(feed: TopicFeed, source: Any) -> None:
+    feed.write(b"a", b"b")
+    promised = [RangePartition(OffsetRange(TopicPartition(feed.topic, 0), 1, 9))]
+    patience = {"kafkaConsumer.pollTimeoutMs": "1500"}
+
+    with pytest.raises(DataLoss, match=f"{feed.topic}-0 has nothing from offset 2 on"):
+        values_of(source(**patience), promised)
+    assert values_of(source(**patience, failOnDataLoss="false"), promised) == [b"b"]
+
+
+def test_nothing_before_the_range_is_read_in_its_place(feed: TopicFeed, source: Any) -> None:
+    feed.write(b"a", b"b")
+    cut_off = [RangePartition(OffsetRange(TopicPartition(feed.topic, 0), 5, 9))]
+
+    with pytest.raises(DataLoss, match=f"offset 5 of {feed.topic}-0"):
+        values_of(source(), cut_off)
+    assert values_of(source(failOnDataLoss="false"), cut_off) == []
 
 
 def test_only_committed_transactions_are_read_if_asked_for(

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.client.error import PositionOutOfRange
-from headrace.client.read_range import Offset, ReadRange
+from headrace.client.read_range import ReadRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.spark.data_loss import report_loss
@@ -66,40 +66,44 @@ class SourceTask:
         return SourceColumns(schema, partition, decode_value)
 
     def _decoded(self, wanted: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """What is there of the range. Offsets that are gone are reported and passed over."""
         if self.times and "timestamp" not in names:
             names = [*names, "timestamp"]
-        fail = self.options.fail_on_data_loss
-        settings = ClientSettings.of(self.options.client)
+        left = wanted
+        while left.size > 0:
+            try:
+                yield from self._read_on(left, names)
+                return
+            except PositionOutOfRange as error:
+                self._lose(str(error))
+                # A log that ends before the range was cut off, or its topic made anew: what it has
+                # is none of what the range meant.
+                after = wanted.end if error.offset >= error.log_start else error.log_start
+                left = OffsetRange(wanted.partition, after, wanted.end)
+
+    def _read_on(self, left: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
         # Only here: the processes in which Spark plans load this file too, and need no kernels.
         from headrace.client.reader import Reader
 
+        settings = ClientSettings.of(self.options.client)
         with Reader(
             settings,
-            {wanted.partition: ReadRange(wanted.start, wanted.end)},
+            {left.partition: ReadRange(left.start, left.end)},
             read_committed=self.options.read_committed,
             columns=names,
-            reset=None if fail else Offset.EARLIEST,
         ) as reader:
-            try:
-                while not reader.ended:
-                    chunk = reader.poll(settings.api_timeout_ms / 1000)
-                    if chunk is not None:
-                        yield chunk.columns
-                    elif not reader.ended:
-                        self._ended_early(wanted, reader.positions[wanted.partition])
-                        break
-            except PositionOutOfRange as error:
-                report_loss(str(error), fail=True)
-            for lost in reader.lost:
-                report_loss(
-                    f"offsets {lost.start} to {lost.end - 1} of {lost.partition} are gone",
-                    fail=fail,
-                )
+            while not reader.ended:
+                chunk = reader.poll(settings.api_timeout_ms / 1000)
+                if chunk is not None:
+                    yield chunk.columns
+                elif not reader.ended:
+                    # The driver saw the log reach the range's end.
+                    self._lose(
+                        f"{left.partition} has nothing from offset "
+                        f"{reader.positions[left.partition]} on, of what was to be read up to "
+                        f"{left.end}"
+                    )
+                    return
 
-    def _ended_early(self, wanted: OffsetRange, position: int) -> None:
-        """The driver saw the log reach the range's end, and now it does not."""
-        report_loss(
-            f"{wanted.partition} has nothing from offset {position} on, of what was to be read up "
-            f"to {wanted.end}",
-            fail=self.options.fail_on_data_loss,
-        )
+    def _lose(self, what: str) -> None:
+        report_loss(what, fail=self.options.fail_on_data_loss)
