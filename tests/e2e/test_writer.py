@@ -208,7 +208,7 @@ def test_a_refused_batch_names_its_partition_and_the_reason(
         writer.close()
 
 
-def test_a_topic_that_is_not_there_is_an_error_at_once(cluster: ServerProcess, topic: str) -> None:
+def test_a_topic_that_is_not_there_is_an_error_soon(cluster: ServerProcess, topic: str) -> None:
     with (
         Writer(settings(cluster.address)) as writer,
         pytest.raises(ClientError, match=f"cannot write to topic {topic}: there is no such topic"),

@@ -25,7 +25,7 @@ from headrace.model.ids import TopicPartition
 from headrace.records.column import HEADERS
 
 # A record has to fit into a block when it is read: far above Kafka's default of a megabyte.
-BLOCK_BYTES = 32 * 1024 * 1024
+BLOCK_BYTES = 16 * 1024 * 1024
 
 
 class CsvFileWriter:
@@ -118,7 +118,7 @@ def _options(names: list[str] | None) -> dict[str, Any]:
     if names is not None:
         convert.include_columns = [name for name in names if name in types]
     return {
-        "read_options": csv.ReadOptions(block_size=BLOCK_BYTES),
+        "read_options": csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
         "parse_options": csv.ParseOptions(newlines_in_values=True),
         "convert_options": convert,
     }

@@ -20,6 +20,7 @@ from typing import Final, Literal
 from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.gathering import Gathering
 from headrace.client.lane import Landed
+from headrace.client.metadata import Topic
 from headrace.client.outgoing import Room, outgoing
 from headrace.client.placement import Columns, Placement
 from headrace.client.pool import ConnectionPool
@@ -37,12 +38,17 @@ from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.records.compression import codec_named
 from headrace.records.encode import MAX_BATCH_BYTES, encode
+from headrace.wire.error_code import ErrorCode
 
 MEMORY_BYTES: Final = 64 * 1024 * 1024
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 MOST_IN_FLIGHT: Final = 5
 """A broker remembers the last five batches of a producer in each partition, and no more."""
 
+_PATIENCE_WITH_NEW_TOPICS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
+_PERHAPS_NEW: Final = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available}
+)
 _ACKS: Final[Mapping[object, int]] = {"all": -1, -1: -1, "1": 1, 1: 1, "0": 0, 0: 0}
 
 
@@ -387,13 +393,28 @@ class Writer:
         known = self._placements.get(topic)
         now = time.monotonic()
         if known is None or now - known.since > self._pool.settings.metadata_max_age_ms / 1000:
-            found = self._sender.metadata(topic, fresh=known is not None).topics[topic]
-            if found.error is not None:
-                raise ClientError(f"cannot write to topic {topic}: {found.error}")
+            found = self._find(topic, fresh=known is not None)
             available = [each.index for each in found.partitions.values() if each.leader >= 0]
             known = Placement(topic, len(found.partitions), available, now)
             self._placements[topic] = known
         return known
+
+    def _find(self, topic: str, *, fresh: bool) -> Topic:
+        """What the cluster says of a topic. One that was made a moment ago is not known to all
+        brokers yet: it is asked for again for a little while.
+
+        Raises:
+            ClientError: there is none, or we may not see it.
+        """
+        found = self._sender.metadata(topic, fresh=fresh).topics[topic]
+        for seconds in _PATIENCE_WITH_NEW_TOPICS_SECONDS:
+            if found.error is None or found.error.code not in _PERHAPS_NEW:
+                break
+            time.sleep(seconds)
+            found = self._sender.metadata(topic, fresh=True).topics[topic]
+        if found.error is not None:
+            raise ClientError(f"cannot write to topic {topic}: {found.error}")
+        return found
 
     def _check_open(self) -> None:
         if self._closed:
