@@ -21,10 +21,10 @@ from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.gathering import Gathering
 from headrace.client.lane import Landed
 from headrace.client.metadata import Topic
-from headrace.client.outgoing import Room, outgoing
 from headrace.client.placement import Columns, Placement
 from headrace.client.pool import ConnectionPool
 from headrace.client.producer_id import NOBODY, ProducerIdentity, idempotent_identity
+from headrace.client.row_encoder import RowEncoder
 from headrace.client.sender import Sender
 from headrace.client.settings import ClientSettings
 from headrace.client.transaction import (
@@ -37,7 +37,7 @@ from headrace.client.transaction_state import TransactionState
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.records.compression import codec_named
-from headrace.records.encode import MAX_BATCH_BYTES, encode
+from headrace.records.encode import MAX_BATCH_BYTES
 from headrace.wire.error_code import ErrorCode
 
 MEMORY_BYTES: Final = 64 * 1024 * 1024
@@ -117,11 +117,9 @@ class Writer:
         if not isinstance(settings, ClientSettings):
             settings = ClientSettings.of(settings)
         self.topic = topic
-        self._codec = codec_named(codec)
-        self._level = level
-        self._batch_bytes = batch_bytes
+        chunk_bytes = min(CHUNK_BYTES, max(batch_bytes, memory_bytes // 4))
+        self._encoder = RowEncoder(codec_named(codec), level, batch_bytes, chunk_bytes)
         self._memory_bytes = memory_bytes
-        self._chunk_bytes = min(CHUNK_BYTES, max(batch_bytes, memory_bytes // 4))
         self._idempotent = idempotent
         self._pool = ConnectionPool(settings)
         self._transaction: TransactionState | None = None
@@ -164,12 +162,12 @@ class Writer:
         gathering = self._gathered.get(name)
         if gathering is None:
             gathering = self._gathered[name] = Gathering()
-        enough = min(self._chunk_bytes, self._batch_bytes * placement.count)
+        enough = min(self._encoder.chunk_bytes, self._encoder.batch_bytes * placement.count)
         for ready in gathering.add(columns, enough):
             self._write_out(name, ready)
         if gathering.age_seconds > self._linger_seconds:
             self._write_gathered(name)
-        if sum(each.held_bytes for each in self._gathered.values()) > self._chunk_bytes:
+        if sum(each.held_bytes for each in self._gathered.values()) > self._encoder.chunk_bytes:
             self._write_all_gathered()
         self._sender.pump()
 
@@ -360,34 +358,14 @@ class Writer:
         """Encode some rows and send what may be sent, waiting while too much is held."""
         if self._idempotent and self._transaction is None and self._sender.identity == NOBODY:
             self._sender.restart(idempotent_identity(self._pool))
-        for chunk in _chunks(columns, self._chunk_bytes):
-            self._encode(topic, chunk)
+        for chunk in self._encoder.chunks(columns):
+            room, placed = self._encoder.encode(self._placement(topic), chunk)
+            self._sender.hold(room.size_bytes)
+            for partition, batches in placed:
+                self._sender.push(TopicPartition(topic, partition), batches)
             self._sender.pump()
             while self._sender.held_bytes > self._memory_bytes:
                 self._sender.wait()
-
-    def _encode(self, topic: str, columns: Columns) -> None:
-        placement = self._placement(topic)
-        run_rows = columns.num_rows * self._batch_bytes // max(1, columns.nbytes)
-        now_ms = time.time_ns() // 1_000_000
-        found: list[tuple[int, list[memoryview]]] = []
-        for partition, rows in placement.split(columns, run_rows):
-            batches = encode(
-                rows,
-                timestamp_ms=now_ms,
-                max_batch_bytes=self._batch_bytes,
-                codec=self._codec,
-                level=self._level,
-            ).batches
-            if partition is None:
-                found += [(placement.next(), [batch]) for batch in batches]
-            else:
-                found.append((partition, batches))
-        size_bytes = sum(len(batch) for _, batches in found for batch in batches)
-        room = Room(size_bytes, sum(len(batches) for _, batches in found))
-        self._sender.hold(size_bytes)
-        for partition, batches in found:
-            self._sender.push(TopicPartition(topic, partition), outgoing(batches, room))
 
     def _placement(self, topic: str) -> Placement:
         known = self._placements.get(topic)
@@ -470,21 +448,3 @@ def _check_options(
         )
     if memory_bytes < 1:
         raise InvalidArgument(f"memory_bytes is {memory_bytes}: it is at least 1")
-
-
-def _chunks(columns: Columns, chunk_bytes: int) -> Iterator[Columns]:
-    """Pieces of about so many bytes; of one row, if that is larger."""
-    rows, size_bytes = columns.num_rows, columns.nbytes
-    if size_bytes <= chunk_bytes or rows <= 1:
-        if rows:
-            yield columns
-        return
-    pieces = -(-size_bytes // chunk_bytes)
-    step = max(1, -(-rows // pieces))
-    for start in range(0, rows, step):
-        piece = columns.slice(start, step)
-        # Rows may differ much in size.
-        if piece.num_rows < rows and piece.nbytes > 2 * chunk_bytes:
-            yield from _chunks(piece, chunk_bytes)
-        else:
-            yield piece
