@@ -11,10 +11,12 @@ from headrace.log.append import Appended
 from headrace.log.durable_log import DurableLog
 from headrace.log.filesystem import Bytes
 from headrace.log.log_state import Tip
+from headrace.log.producer.producer_recall import recall_batches
 from headrace.log.producer.producer_replay import remember_batch
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.producer.producer_state import Duplicate, Origin
 from headrace.log.segment import Placed, Segment
+from headrace.log.segment_list import floor
 from headrace.model.error import (
     DiskFull,
     InvalidArgument,
@@ -277,15 +279,7 @@ class WritableLog(DurableLog):
                 continue
             before = pending.get(producer_id)
             if before is None:
-                duplicate = self._producers.check(
-                    producer_id,
-                    batch.producer_epoch,
-                    batch.base_sequence,
-                    batch.last_sequence,
-                    transactional=batch.is_transactional,
-                    origin=origin,
-                    strict_start=strict_start,
-                )
+                duplicate = self._check_producer(batch, origin, strict_start)
                 if duplicate is not None:
                     return duplicate
             elif before != (batch.producer_epoch, batch.base_sequence):
@@ -296,6 +290,37 @@ class WritableLog(DurableLog):
             if len(batches) > 1:
                 pending[producer_id] = (batch.producer_epoch, add_sequence(batch.last_sequence, 1))
         return None
+
+    def _check_producer(self, batch: Batch, origin: Origin, strict_start: bool) -> Duplicate | None:
+        def check() -> Duplicate | None:
+            return self._producers.check(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.last_sequence,
+                transactional=batch.is_transactional,
+                origin=origin,
+                strict_start=strict_start,
+            )
+
+        try:
+            return check()
+        except OutOfOrderSequence:
+            if not self._recall_batches(batch):
+                raise
+            return check()
+
+    def _recall_batches(self, batch: Batch) -> bool:
+        """Whether more is known now of what its producer sent before a restart."""
+        entry = self._producers.forgotten(batch.producer_id, batch.producer_epoch)
+        if entry is None:
+            return False
+        segments = self._segments.all
+        segment = segments[floor(segments, entry.batches[0].first_offset)]
+        with self._storage.io(f"look for batches of a producer in {self.partition}"):
+            before = recall_batches(segment, entry)
+        self._producers.recall(entry, before)
+        return bool(before)
 
     def _append_stamped(
         self, batches: list[Batch], leader_epoch: int, append_time_ms: int | None

@@ -180,6 +180,44 @@ def test_a_batch_sent_twice_is_stored_once(log: PartitionLog) -> None:
     assert log.log_end_offset == 2
 
 
+def numbered(sequence: int, producer_id: int = 7, producer_epoch: int = 0) -> bytes:
+    return sample_batch(
+        b"x" * 50, producer_id=producer_id, producer_epoch=producer_epoch, sequence=sequence
+    )
+
+
+def test_all_of_the_last_five_batches_are_known_after_a_clean_stop(open_log: OpenLog) -> None:
+    log = open_log()
+    for sequence in range(8):
+        log.append(numbered(sequence), 0)
+        log.append(numbered(sequence, producer_id=8), 0)
+    log.close()
+
+    log = open_log()
+
+    for sequence in range(3, 8):
+        again = log.append(numbered(sequence), 0)
+        assert again.duplicate
+        assert again.base_offset == again.last_offset == 2 * sequence
+    with pytest.raises(OutOfOrderSequence):
+        log.append(numbered(2), 0)
+    assert not log.append(numbered(8), 0).duplicate
+
+
+def test_batches_of_an_earlier_epoch_are_not_known_again(open_log: OpenLog) -> None:
+    log = open_log()
+    log.append(numbered(0), 0)
+    log.append(numbered(0, producer_epoch=1), 0)
+    log.append(numbered(1, producer_epoch=1), 0)
+    log.close()
+
+    log = open_log()
+
+    with pytest.raises(InvalidProducerEpoch):
+        log.append(numbered(0), 0)
+    assert log.append(numbered(0, producer_epoch=1), 0).base_offset == 1
+
+
 def test_a_gap_in_the_sequence_is_refused(log: PartitionLog) -> None:
     log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
     with pytest.raises(OutOfOrderSequence):

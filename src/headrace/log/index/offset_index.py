@@ -81,9 +81,13 @@ class OffsetIndex:
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
         """
+        return self.lookup_before(offset, 0)
+
+    def lookup_before(self, offset: int, entries: int) -> OffsetPosition:
+        """So many entries before what `lookup` answers; `(base_offset, 0)` past the first."""
         offsets, positions = self._file.columns()
         base = self.base_offset
-        row = bisect_right(offsets, offset - base) - 1
+        row = bisect_right(offsets, offset - base) - 1 - entries
         if row < 0:
             return OffsetPosition(Offset(base), 0)
         return OffsetPosition(Offset(base + offsets[row]), positions[row])

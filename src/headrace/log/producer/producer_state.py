@@ -210,10 +210,12 @@ class ProducerEntry:
 class ProducerState:
     """The producers of one partition, by id, and its open transactions."""
 
-    __slots__ = ("_high_watermark", "_ongoing", "_producers", "_unreplicated")
+    __slots__ = ("_high_watermark", "_ongoing", "_producers", "_snapshotted", "_unreplicated")
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
+        # Those of which a snapshot said the last batch, and nobody has asked for those before it.
+        self._snapshotted: set[int] = set()
         # First offset to producer id. Offsets only grow, so the order of arrival is their order.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
         # A heap of (first offset, marker's offset) of decided transactions whose marker is at or
@@ -345,6 +347,22 @@ class ProducerState:
             entry.transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
 
+    def forgotten(self, producer_id: int, epoch: int) -> ProducerEntry | None:
+        """The producer, if a snapshot knew only the last batch of this epoch; asked once each.
+
+        The log has what came before (`producer_recall`): hand it to `recall`.
+        """
+        entry = self._producers.get(producer_id)
+        if producer_id not in self._snapshotted or entry is None:
+            return None
+        self._snapshotted.discard(producer_id)
+        full = len(entry.batches) == REMEMBERED_BATCHES
+        return None if full or not entry.batches or entry.epoch != epoch else entry
+
+    def recall(self, entry: ProducerEntry, before: Iterable[BatchMetadata]) -> None:
+        """Remember these as well, which come before all that is remembered."""
+        entry.batches = deque((*before, *entry.batches), REMEMBERED_BATCHES)
+
     # -- transactions --------------------------------------------------------------------------
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
@@ -464,6 +482,7 @@ class ProducerState:
         ]
         for producer_id in gone:
             del self._producers[producer_id]
+            self._snapshotted.discard(producer_id)
         return gone
 
     def clear(self) -> None:
@@ -473,6 +492,7 @@ class ProducerState:
         below the cut can still wait for replication.
         """
         self._producers = {}
+        self._snapshotted = set()
         self._ongoing = OrderedDict()
         self._unreplicated = []
         self._high_watermark = 0
@@ -484,6 +504,7 @@ class ProducerState:
             if entry.producer_id <= NO_PRODUCER_ID:
                 raise InvalidArgument(f"a producer cannot have the id {entry.producer_id}")
             self._producers[entry.producer_id] = entry
+        self._snapshotted = set(self._producers)
         open_ones = [entry for entry in self._producers.values() if entry.in_transaction]
         for entry in sorted(open_ones, key=lambda entry: entry.transaction_first_offset):
             self._ongoing[entry.transaction_first_offset] = entry.producer_id

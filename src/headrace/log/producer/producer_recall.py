@@ -1,0 +1,53 @@
+"""Finding a producer's batches again that a snapshot left out.
+
+A snapshot keeps the last batch of each producer, as Kafka's does, but a producer may have five on
+their way. One whose answers were lost in a restart sends them all again, and only the last would be
+known for a duplicate. The others are in the log: their heads are read when somebody asks.
+"""
+
+from collections import deque
+
+from headrace.log.producer.producer_state import (
+    REMEMBERED_BATCHES,
+    BatchMetadata,
+    ProducerEntry,
+    sequence_after,
+)
+from headrace.log.scan import walk_heads
+from headrace.log.segment import Segment
+
+# How far back is looked, in entries of the offset index. One stands for 4 KiB of small batches or
+# for one large batch, so this is a few thousand heads at most: some milliseconds, once a producer.
+_ENTRIES = 64
+
+
+def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata]:
+    """The batches that come right before the oldest remembered one, oldest first.
+
+    Args:
+        segment: the one that holds the oldest remembered batch; others are not looked into.
+    """
+    oldest = entry.batches[0]
+    found: deque[BatchMetadata] = deque(maxlen=REMEMBERED_BATCHES - len(entry.batches))
+    position = segment.offset_index.lookup_before(oldest.first_offset, _ENTRIES).position
+    for head in walk_heads(segment.file(), position, segment.size_bytes):
+        if head.base_offset >= oldest.first_offset:
+            break
+        if (head.producer_id, head.producer_epoch) != (entry.producer_id, entry.epoch):
+            continue
+        if head.is_control:
+            continue
+        if found and sequence_after(found[-1].last_sequence) != head.base_sequence:
+            found.clear()
+        found.append(
+            BatchMetadata(
+                head.base_sequence,
+                head.last_sequence,
+                head.last_offset,
+                head.last_offset - head.base_offset,
+                head.max_timestamp,
+            )
+        )
+    if found and sequence_after(found[-1].last_sequence) != oldest.first_sequence:
+        found.clear()
+    return list(found)
