@@ -205,6 +205,21 @@ def test_fails_when_staged_rows_are_gone_and_shows_nothing(sink: Sink) -> None:
     assert sink.visible() == []
 
 
+def test_gives_up_when_staged_rows_do_not_come(sink: Sink) -> None:
+    hasty = ClientSettings.of(
+        {
+            "bootstrap.servers": sink.address,
+            "default.api.timeout.ms": "300",
+            "fetch.max.wait.ms": "50",
+        }
+    )
+    (staged,) = sink.task(b"a", staged=True).staged
+    beyond = staged._replace(offset=staged.offset + 1)
+
+    with ConnectionPool(hasty) as pool, pytest.raises(BrokerError, match="staged"):
+        list(Stage(pool, sink.name).read([beyond]))
+
+
 def test_names_a_topic_that_is_not_there_and_that_nobody_makes(
     own_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

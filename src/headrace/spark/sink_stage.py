@@ -110,23 +110,28 @@ class Stage:
         reader = BatchReader(self._pool, positions)
         retry = Retry(self._pool.settings)
         while reader.positions:
-            polled = reader.poll()
-            if not polled and not retry.pause():
-                raise self._gone(BrokerError(ErrorCode.request_timed_out))
-            for fetched in polled:
+            before = dict(reader.positions)
+            for fetched in reader.poll():
                 if fetched.error is not None:
                     raise self._gone(fetched.error)
-                offsets = left[fetched.partition]
-                yield from self._found(fetched, offsets, reader)
-                if offsets:
-                    # What lies between may belong to others, and need not be fetched.
-                    next_wanted = min(offsets)
-                    at = reader.positions[fetched.partition]
-                    if next_wanted < at:
-                        raise self._gone(BrokerError(ErrorCode.offset_out_of_range))
-                    reader.positions[fetched.partition] = next_wanted
-                else:
-                    del reader.positions[fetched.partition]
+                yield from self._found(fetched, left[fetched.partition], reader)
+                self._go_on(fetched.partition, left[fetched.partition], reader)
+            if reader.positions != before:
+                retry = Retry(self._pool.settings)
+            elif not retry.pause():
+                raise self._gone(BrokerError(ErrorCode.request_timed_out))
+
+    def _go_on(
+        self, partition: TopicPartition, offsets: dict[int, TopicPartition], reader: BatchReader
+    ) -> None:
+        """Move to the next batch that is wanted: what lies between belongs to nobody any more."""
+        if not offsets:
+            del reader.positions[partition]
+            return
+        following = min(offsets)
+        if following < reader.positions[partition]:
+            raise self._gone(BrokerError(ErrorCode.offset_out_of_range))
+        reader.positions[partition] = following
 
     def _found(
         self, fetched: Fetched, offsets: dict[int, TopicPartition], reader: BatchReader
