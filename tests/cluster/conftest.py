@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.testing.cluster_process import ClusterProcess
 from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.zookeeper import ZooKeeper
 
 _roots = count(1)
+_topics = count(1)
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +30,24 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 def ensemble(zookeeper: ZooKeeper) -> str:
     """Where a store finds nothing yet."""
     return f"{zookeeper.address}/test-{next(_roots)}"
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Three brokers and a ZooKeeper as processes. A test may kill them, and starts them again."""
+    cluster = ClusterProcess(tmp_path_factory.mktemp("cluster"))
+    try:
+        with cluster:
+            yield cluster
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+@pytest.fixture
+def topic(cluster: ClusterProcess) -> str:
+    """A topic with three partitions and three replicas of each."""
+    name = f"orders-{next(_topics)}"
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin.create_topics([NewTopic(name, 3, 3)])[name].result(30)
+    cluster.wait_in_sync(name)
+    return name

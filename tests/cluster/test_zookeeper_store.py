@@ -70,6 +70,7 @@ class TestTwoStores:
         heard = []
         other.watch("brokers", lambda path, node: heard.append((path, node)))
         one.commit([Create("/brokers/1", b"x", ephemeral=True)])
+        wait_until(lambda: bool(heard), what="the word of the node")
 
         one.close()
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli.cluster_replica import register
 from headrace.cli.epilog import epilog
 from headrace.cli.option import BrokersOption, SettingsOption, connect
 from headrace.cli.output import print_fields, print_json, print_rows, print_table
@@ -15,6 +16,7 @@ from headrace.client.metadata import Metadata
 from headrace.client.pool import ConnectionPool
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+register(app)
 
 
 @app.command(

@@ -1,6 +1,6 @@
 """A cluster of real processes: a ZooKeeper, and brokers that can be killed and started again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -58,9 +58,12 @@ class ClusterProcess:
         for broker in self.brokers.values():
             broker.start()
 
-    def leader(self, topic: str, partition: int = 0) -> int:
-        """Who leads, as any of the brokers says; -1 for nobody."""
-        with ConnectionPool(ClientSettings.of({"bootstrap.servers": self.address})) as pool:
+    def leader(self, topic: str, partition: int = 0, *, asked: Iterable[int] | None = None) -> int:
+        """Who leads, as any of the brokers says, or of those that are `asked`; -1 for nobody."""
+        servers = self.address
+        if asked is not None:
+            servers = ",".join(self.brokers[each].address for each in asked)
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": servers})) as pool:
             found = pool.metadata([topic]).topics.get(topic)
             if found is None or partition not in found.partitions:
                 return -1

@@ -1,0 +1,207 @@
+"""`headrace cluster brokers|partitions|elect|rebalance|decommission`: who has and leads what."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.epilog import epilog
+from headrace.cli.option import BrokersOption, SettingsOption, connect
+from headrace.cli.output import print_rows, status
+from headrace.cli.output_format import Format, FormatOption
+from headrace.client.error import ClientError
+from headrace.client.metadata import Metadata
+from headrace.client.pool import ConnectionPool
+from headrace.client.replica_admin import ReplicaAdmin
+from headrace.client.replica_plan import Plan, decommission, rebalance
+from headrace.model.ids import TopicPartition
+
+_POLL_SECONDS = 0.5
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be moved.")]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when all has moved.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these verbs to `headrace cluster`."""
+    for verb, examples in _VERBS:
+        app.command(verb.__name__.removesuffix("_"), epilog=epilog(examples))(verb)
+
+
+def brokers_(
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Show the brokers: where they are, and how much each has and leads."""
+    with connect(brokers, setting) as pool:
+        metadata = pool.metadata()
+    partitions = [
+        partition for topic in metadata.topics.values() for partition in topic.partitions.values()
+    ]
+    rows = [
+        [
+            number,
+            str(each.address),
+            each.rack,
+            number == metadata.controller,
+            sum(partition.leader == number for partition in partitions),
+            sum(number in partition.replicas for partition in partitions),
+            sum(
+                number in partition.replicas and number not in partition.in_sync
+                for partition in partitions
+            ),
+        ]
+        for number, each in sorted(metadata.brokers.items())
+    ]
+    headings = ["id", "address", "rack", "controller", "leads", "replicas", "behind"]
+    print_rows(format, headings, rows)
+
+
+def partitions(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Only these topics.")
+    ] = None,
+    troubled: Annotated[
+        bool,
+        typer.Option("--troubled", help="Only those without a leader, or with replicas behind."),
+    ] = False,
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Show partitions: who leads, who has a replica, who is in sync, what is being moved."""
+    with connect(brokers, setting) as pool:
+        metadata = pool.metadata(topics or None)
+        moves = ReplicaAdmin(pool).moves()
+    for name in topics or ():
+        if name not in metadata.topics or metadata.topics[name].error is not None:
+            raise ClientError(f"there is no topic {name!r} in this cluster")
+    rows: list[list[Any]] = []
+    for _, topic in sorted(metadata.topics.items()):
+        for index, partition in topic.partitions.items():
+            if troubled and partition.leader >= 0 and not partition.under_replicated:
+                continue
+            move = moves.get(topic.partition(index))
+            rows.append(
+                [
+                    topic.name,
+                    index,
+                    partition.leader if partition.leader >= 0 else None,
+                    _list(partition.replicas),
+                    _list(partition.in_sync),
+                    None if move is None else f"+{_list(move.adding)} -{_list(move.removing)}",
+                ]
+            )
+    print_rows(format, ["topic", "partition", "leader", "replicas", "in-sync", "move"], rows)
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def elect(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Only these topics.")
+    ] = None,
+    unclean: Annotated[
+        bool,
+        typer.Option(
+            "--unclean", help="Any replica where there is no leader; committed records may be lost."
+        ),
+    ] = False,
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Let the preferred replicas lead again."""
+    with connect(brokers, setting) as pool:
+        wanted = None
+        if topics or unclean:
+            wanted = _leaderless(pool.metadata(topics or None), every=not unclean)
+        outcomes = ReplicaAdmin(pool).elect(wanted, unclean=unclean)
+    rows = [[str(each), status(outcome)] for each, outcome in sorted(outcomes.items())]
+    print_rows(format, ["partition", "status"], rows)
+
+
+def _leaderless(metadata: Metadata, *, every: bool) -> list[TopicPartition]:
+    return [
+        topic.partition(index)
+        for topic in metadata.topics.values()
+        for index, partition in topic.partitions.items()
+        if every or partition.leader < 0
+    ]
+
+
+def rebalance_(
+    dry_run: DryRunOption = False,
+    wait: WaitOption = True,
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Spread replicas and leaders evenly over all brokers, moving as little as it takes."""
+    with connect(brokers, setting) as pool:
+        _carry_out(pool, rebalance(pool.metadata()), dry_run, wait, format)
+        if wait and not dry_run:
+            ReplicaAdmin(pool).elect(None)
+
+
+def decommission_(
+    broker: Annotated[int, typer.Argument(metavar="ID", help="The broker that shall go.")],
+    dry_run: DryRunOption = False,
+    wait: WaitOption = True,
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Move everything off a broker, so that it can be stopped for good."""
+    with connect(brokers, setting) as pool:
+        metadata = pool.metadata()
+        if broker not in metadata.brokers:
+            raise ClientError(f"there is no broker {broker}: there are {sorted(metadata.brokers)}")
+        _carry_out(pool, decommission(metadata, broker), dry_run, wait, format)
+
+
+def _carry_out(pool: ConnectionPool, plan: Plan, dry_run: bool, wait: bool, format: Format) -> None:
+    admin = ReplicaAdmin(pool)
+    headings = ["partition", "replicas", "status"]
+    if dry_run:
+        outcomes: dict[TopicPartition, Any] = dict.fromkeys(plan)
+    else:
+        outcomes = dict(admin.reassign(plan)) if plan else {}
+        while wait and admin.moves():
+            time.sleep(_POLL_SECONDS)
+    rows = [
+        [str(each), ",".join(map(str, plan[each])), status(outcome) if not dry_run else "planned"]
+        for each, outcome in sorted(outcomes.items())
+    ]
+    print_rows(format, headings, rows)
+    if any(outcome is not None for outcome in outcomes.values()):
+        raise typer.Exit(1)
+
+
+_VERBS: list[tuple[Callable[..., None], str]] = [
+    (brokers_, "\nExamples:\n\n  headrace cluster brokers\n"),
+    (
+        partitions,
+        "\nExamples:\n\n  headrace cluster partitions orders\n\n"
+        "  headrace cluster partitions --troubled\n",
+    ),
+    (
+        elect,
+        "\nExamples:\n\n  headrace cluster elect                                "
+        "after a broker came back\n\n  headrace cluster elect orders --unclean\n",
+    ),
+    (
+        rebalance_,
+        "\nExamples:\n\n  headrace cluster rebalance --dry-run\n\n"
+        "  headrace cluster rebalance                            after a broker was added\n",
+    ),
+    (
+        decommission_,
+        "\nExamples:\n\n  headrace cluster decommission 3                       "
+        "then stop broker 3\n",
+    ),
+]
