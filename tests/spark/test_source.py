@@ -191,6 +191,19 @@ def test_a_stream_goes_on_where_it_was(feed: TopicFeed, load_stream: Load, tmp_p
     assert progress[0]["sources"][0]["latestOffset"] == {feed.topic: {"0": 3, "1": 0}}
 
 
+def test_a_stream_that_began_at_the_end_reads_what_came_after(
+    feed: TopicFeed, load_stream: Load, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, str]] = []
+    feed.write(b"old")
+    run(load_stream(startingOffsets="latest"), tmp_path, seen)
+    feed.write(b"new")
+
+    run(load_stream(startingOffsets="latest"), tmp_path, seen)
+
+    assert seen == [(1, "new")]
+
+
 def test_a_checkpoint_of_the_connector_is_gone_on_from(
     feed: TopicFeed, load_stream: Load, tmp_path: Path
 ) -> None:

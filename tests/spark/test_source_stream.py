@@ -84,6 +84,36 @@ def test_a_stream_begins_at_the_end_by_default(feed: TopicFeed, source: MakeSour
     assert start == {feed.topic: {"0": 1, "1": 0}}
 
 
+def test_a_beginning_at_the_end_is_pinned_by_an_empty_micro_batch(
+    feed: TopicFeed, source: MakeSource
+) -> None:
+    feed.write(b"a")
+    reader = source(startingOffsets="latest")
+    start = reader.initialOffset()
+    feed.write(b"b")
+
+    pinned = reader.latestOffset(start, ALL)
+    after = reader.latestOffset(pinned, ALL)
+
+    assert pinned == start
+    assert batch(reader, pinned, after) == [b"b"]
+
+
+def test_a_crash_in_the_first_micro_batch_loses_nothing(
+    feed: TopicFeed, source: MakeSource
+) -> None:
+    first = source(startingOffsets="latest")
+    pinned = first.latestOffset(first.initialOffset(), ALL)
+    feed.write(b"a")
+    again = source(startingOffsets="latest")
+
+    replayed = batch(again, again.initialOffset(), pinned)
+    after = again.latestOffset(pinned, ALL)
+
+    assert replayed == []
+    assert batch(again, pinned, after) == [b"a"]
+
+
 def test_without_news_the_offset_is_the_same(feed: TopicFeed, source: MakeSource) -> None:
     reader = source()
     start = reader.initialOffset()

@@ -75,6 +75,17 @@ def read_limit(options: OptionText, side: Side) -> OffsetLimit | None:
     return _checked_offsets(name, read_offsets(name, text))
 
 
+def depends_on_now(limit: OffsetLimit, *, latest_if_none_match: bool) -> bool:
+    """Whether asking again later could find another offset, though nothing was deleted."""
+    match limit:
+        case EveryPartition(offset):
+            return offset == LATEST
+        case EachPartition(offsets):
+            return LATEST in offsets.values()
+        case _:
+            return latest_if_none_match
+
+
 def check_batch(starting: OffsetLimit | None, ending: OffsetLimit | None) -> None:
     """What only a batch cannot have: it would be empty, or never end.
 

@@ -25,7 +25,7 @@ from headrace.spark.data_loss import report_loss
 from headrace.spark.offset_admission import MinimumDelay, capped_end, waiting_offsets
 from headrace.spark.offset_finder import OffsetFinder
 from headrace.spark.offset_json import Offsets, dump_offsets, load_offsets
-from headrace.spark.offset_limit import LATEST, EveryPartition
+from headrace.spark.offset_limit import LATEST, EveryPartition, depends_on_now
 from headrace.spark.offset_range import OffsetRange, split_ranges
 from headrace.spark.option import SourceOptions
 from headrace.spark.progress import Progress
@@ -49,14 +49,24 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if options.min_offsets is None
             else MinimumDelay(options.min_offsets, options.max_delay_ms)
         )
+        self._unpinned: Offsets | None = None
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
 
     def initialOffset(self) -> Shape:  # noqa: N802, Spark's name
-        """Where a query begins that has no checkpoint."""
+        """Where a query begins that has no checkpoint, or died in its first micro-batch.
+
+        Spark writes down where a micro-batch ends and never where the first one begins. If that is
+        the end of the log, it would lie further on after a crash, and what came in between would be
+        lost. So the first micro-batch of such a query is empty: it ends where it begins, and pins
+        that down. Spark runs it in any case, as it does with its own connector.
+        """
         limit = self._options.starting or EveryPartition(LATEST)
-        return dump_offsets(self._finder.starts(limit, self._finder.partitions()))
+        found = self._finder.starts(limit, self._finder.partitions())
+        if depends_on_now(limit, latest_if_none_match=self._options.latest_if_none_match):
+            self._unpinned = found
+        return dump_offsets(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802, Spark's name
         """Spark's Python API has one limit; with both options, `latestOffset` adds the minimum."""
@@ -79,6 +89,9 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = load_offsets(start)
         if self._progress is not None:
             self._progress.reached(begin)
+        pins, self._unpinned = begin == self._unpinned, None
+        if pins:
+            return start
         self._latest = latest = self._ends(begin)
         end = self._admitted(begin, latest, limit)
         return start if end == begin else dump_offsets(end)
@@ -88,7 +101,8 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Shape, end: Shape) -> list[InputPartition]:
         begin, until = load_offsets(start), load_offsets(end)
-        if begin == until:
+        # A first micro-batch that is run again was empty, wherever it would begin now.
+        if begin in (until, self._unpinned):
             return []
         ranges = self._ranges(begin, until)
         found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
