@@ -71,6 +71,10 @@ class Fields:
     def names(self) -> tuple[str, ...]:
         return tuple(self.schema.names)
 
+    def ddl_of(self, name: str) -> str:
+        """The type of one field, as it is written."""
+        return next(ddl for each, _, ddl in _Parser(self.ddl).columns() if each == name)
+
     def check_known(self, names: Iterable[str], who: str) -> None:
         """Raise when a name is not among these fields."""
         for name in names:

@@ -1,5 +1,6 @@
 """A plan on its way to Spark's workers, and the bolts that a worker has prepared."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +23,15 @@ class Program:
 
 
 class Cast:
-    """The bolts of one worker process, each prepared once a task.
+    """The bolts of one run of a program in one worker process, each prepared once a task.
 
-    A worker outlives batches, so a model that a bolt loads in `prepare` is loaded once. A new start
-    of a program cleans up after the one before.
+    A worker outlives batches, so a model that a bolt loads in `prepare` is loaded once.
+
+    Attributes:
+        states: what the worker remembers of its tasks' states; see `task_state`.
     """
 
     def __init__(self) -> None:
-        self._run = ""
         self._works: dict[tuple[str, int], Work] = {}
         self.states: dict[int, tuple[bytes, int, Any]] = {}
 
@@ -40,9 +42,6 @@ class Cast:
             copy: makes a task's own object of the one that travelled, so that two tasks in one
                 process do not share attributes.
         """
-        if program.run != self._run:
-            self.clear()
-            self._run = program.run
         place = context.component, context.task
         work = self._works.get(place)
         if work is None:
@@ -58,5 +57,16 @@ class Cast:
         self.states.clear()
 
 
-CAST = Cast()
-"""This process's own."""
+# Spark gives one worker process to several queries in turn; more than these are not kept ready.
+_MAX_CASTS = 4
+_CASTS: OrderedDict[str, Cast] = OrderedDict()
+
+
+def cast_of(program: Program) -> Cast:
+    """This process's cast of a run; the one that was not needed for longest may have to leave."""
+    cast = _CASTS.pop(program.run, None) or Cast()
+    _CASTS[program.run] = cast
+    while len(_CASTS) > _MAX_CASTS:
+        _, oldest = _CASTS.popitem(last=False)
+        oldest.clear()
+    return cast

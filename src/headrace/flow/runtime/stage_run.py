@@ -8,8 +8,6 @@ Rule 2: a batch that raises is tried again as a whole, then in halves, down to t
 Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it.
 """
 
-import copy
-import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +20,7 @@ from headrace.flow.plan import Component, Kind
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.outlet import Outlet
-from headrace.flow.runtime.program import CAST, Program
+from headrace.flow.runtime.program import Program, cast_of
 from headrace.flow.runtime.record import RECORD_FIELDS, RECORDS
 from headrace.flow.runtime.route import route
 from headrace.flow.runtime.tally import TallySheet
@@ -164,16 +162,15 @@ class StageRun:
         )
 
     def _work(self, context: TaskContext) -> Work:
-        return CAST.play(self._program, context, _own_copy)
+        return cast_of(self._program).play(self._program, context, _own_copy)
 
 
 def _own_copy(work: Any) -> Any:
-    """A task's own object. What came through a pickle can mostly go through one again; a function
-    of the user's main module cannot, but has nothing to share either."""
-    try:
-        return pickle.loads(pickle.dumps(work))  # noqa: S301 - our own object
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return copy.copy(work)
+    """A task's own object, by the way that it travelled: cloudpickle takes the classes of the
+    user's main module too."""
+    from pyspark import cloudpickle
+
+    return cloudpickle.loads(cloudpickle.dumps(work))  # type: ignore[no-untyped-call]
 
 
 def _accept(state: TaskState | None) -> None:

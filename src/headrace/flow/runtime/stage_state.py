@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from headrace.flow.plan import Component
-from headrace.flow.runtime.program import CAST, Program
+from headrace.flow.runtime.program import Program, cast_of
 from headrace.flow.runtime.stage_map import component_of, in_order, is_for, spark_partition
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import StateKeeper
@@ -30,7 +30,7 @@ class StageProcessor(StatefulProcessor):
         self._keeper = StateKeeper(
             handle.getValueState("stamp", "stamp BINARY"),
             handle.getListState("changes", "change BINARY"),
-            CAST.states,
+            cast_of(self._program).states,
         )
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802,N803

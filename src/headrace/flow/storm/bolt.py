@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.flow.aggregate import Aggregate
 from headrace.flow.error import EmitError, FlowError
+from headrace.flow.runtime.combiner import AggregateWork
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 
 
@@ -129,15 +131,24 @@ def work_of(bolt: Any, name: str, width: int) -> Work:
     """
     if isinstance(bolt, Work):
         return bolt
+    if isinstance(bolt, Aggregate):
+        return AggregateWork(bolt)
     if isinstance(bolt, Bolt):
         return BoltWork(bolt)
     if isinstance(bolt, type) and issubclass(bolt, Bolt):
         raise FlowError(f"the bolt {name} is the class {bolt.__name__}: give an object, {name}()")
     if not callable(bolt):
         raise FlowError(f"the bolt {name} is {bolt!r}: give a Bolt or a function")
-    if list(inspect.signature(bolt).parameters)[-2:] == ["batch", "emit"]:
+    if _parameters(bolt)[-2:] == ["batch", "emit"]:
         return BatchFunctionWork(bolt)
     return FunctionWork(bolt, width)
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except ValueError:
+        return []  # some builtins, such as int, do not tell
 
 
 def _tuples(given: Any) -> Iterable[tuple[Any, ...]]:

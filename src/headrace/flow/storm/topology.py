@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from headrace.flow.aggregate import with_outputs
 from headrace.flow.error import FlowError
 from headrace.flow.fields import Fields
 from headrace.flow.grouping import (
@@ -81,7 +82,8 @@ class Topology:
         parallelism: int = 1,
         tick_seconds: float | None = None,
     ) -> "Inputs":
-        """Declare a bolt: a `Bolt`, a function of a tuple's fields, or one of `(batch, emit)`."""
+        """Declare a bolt: a `Bolt`, a function of a tuple's fields, one of `(batch, emit)`,
+        or an `Aggregate`, whose `output` follows from its input."""
         outputs = _outputs(output)
         default = outputs.get(DEFAULT_STREAM)
         work = work_of(bolt, name, 0 if default is None else len(default))
@@ -106,7 +108,7 @@ class Topology:
     def plan(self) -> Plan:
         return Plan(
             name=self.name,
-            components=dict(self._components),
+            components=with_outputs(self._components),
             guarantee=self._guarantee,
             dead_letters=self._dead_letters,
             retries=self._retries,
