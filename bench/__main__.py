@@ -25,6 +25,7 @@ SUITES = (
     "client",
     "client_write",
     "spark",
+    "ingest",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = ("aiokafka", "cramjam", "crc32c", "kio", "numba", "numpy", "pyarrow")

@@ -1,0 +1,292 @@
+"""Agents side by side with Apache Flume: into topics, from hop to hop, from files.
+
+Each side runs in a process of its own with the same configuration file, into the same Headrace
+broker, fed by the same generator. `HEADRACE_BENCH_SCALE` makes the amounts smaller (0.1: a tenth).
+"""
+
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.row import Row, alternate, median, spread
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.offset_lookup import extents
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.ingest.avro_rpc import Requestor, Responder, Status, answer, read_frame, write_frame
+from headrace.ingest.event import Batch
+from headrace.ingest.listener import Listener
+from headrace.ingest.peer_stream import PeerStream
+from headrace.model.ids import TopicPartition
+from headrace.testing.agent_process import AgentProcess
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.flume import FlumeAgent
+from headrace.testing.readiness import free_port, wait_until
+
+SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
+EVENTS = max(10_000, int(1_000_000 * SCALE))
+HOP_EVENTS = max(10_000, int(200_000 * SCALE))
+FILE_BYTES = max(16 << 20, int((2 << 30) * SCALE))
+EVENT_BYTES = 200
+PARTITIONS = 2
+ROUNDS = 3
+_FLUME_HEAP = ("-Xms1g", "-Xmx1g")
+_BATCH = 2000
+
+NETCAT = """\
+a1.sources = r1
+a1.channels = c1
+a1.sinks = k1
+a1.sources.r1.type = {source}
+a1.sources.r1.bind = 127.0.0.1
+a1.sources.r1.host = 127.0.0.1
+a1.sources.r1.port = {port}
+a1.sources.r1.max-line-length = 1000
+a1.sources.r1.ack-every-event = false
+a1.sources.r1.channels = c1
+"""
+TAILDIR = """\
+a1.sources = r1
+a1.channels = c1
+a1.sinks = k1
+a1.sources.r1.type = TAILDIR
+a1.sources.r1.filegroups = f
+a1.sources.r1.filegroups.f = {folder}/.*log
+a1.sources.r1.positionFile = {positions}
+a1.sources.r1.batchSize = 10000
+a1.sources.r1.channels = c1
+"""
+TO_TOPIC = """\
+a1.channels.c1.type = memory
+a1.channels.c1.capacity = 100000
+a1.channels.c1.transactionCapacity = 10000
+a1.sinks.k1.type = org.apache.flume.sink.kafka.KafkaSink
+a1.sinks.k1.kafka.bootstrap.servers = {address}
+a1.sinks.k1.kafka.topic = {topic}
+a1.sinks.k1.flumeBatchSize = {batch}
+a1.sinks.k1.kafka.producer.acks = all
+a1.sinks.k1.channel = c1
+"""
+HOP = """\
+a1.sources = r1
+a1.channels = c1
+a1.sinks = k1
+a1.sources.r1.type = avro
+a1.sources.r1.bind = 127.0.0.1
+a1.sources.r1.port = {port}
+a1.sources.r1.channels = c1
+a1.channels.c1.type = file
+a1.channels.c1.checkpointDir = {folder}/checkpoint
+a1.channels.c1.dataDirs = {folder}/data
+a1.sinks.k1.type = avro
+a1.sinks.k1.hostname = 127.0.0.1
+a1.sinks.k1.port = {next}
+a1.sinks.k1.batch-size = 1000
+a1.sinks.k1.channel = c1
+"""
+
+Start = Callable[[Path, str], AbstractContextManager[Any]]
+
+
+def ours(folder: Path, text: str) -> AgentProcess:
+    return AgentProcess(folder, text)
+
+
+def theirs(folder: Path, text: str) -> FlumeAgent:
+    return FlumeAgent(folder, text, started=["k1"], options=_FLUME_HEAP)
+
+
+def run() -> list[Row]:
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as name,
+        BrokerProcess(Path(name) / "broker") as broker,
+    ):
+        folder = Path(name)
+        rows = [
+            compare(
+                "netcat -> memory -> topic, 200-byte events",
+                "events/s",
+                partial(lines_to_topic, "netcat", broker, folder),
+                (1.5, ">= 1.5x Flume"),
+            ),
+            compare(
+                "syslogtcp -> memory -> topic, 200-byte events",
+                "events/s",
+                partial(lines_to_topic, "syslogtcp", broker, folder),
+                (1.5, ">= 1.5x Flume"),
+            ),
+            compare(
+                "avro -> file -> avro, batches of 1000",
+                "events/s",
+                partial(hop, folder),
+                (1.0, ">= 1.0x Flume"),
+            ),
+        ]
+        rows.append(tail_row(broker, folder))
+    return rows
+
+
+def compare(name: str, unit: str, measure: Callable[[Start], float], bar: tuple[float, str]) -> Row:
+    mine, flume = alternate(partial(measure, ours), partial(measure, theirs), ROUNDS)
+    ratio = median(mine) / median(flume)
+    return Row(
+        name=name,
+        ours=median(mine),
+        theirs=median(flume),
+        unit=unit,
+        spread=spread(mine),
+        bar=bar[1],
+        reached=ratio >= bar[0],
+    )
+
+
+def tail_row(broker: BrokerProcess, folder: Path) -> Row:
+    logs = folder / "logs"
+    logs.mkdir()
+    line = b"2026-11-15 06:00:00,000 INFO [worker] request served " + b"x" * 200
+    block = (line[: EVENT_BYTES - 1] + b"\n") * 5000
+    with (logs / "app.log").open("wb") as file:
+        for _ in range(FILE_BYTES // len(block)):
+            file.write(block)
+    count = FILE_BYTES // len(block) * 5000
+    row = compare(
+        f"TAILDIR of {FILE_BYTES >> 20} MiB -> memory -> topic",
+        "MB/s",
+        partial(tail, broker, folder, logs, count),
+        (2.0, ">= 150 MB/s or >= 2x Flume"),
+    )
+    reached = bool(row.reached) or row.ours >= 150
+    return Row(**{**{key: getattr(row, key) for key in Row.__slots__}, "reached": reached})
+
+
+def lines_to_topic(source: str, broker: BrokerProcess, folder: Path, start: Start) -> float:
+    """Events a second from the first byte sent to the last record in the log."""
+    port = free_port()
+    start_of_line = b"<34>Oct 11 22:14:15 web1 app: " if source == "syslogtcp" else b""
+    line = start_of_line + b"x" * (EVENT_BYTES - 1 - len(start_of_line)) + b"\n"
+    with topic_of(broker) as topic:
+        text = NETCAT.format(source=source, port=port) + TO_TOPIC.format(
+            address=broker.address, topic=topic, batch=_BATCH
+        )
+        with start(new_folder(folder), text):
+            peer = connect(port)
+            block = line * 5000
+            began = time.perf_counter()
+            with peer:
+                for _ in range(EVENTS // 5000):
+                    peer.sendall(block)
+                wait_for_records(broker, topic, EVENTS // 5000 * 5000)
+            return (EVENTS // 5000 * 5000) / (time.perf_counter() - began)
+
+
+def tail(broker: BrokerProcess, folder: Path, logs: Path, count: int, start: Start) -> float:
+    """Megabytes a second from the agent's start to the last record, less what starting takes."""
+    own = new_folder(folder)
+    hidden = logs.with_name("hidden")
+    logs.rename(hidden)
+    logs.mkdir()
+    try:
+        with topic_of(broker) as topic:
+            text = TAILDIR.format(folder=logs, positions=own / "positions.json")
+            text += TO_TOPIC.format(address=broker.address, topic=topic, batch=10_000)
+            with start(own, text):
+                (logs / "warm.log").write_bytes(b"warm\n")
+                wait_for_records(broker, topic, 1)
+                began = time.perf_counter()
+                (hidden / "app.log").rename(logs / "app.log")
+                wait_for_records(broker, topic, count + 1)
+                seconds = time.perf_counter() - began
+    finally:
+        if (logs / "app.log").exists():
+            (logs / "app.log").rename(hidden / "app.log")
+        for path in logs.iterdir():
+            path.unlink()
+        logs.rmdir()
+        hidden.rename(logs)
+    return count * EVENT_BYTES / seconds / 1e6
+
+
+def hop(folder: Path, start: Start) -> float:
+    """Events a second through an agent in the middle, with a durable channel."""
+    own = new_folder(folder)
+    port = free_port()
+    batch = Batch.plain([b"x" * EVENT_BYTES] * 1000)
+    receiver = CountingReceiver()
+    receiver.listener.start()
+    try:
+        text = HOP.format(port=port, folder=own, next=receiver.listener.port)
+        with start(own, text), connect(port) as peer:
+            sender = Requestor(PeerStream(peer))
+            began = time.perf_counter()
+            for _ in range(HOP_EVENTS // 1000):
+                while sender.append_batch(batch) is not Status.OK:
+                    time.sleep(0.01)
+            wanted = HOP_EVENTS // 1000 * 1000
+            wait_until(lambda: receiver.count >= wanted, what="all events", timeout_seconds=600)
+            return wanted / (time.perf_counter() - began)
+    finally:
+        receiver.listener.stop()
+
+
+class CountingReceiver:
+    """An Avro source that counts and forgets."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._known: dict[bytes, bool] = {}
+        self.listener = Listener("receiver", "127.0.0.1", 0, self._serve)
+
+    def _serve(self, connection: socket.socket) -> None:
+        stream, responder = PeerStream(connection), Responder(self._known)
+        while (frame := read_frame(stream)) is not None:
+            prefix, method, batch = responder.read(frame.message)
+            status = None if batch is None else Status.OK
+            self.count += 0 if batch is None else len(batch)
+            write_frame(stream, frame.serial, answer(prefix, method, status))
+
+
+def new_folder(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=folder))
+
+
+def connect(port: int) -> socket.socket:
+    found: list[socket.socket] = []
+
+    def try_once() -> bool:
+        try:
+            found.append(socket.create_connection(("127.0.0.1", port)))
+        except OSError:
+            return False
+        return True
+
+    wait_until(try_once, what="the source")
+    return found[0]
+
+
+@contextmanager
+def topic_of(broker: BrokerProcess) -> Iterator[str]:
+    """A new topic, gone again when the round is over."""
+    name = f"bench-{time.time_ns()}"
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
+        Admin(pool).create_topics([NewTopic(name, PARTITIONS)])
+        try:
+            yield name
+        finally:
+            Admin(pool).delete_topics([name])
+
+
+def wait_for_records(broker: BrokerProcess, topic: str, count: int) -> None:
+    partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
+
+        def there() -> bool:
+            found = extents(pool, partitions).values()
+            return sum(getattr(each, "end", 0) for each in found) >= count
+
+        wait_until(there, what=f"{count} records", timeout_seconds=900)
