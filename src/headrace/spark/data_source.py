@@ -35,7 +35,7 @@ class HeadraceDataSource(DataSource):
     def schema(self) -> str:
         """The columns; wrong options are told here, when the user calls `load()`."""
         from headrace.spark.option import SourceOptions
-        from headrace.spark.source_column import source_ddl
+        from headrace.spark.source_schema import source_ddl
 
         options = SourceOptions.of(self.options)
         return source_ddl(headers=options.include_headers, value=options.value_format.ddl())

@@ -12,19 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
-
-_FIXED: Final[Mapping[str, str]] = {
-    "key": "BINARY",
-    "value": "BINARY",
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP_LTZ",
-    "timestampType": "INT",
-    "headers": "ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>",
-}
 
 _DECODED: Final[Mapping[str, str]] = {
     "key": "key",
@@ -40,33 +28,6 @@ _INT64 = np.iinfo(np.int64)
 _MOST_MS: Final = _INT64.max // 1000
 
 ValueDecoder = Callable[[pa.Array], pa.Array]
-
-
-def source_ddl(*, headers: bool, value: str) -> str:
-    """The schema of the source as Spark's DDL, with `value` as the type of that column.
-
-    TIMESTAMP alone would be what spark.sql.timestampType says.
-    """
-    types = {**_FIXED, "value": value}
-    if not headers:
-        del types["headers"]
-    return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
-
-
-def check_columns(names: list[str], *, headers: bool) -> None:
-    """A schema that a user gives may leave out columns, which then cost nothing.
-
-    Raises:
-        ConfigError: it has a column that the source does not.
-    """
-    for name in names:
-        if name not in _FIXED:
-            raise ConfigError(
-                f"the source headrace has no column {name}: "
-                f"a schema may leave out some of {', '.join(_FIXED)}, but not add to them"
-            )
-        if name == "headers" and not headers:
-            raise ConfigError("for the column headers set the option includeHeaders to true")
 
 
 class SourceColumns:

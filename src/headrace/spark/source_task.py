@@ -19,8 +19,10 @@ from headrace.model.ids import TopicPartition
 from headrace.spark.data_loss import report_loss
 from headrace.spark.offset_range import OffsetRange
 from headrace.spark.option import SourceOptions
-from headrace.spark.source_column import SourceColumns, check_columns
+from headrace.spark.source_column import SourceColumns
 from headrace.spark.source_filter import TimeTest, keep_rows
+from headrace.spark.source_schema import check_columns
+from headrace.spark.value_decoder import value_decoder
 
 
 class RangePartition(InputPartition):
@@ -62,7 +64,7 @@ class SourceTask:
         schema = to_arrow_schema(self.schema, timezone="UTC")
         decode_value = None
         if "value" in schema.names:
-            decode_value = self.options.value_format.decoder(schema.field("value").type)
+            decode_value = value_decoder(self.options.value_format, schema.field("value").type)
         return SourceColumns(schema, partition, decode_value)
 
     def _decoded(self, wanted: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:

@@ -4,14 +4,17 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headrace.client.metadata import Metadata, Topic
-from headrace.client.pool import ConnectionPool
 from headrace.model.error import ConfigError, HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.spark.offset_json import read_partitions
 from headrace.spark.option_text import OptionText, wrong
-from headrace.wire.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    # Options are read where nothing is asked of a cluster, and the client costs time to load.
+    from headrace.client.metadata import Metadata, Topic
+    from headrace.client.pool import ConnectionPool
 
 CHOICES = ("subscribe", "subscribePattern", "assign")
 
@@ -33,7 +36,9 @@ class TopicChoice:
     pattern: re.Pattern[str] | None = None
     assigned: tuple[TopicPartition, ...] | None = None
 
-    def partitions(self, pool: ConnectionPool, *, missing_ok: bool = False) -> list[TopicPartition]:
+    def partitions(
+        self, pool: "ConnectionPool", *, missing_ok: bool = False
+    ) -> list[TopicPartition]:
         """The partitions there are now.
 
         Args:
@@ -105,7 +110,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _all(
-    metadata: Metadata, names: Sequence[str], pool: ConnectionPool, *, missing_ok: bool
+    metadata: "Metadata", names: Sequence[str], pool: "ConnectionPool", *, missing_ok: bool
 ) -> list[TopicPartition]:
     found = []
     for name in names:
@@ -121,13 +126,13 @@ def _all(
     return sorted(found)
 
 
-def _is_missing(topic: Topic | None) -> bool:
+def _is_missing(topic: "Topic | None") -> bool:
     return topic is None or (
-        topic.error is not None and topic.error.code is ErrorCode.unknown_topic_or_partition
+        topic.error is not None and topic.error.name == "UNKNOWN_TOPIC_OR_PARTITION"
     )
 
 
-def _missing(name: str, pool: ConnectionPool) -> TopicMissing:
+def _missing(name: str, pool: "ConnectionPool") -> TopicMissing:
     there = [each.name for each in pool.metadata(None).topics.values() if not each.internal]
     near = difflib.get_close_matches(name, there, n=1)
     hint = f"did you mean {near[0]}?" if near else "create it first, or check the spelling"

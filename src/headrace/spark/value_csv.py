@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from headrace.spark.value_format import Undecodable
+from headrace.spark.value_decoder import Undecodable
 from headrace.spark.value_text import as_struct, checked, lines_of, trimmed_text
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from headrace.spark.value_format import Undecodable
+from headrace.spark.value_decoder import Undecodable
 from headrace.spark.value_text import as_struct, checked, lines_of, trimmed_text, with_types
 
 # Arrow's reader takes a date for a number of days; in JSON it is a text.

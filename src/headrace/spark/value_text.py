@@ -5,7 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.spark.value_format import Undecodable
+from headrace.spark.value_decoder import Undecodable
 
 BLANKS: Final = " \t\r\n"
 

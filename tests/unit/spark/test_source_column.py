@@ -18,7 +18,8 @@ from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
 from headrace.records.encode import encode
-from headrace.spark.source_column import SourceColumns, check_columns, source_ddl
+from headrace.spark.source_column import SourceColumns
+from headrace.spark.source_schema import check_columns, source_ddl
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 ALL = to_arrow_schema(

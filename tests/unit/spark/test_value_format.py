@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headrace.model.error import ConfigError
-from headrace.spark.value_format import BadValue, ValueFormat
+from headrace.spark.value_decoder import BadValue, value_decoder
+from headrace.spark.value_format import ValueFormat
 
 PAGE = pa.struct([("page", pa.string()), ("ms", pa.int64())])
 AVRO = json.dumps(
@@ -32,7 +33,7 @@ def decoded(
     name: str, values: list[bytes | None], kind: pa.DataType = PAGE, mode: str = "PERMISSIVE"
 ) -> list[Any]:
     schema = AVRO if name == "avro" else "page STRING, ms BIGINT"
-    decode = ValueFormat.of(name, None if name == "string" else schema, mode).decoder(kind)
+    decode = value_decoder(ValueFormat.of(name, None if name == "string" else schema, mode), kind)
     assert decode is not None
     column = decode(pa.array(values, pa.binary()))
     column.validate(full=True)
@@ -47,7 +48,7 @@ def avro(page: str, ms: int | None) -> bytes:
 
 
 def test_raw_values_stay_as_they_are() -> None:
-    assert ValueFormat.of("raw", None, "PERMISSIVE").decoder(pa.binary()) is None
+    assert value_decoder(ValueFormat.of("raw", None, "PERMISSIVE"), pa.binary()) is None
 
 
 def test_json_fields_are_found_by_name() -> None:
@@ -223,4 +224,4 @@ def test_a_type_that_the_format_cannot_hold_is_told(
     name: str, kind: pa.DataType, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
-        ValueFormat.of(name, "a INT", "PERMISSIVE").decoder(kind)
+        value_decoder(ValueFormat.of(name, "a INT", "PERMISSIVE"), kind)
