@@ -181,9 +181,9 @@ _EXACTLY_ONCE = {OURS: {"guarantee": "exactly-once"}}
 
 def _write(ground: Ground, side: str, **options: str) -> None:
     topic = new_topic(ground.broker, PARTITIONS)
-    rows = ground.spark.range(WRITE_RECORDS).selectExpr(
-        f"binary(lpad(string(id), {VALUE_BYTES}, '.')) AS value"
-    )
+    # The same bytes in every row: what is measured is the sink, not how rows are made.
+    value = random.Random(7).randbytes(VALUE_BYTES).hex()
+    rows = ground.spark.range(WRITE_RECORDS).selectExpr(f"X'{value}' AS value")
     ground.of(rows.write.mode("append"), side, topic=topic, **options).save()
 
 
