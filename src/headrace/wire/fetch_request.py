@@ -42,6 +42,7 @@ FIRST_FLEXIBLE: Final = 12
 FIRST_TOPIC_ID: Final = 13
 FIRST_REPLICA_STATE: Final = 15
 
+_NO_ITEMS: Final = 1  # the length of an empty array in flexible versions, plus one
 _LIMITS: Final = Struct(">iiib")
 _SESSION: Final = Struct(">ii")
 _REPLICA_STATE: Final = Struct(">iq")
@@ -143,7 +144,10 @@ def read_fetch_request(version: int, frame: Frame, at: int) -> FetchRequest:
         at += _SESSION.size
     topics, at = _read_topics(version, view, at)
     if version >= FIRST_SESSION:
-        forgotten, at = _read_forgotten(version, view, at)
+        if flexible and view[at] == _NO_ITEMS:
+            at += 1
+        else:
+            forgotten, at = _read_forgotten(version, view, at)
     if version >= FIRST_RACK:
         rack, at = read_string(view, at, flexible)
         if rack is None:

@@ -179,23 +179,23 @@ class _Fetch:
         log, wanted = partition.log, item.wanted
         committed = self._request.isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
+        bound = last_stable if committed else high_watermark
+        offsets = (high_watermark, last_stable, log.log_start_offset)
+        if wanted.fetch_offset == bound and log.storage.failure is None:
+            # Nothing new, as in most partitions of most fetches: the log need not be asked.
+            return _new(
+                FetchPartitionResult,
+                (wanted.partition, 0, *offsets, 0, None, [] if committed else None, -1, None, None),
+            )
         limit = wanted.max_bytes if wanted.max_bytes < budget else budget
         piece = log.read(
             wanted.fetch_offset,
             limit if limit > 0 else 0,
-            max_offset=last_stable if committed else high_watermark,
+            max_offset=bound,
             at_least_one=at_least_one,
         )
-        return FetchPartitionResult(
-            wanted.partition,
-            0,
-            high_watermark,
-            last_stable,
-            log.log_start_offset,
-            piece.size,
-            piece,
-            _aborted(partition, wanted.fetch_offset, piece) if committed else None,
-        )
+        aborted = _aborted(partition, wanted.fetch_offset, piece) if committed else None
+        return FetchPartitionResult(wanted.partition, 0, *offsets, piece.size, piece, aborted)
 
     # -- answering
 
