@@ -7,7 +7,7 @@ JAVA_STAMP := $(VENV)/.java
 PEERS_STAMP := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check format bench clean
+.PHONY: help setup demo test unit check format bench chaos clean
 
 help:  ## Show what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ format: $(STAMP)  ## Put the code in shape
 
 bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
 	$(PYTHON) -m bench
+
+chaos: setup  ## Break a cluster of real processes 200 times and write docs/chaos.md
+	$(PYTHON) tools/chaos 200
 
 clean:  ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

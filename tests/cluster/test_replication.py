@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import NewTopic
-from headrace.model.error import NotEnoughReplicas, NotLeader
+from headrace.model.error import NotEnoughReplicas, NotLeader, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.testing.local_cluster import local_cluster, start_member
 from headrace.testing.sample_batch import sample_batch
@@ -170,3 +172,73 @@ class TestTopics:
                 assert topic.partitions[0].replicas == (old.broker.node_id,)
 
         asyncio.run(scenario())
+
+
+class TestReaders:
+    def test_a_consumer_reads_from_the_follower_on_its_rack(self, ensemble, tmp_path):
+        rack_aware = {
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        }
+
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path, brokers=0) as servers:
+                for number in (1, 2):
+                    settings = {**rack_aware, "broker.rack": f"rack-{number}"}
+                    servers.append(await start_member(ensemble, tmp_path, number, settings))
+                await create(servers, partitions=1, replication_factor=2)
+                leader = leader_of(servers)
+                follower = next(each for each in servers if each is not leader)
+                await append(leader, b"one", b"two")
+                rack = follower.broker.settings.rack
+                before = follower.broker.metrics.fetched_bytes
+
+                read = await asyncio.to_thread(consume, leader.listeners[0].address, rack, 2)
+
+                assert read == [b"one", b"two"]
+                assert follower.broker.metrics.fetched_bytes > before
+
+        asyncio.run(scenario())
+
+
+class TestDisk:
+    def test_a_leader_whose_disk_failed_is_replaced(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                leader = leader_of(servers)
+                await append(leader, b"one")
+                storage = led(leader).log.storage
+                storage.fail(StorageError("the disk is gone"))
+                others = [each for each in servers if each is not leader]
+
+                await until(lambda: any(led(each) for each in others), "another leader")
+                new = leader_of(others)
+                await until(
+                    lambda: leader.broker.node_id not in led(new).state.isr, "it out of sync"
+                )
+                await append(new, b"two")
+
+        asyncio.run(scenario())
+
+
+def consume(address, rack, count):
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "readers",
+            "client.rack": rack,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([KafkaPartition("orders", 0, 0)])
+    read = []
+    while len(read) < count:
+        message = consumer.poll(10)
+        if message is None:
+            break
+        if message.error() is None:
+            read.append(message.value())
+    consumer.close()
+    return read

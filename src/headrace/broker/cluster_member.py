@@ -23,7 +23,7 @@ from headrace.cluster.entity import KINDS
 from headrace.cluster.store import ClusterStore, Node
 from headrace.cluster.term import CONTROLLER_PATH, TERM_KIND
 from headrace.model.error import BrokerIdTaken, HeadraceError, StorageError, VersionConflict
-from headrace.model.ids import BrokerId
+from headrace.model.ids import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -45,6 +45,7 @@ class ClusterMember:
         self._catching_up: asyncio.Task[None] | None = None
         self._rejoining: asyncio.Task[None] | None = None
         self._preferring: asyncio.Task[None] | None = None
+        self._watching_disks: asyncio.Task[None] | None = None
         self._joined = False
         self._stopping = False
         settings = broker.settings
@@ -74,6 +75,7 @@ class ClusterMember:
                 log.warning("cannot join yet", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
         self._preferring = loop.create_task(self._prefer_for_ever())
+        self._watching_disks = loop.create_task(self._watch_disks())
 
     async def _register(self) -> None:
         def register(controller: Controller) -> BrokerId | None:
@@ -173,6 +175,29 @@ class ClusterMember:
             except HeadraceError as error:
                 log.warning("preferred leaders could not be elected", reason=str(error))
 
+    # -- disks
+
+    async def _watch_disks(self) -> None:
+        """A partition whose log directory failed is led by others, who can."""
+        while True:
+            await asyncio.sleep(_RETRY_SECONDS)
+            names = self._broker.offline_partitions() if self._joined else []
+            if not names:
+                continue
+            for name in names:
+                self._broker.fetchers.leave(name)
+            try:
+                await self._broker.administer(
+                    partial(self._abandon, broker_id=self._record.broker_id, names=names)
+                )
+            except HeadraceError as error:
+                log.warning("partitions on a failed disk could not be left", reason=str(error))
+
+    def _abandon(
+        self, controller: Controller, *, broker_id: BrokerId, names: list[TopicPartition]
+    ) -> None:
+        controller.abandon(broker_id, names)
+
     # -- leaving
 
     async def leave(self) -> None:
@@ -180,7 +205,12 @@ class ClusterMember:
         self._stopping = True
         tasks = [
             task
-            for task in (self._catching_up, self._rejoining, self._preferring)
+            for task in (
+                self._catching_up,
+                self._rejoining,
+                self._preferring,
+                self._watching_disks,
+            )
             if task is not None
         ]
         for task in tasks:
@@ -188,7 +218,7 @@ class ClusterMember:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._broker.fetchers.stop()
         await self._isr.stop()
-        if not self._joined:
+        if not self._joined or not self._broker.settings["controlled.shutdown.enable"]:
             return
         try:
             await self._broker.administer(lambda each: each.leave(self._record.broker_id))

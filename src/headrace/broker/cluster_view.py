@@ -4,6 +4,7 @@ A broker that is not among the members any more is still named where it is a rep
 then. A leader that is gone but not replaced yet is no leader for a client.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from headrace.broker.call import Call
@@ -12,6 +13,7 @@ from headrace.broker.topics import Topic
 from headrace.cluster.broker import Broker as BrokerRecord
 from headrace.model.ids import BrokerId
 from headrace.wire.error_code import ErrorCode
+from headrace.wire.leader import LeaderHint, NodeEndpoint
 
 
 def describe_nodes(broker: Broker, call: Call) -> list[dict[str, Any]]:
@@ -55,6 +57,15 @@ def _node(broker: Broker, call: Call, member: BrokerRecord) -> dict[str, Any] | 
         "port": endpoint.port,
         "rack": member.rack,
     }
+
+
+def leader_endpoints(
+    broker: Broker, call: Call, hints: Iterable[LeaderHint | None]
+) -> list[NodeEndpoint]:
+    """How to reach the leaders that an answer hints at (KIP-951)."""
+    leaders = sorted({BrokerId(hint.leader_id) for hint in hints if hint is not None})
+    nodes = (find_node(broker, call, leader) for leader in leaders)
+    return [NodeEndpoint(**node) for node in nodes if node is not None]
 
 
 def describe_partition(broker: Broker, topic: Topic, index: int) -> dict[str, Any]:

@@ -7,10 +7,13 @@ when the leader has nothing left of what it would need next. Never by its high w
 Rule 3: its high watermark is what the leader said, or its log end if that is lower. It may be
 behind, and it never goes back but where the log is cut.
 Rule 4: its log starts no lower than the leader's.
+Rule 5: consumers may read here up to its high watermark (KIP-392); a fetch that waits is told when
+that moves.
 """
 
 import structlog
 
+from headrace.broker.partition import Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition_log import PartitionLog
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -18,11 +21,13 @@ from headrace.replication.divergence import Divergence, cut_offset
 
 log = structlog.get_logger(__name__)
 
+_MUCH = 2**62
+
 
 class Follower:
     """Lives on the event loop."""
 
-    __slots__ = ("leader", "leader_epoch", "log", "name", "topic_id")
+    __slots__ = ("_waiters", "leader", "leader_epoch", "log", "name", "topic_id")
 
     def __init__(
         self,
@@ -37,6 +42,7 @@ class Follower:
         self.log = log
         self.leader = leader
         self.leader_epoch = leader_epoch
+        self._waiters: set[Waiter] = set()
 
     @property
     def last_epoch(self) -> int:
@@ -52,9 +58,21 @@ class Follower:
         known = min(high_watermark, stored.log_end_offset)
         if known > stored.high_watermark:
             stored.set_high_watermark(known)
+            self.wake_all()
         if leader_start > stored.log_start_offset and leader_start <= stored.high_watermark:
             stored.delete_records(leader_start)
         return size
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        self._waiters.add(waiter)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        self._waiters.discard(waiter)
+
+    def wake_all(self) -> None:
+        """There is more to read, or this is not a follower any more: look again."""
+        for waiter in tuple(self._waiters):
+            waiter.grew(_MUCH)
 
     def cut(self, told: Divergence) -> None:
         """Drop what the leader does not have."""

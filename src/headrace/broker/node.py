@@ -57,6 +57,7 @@ from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 from headrace.transactions.producer_ids import ProducerIds, claim_block
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from headrace.wire.leader import LeaderHint
 
 log = structlog.get_logger(__name__)
 
@@ -147,6 +148,33 @@ class Broker:
             return None
         leader = topic.record.partitions[name.partition].leader
         return None if leader in (self.node_id, NO_LEADER) else leader
+
+    def leader_hint(self, name: str | None, topic_id: UUID | None, index: int) -> LeaderHint | None:
+        """Who leads a partition that this broker does not (KIP-951)."""
+        topics = self.topics
+        topic = topics.by_id(topic_id) if topic_id is not None else topics.by_name(name or "")
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        record = topic.record.partitions[index]
+        if record.leader in (self.node_id, NO_LEADER):
+            return None
+        return LeaderHint(record.leader, record.leader_epoch)
+
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> BrokerId | None:
+        """A follower in sync on the reader's rack that has what it asks for (KIP-392)."""
+        if rack == self.settings.rack or not self.settings["replica.selector.class"]:
+            return None
+        state = partition.state
+        return next(
+            (
+                each
+                for each in sorted(state.isr)
+                if each in self.members
+                and self.members[each].rack == rack
+                and state.follower_end(each) >= offset
+            ),
+            None,
+        )
 
     def missing_code(self, name: str | None, topic_id: UUID | None, index: int) -> ErrorCode:
         """Why `find` found nothing: there is no such partition, or another broker leads it."""
@@ -430,7 +458,9 @@ class Broker:
         self.fetchers.follow(follower)
 
     def _stop_following(self, topic: Topic, index: int) -> None:
-        if topic.followers.pop(index, None) is not None:
+        follower = topic.followers.pop(index, None)
+        if follower is not None:
+            follower.wake_all()
             self.fetchers.leave(TopicPartition(topic.name, index))
 
     async def follow_all_topics(self) -> None:
@@ -473,6 +503,20 @@ class Broker:
         except StorageError as error:
             log.error("a partition is offline", partition=str(name), reason=str(error))
             return None
+
+    def offline_partitions(self) -> list[TopicPartition]:
+        """Those this broker leads or is in sync for, on a log directory that has failed."""
+        if all(directory.offline is None for directory in self.directories):
+            return []
+        failed = [directory for directory in self.directories if directory.offline is not None]
+        return [
+            name
+            for topic in self.topics
+            for index, record in enumerate(topic.record.partitions)
+            if self.node_id in record.isr and (record.leader == self.node_id or len(record.isr) > 1)
+            for name in [TopicPartition(topic.name, index)]
+            if any(name in directory for directory in failed)
+        ]
 
     def _copied(self, size_bytes: int) -> None:
         self.metrics.replicated_bytes += size_bytes

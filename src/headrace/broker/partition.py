@@ -175,11 +175,7 @@ class Partition:
 
     def check_epoch(self, claimed: int) -> ErrorCode:
         """Whether a client's idea of the leader epoch is right (KIP-320); -1 claims nothing."""
-        if claimed < 0 or claimed == self.leader_epoch:
-            return ErrorCode.none
-        if claimed < self.leader_epoch:
-            return ErrorCode.fenced_leader_epoch
-        return ErrorCode.unknown_leader_epoch
+        return check_epoch(self.leader_epoch, claimed)
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to `epoch` and where it ends, as OffsetForLeaderEpoch answers."""
@@ -323,3 +319,10 @@ class Partition:
         """The broker stops: whoever waits is answered with what there is."""
         for waiter in (*self._waiters, *self._replica_waiters):
             waiter.finish()
+
+
+def check_epoch(known: int, claimed: int) -> ErrorCode:
+    """Whether a claimed leader epoch is the known one; -1 claims nothing."""
+    if claimed < 0 or claimed == known:
+        return ErrorCode.none
+    return ErrorCode.fenced_leader_epoch if claimed < known else ErrorCode.unknown_leader_epoch

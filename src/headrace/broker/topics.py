@@ -78,6 +78,11 @@ class Topics:
             return None
         return topic.partitions[index]
 
+    def follower(self, name: str | None, topic_id: UUID | None, index: int) -> Follower | None:
+        """A partition that is copied here, as `find`."""
+        topic = self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
+        return None if topic is None else topic.followers.get(index)
+
     def partitions(self) -> Iterator[Partition]:
         for topic in self._by_name.values():
             for partition in topic.partitions:

@@ -29,6 +29,7 @@ from headrace.cluster.feature import DEFAULT_FEATURES, Feature
 from headrace.cluster.partition_command import (
     IsrProposal,
     PartitionPlan,
+    abandon,
     alter_isr,
     elect_leaders,
     reassign,
@@ -312,6 +313,15 @@ class Controller:
         Before it stops, and when it starts, for a former life that could not.
         """
         self._settle(lambda: self.state.brokers.keys() - {broker_id}, False, lambda _: [])
+
+    def abandon(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
+        """This broker cannot serve these any more, because of a disk: others lead, if they can."""
+        self._run(
+            lambda: abandon(
+                self.state, partitions, broker_id, self.state.brokers.keys() - {broker_id}
+            ),
+            lambda plan: plan.changes,
+        )
 
     def _settle(
         self,

@@ -156,6 +156,24 @@ def _elect(partition: Partition, alive: Collection[BrokerId], unclean: bool) -> 
     return new
 
 
+def abandon(
+    state: ClusterState,
+    partitions: Sequence[TopicPartition],
+    broker_id: BrokerId,
+    others: Collection[BrokerId],
+) -> PartitionPlan:
+    """A broker's disk failed: out of sync where another in sync can lead, as it was where not."""
+    plan = _Plan(state)
+    for name in partitions:
+        found = plan.find(name)
+        if isinstance(found, Rejection):
+            continue
+        new = settle(found, others, unclean=False)
+        if new.leader != NO_LEADER and broker_id not in new.isr:
+            plan.set(name, new)
+    return plan.finish()
+
+
 def reassign(
     state: ClusterState,
     wanted: Mapping[TopicPartition, Sequence[BrokerId] | None],

@@ -202,6 +202,12 @@ _CLUSTER = [
         minimum=0,
     ),
     _key(
+        "replica.selector.class",
+        ConfigType.STRING,
+        None,
+        "RackAwareReplicaSelector sends consumers to a follower on their own rack (KIP-392).",
+    ),
+    _key(
         "controlled.shutdown.enable",
         ConfigType.BOOLEAN,
         True,

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
+from headrace.broker.cluster_view import leader_endpoints
 from headrace.broker.connection import Answer, Part, Parts
 from headrace.broker.delayed_fetch import DelayedFetch, ReplicaGround, WaitingGround
 from headrace.broker.fault import code_of
 from headrace.broker.fetch_session import Admission, FetchedPartition
+from headrace.broker.follower import Follower
 from headrace.broker.node import Broker
-from headrace.broker.partition import Partition
+from headrace.broker.partition import Partition, check_epoch
 from headrace.broker.promise import Promise
 from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
@@ -35,6 +37,7 @@ from headrace.wire.fetch_response import (
 API = ApiKey.FETCH
 
 READ_COMMITTED = 1
+_FIRST_FOLLOWER_READ = 11
 # Below this a read plus one gathered send beats a send, a sendfile and another send.
 _INLINE_BYTES = 16 * 1024
 
@@ -92,17 +95,18 @@ class _Fetch:
         return self._park(results, size)
 
     def _park(self, results: list[tuple[FetchedPartition, Result]], size: int) -> Answer:
-        partitions = [
-            partition
+        grounds = [
+            ground
             for item in self._admission.partitions
-            if (partition := self._broker.find(item.name, item.topic_id, item.wanted.partition))
+            if (ground := self._ground(item)) is not None
         ]
-        if not partitions:
+        if not grounds:
             return self._pack(results)
-        return self._wait_for(self._grounds(partitions), size)
+        return self._wait_for(grounds, size)
 
-    def _grounds(self, partitions: list[Partition]) -> Sequence[WaitingGround]:
-        return partitions
+    def _ground(self, item: FetchedPartition) -> WaitingGround | None:
+        key = (item.name, item.topic_id, item.wanted.partition)
+        return self._broker.find(*key) or self._broker.topics.follower(*key)
 
     def _wait_for(self, partitions: Sequence[WaitingGround], have_bytes: int) -> Answer:
         self._future = Promise()
@@ -163,18 +167,50 @@ class _Fetch:
             return FetchPartitionResult(wanted.partition, ErrorCode.topic_authorization_failed)
         partition = broker.topics.find(item.name, item.topic_id, wanted.partition)
         if partition is None:
-            missing = broker.missing_code(item.name, item.topic_id, wanted.partition)
-            return FetchPartitionResult(wanted.partition, missing)
+            return self._read_follower(item, budget, at_least_one)
         claimed = wanted.current_leader_epoch
         if claimed >= 0 and claimed != partition.leader_epoch:
             return FetchPartitionResult(wanted.partition, partition.check_epoch(claimed))
+        if self._request.rack_id:
+            nearer = broker.nearer_replica(partition, self._request.rack_id, wanted.fetch_offset)
+            if nearer is not None:
+                log = partition.log
+                told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+                return FetchPartitionResult(
+                    wanted.partition, 0, *told, preferred_read_replica=nearer
+                )
         try:
             return self._read_log(partition, item, budget, at_least_one)
         except HeadraceError as error:
             return FetchPartitionResult(wanted.partition, code_of(error))
 
+    def _read_follower(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+        """What a follower has, up to its high watermark (KIP-392); or where the leader is."""
+        wanted, broker = item.wanted, self._broker
+        index = wanted.partition
+        follower = broker.topics.follower(item.name, item.topic_id, index)
+        if follower is None or self._call.version < _FIRST_FOLLOWER_READ:
+            return FetchPartitionResult(
+                index,
+                broker.missing_code(item.name, item.topic_id, index),
+                leader=broker.leader_hint(item.name, item.topic_id, index),
+            )
+        code = check_epoch(follower.leader_epoch, wanted.current_leader_epoch)
+        if not code and wanted.fetch_offset > follower.log.high_watermark:
+            code = ErrorCode.offset_not_available
+        if code:
+            return FetchPartitionResult(index, code)
+        try:
+            return self._read_log(follower, item, budget, at_least_one)
+        except HeadraceError as error:
+            return FetchPartitionResult(index, code_of(error))
+
     def _read_log(
-        self, partition: Partition, item: FetchedPartition, budget: int, at_least_one: bool
+        self,
+        partition: Partition | Follower,
+        item: FetchedPartition,
+        budget: int,
+        at_least_one: bool,
     ) -> Result:
         log, wanted = partition.log, item.wanted
         committed = self._request.isolation_level == READ_COMMITTED
@@ -220,6 +256,11 @@ class _Fetch:
             _by_topic(results),
             throttle_ms=throttle_ms,
             session_id=admission.session_id,
+            node_endpoints=leader_endpoints(
+                self._broker, self._call, [result.leader for _, result in results]
+            )
+            if self._failed
+            else (),
         )
 
 
@@ -237,8 +278,9 @@ class _ReplicaFetch(_Fetch):
             return self._pack(results)
         return self._park(results, size)
 
-    def _grounds(self, partitions: list[Partition]) -> Sequence[WaitingGround]:
-        return [ReplicaGround(partition) for partition in partitions]
+    def _ground(self, item: FetchedPartition) -> WaitingGround | None:
+        partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+        return None if partition is None else ReplicaGround(partition)
 
     def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
         wanted, broker, request = item.wanted, self._broker, self._request
@@ -327,7 +369,9 @@ def _inline(result: Result) -> Result:
     return _new(FetchPartitionResult, (*result[:_RECORDS], piece.read(), *result[_RECORDS + 1 :]))
 
 
-def _aborted(partition: Partition, start: int, piece: LogSlice) -> list[AbortedTransaction] | None:
+def _aborted(
+    partition: Partition | Follower, start: int, piece: LogSlice
+) -> list[AbortedTransaction] | None:
     if not piece.size:
         return []
     found = partition.log.aborted_transactions(start, piece.end_offset)

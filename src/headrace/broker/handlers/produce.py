@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
+from headrace.broker.cluster_view import leader_endpoints
 from headrace.broker.connection import Answer, Parts
 from headrace.broker.fault import code_of, join_code
 from headrace.broker.node import Broker
@@ -233,7 +234,8 @@ def _append(
     partition = broker.topics.find(topic.name, topic.topic_id, produced.partition)
     if partition is None:
         missing = broker.missing_code(topic.name, topic.topic_id, produced.partition)
-        return ProducePartitionResult(produced.partition, missing), None, 0
+        hint = broker.leader_hint(topic.name, topic.topic_id, produced.partition)
+        return ProducePartitionResult(produced.partition, missing, leader=hint), None, 0
     if partition.name.topic in INTERNAL:
         # Only the coordinators write there: what they cannot read they could not load again.
         code = ErrorCode.invalid_topic_exception
@@ -284,7 +286,7 @@ def _answer(
         _close_on_error(results)
         _throttle(broker, call, request)
         return None
-    if not unsynced and not broker.quotas.active:
+    if not unsynced and not broker.quotas.active and len(broker.members) <= 1:
         header = call.request.header
         return (pack_produce_response(header.api_version, header.correlation_id, results),)
     if not unsynced:
@@ -352,12 +354,19 @@ def _failure(safe: "asyncio.Future[object]") -> HeadraceError | None:
 def _pack(
     broker: Broker, call: Call, request: ProduceRequest, results: list[ProduceTopicResult]
 ) -> Parts:
+    hints = [
+        partition.leader
+        for topic in results
+        for partition in topic.partitions
+        if partition.leader is not None
+    ]
     return (
         pack_produce_response(
             call.version,
             call.request.header.correlation_id,
             results,
             throttle_ms=_throttle(broker, call, request),
+            node_endpoints=leader_endpoints(broker, call, hints) if hints else (),
         ),
     )
 
