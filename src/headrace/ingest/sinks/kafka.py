@@ -61,7 +61,11 @@ class KafkaSink(Sink):
         *PRODUCER_SETTINGS,
         text("kafka.topic", "Which topic.", "default-flume-topic", other_names=("topic",)),
         number(
-            "flumeBatchSize", "Events taken at once.", 100, minimum=1, other_names=("batchSize",)
+            "flumeBatchSize",
+            "Events taken at once.",
+            100,
+            minimum=1,
+            other_names=("batchSize", "kafka.flumeBatchSize"),
         ),
         flag("useFlumeEventFormat", "Write Avro events, with their headers.", False),
         flag("allowTopicOverride", "Let a header choose the topic.", True),
