@@ -222,17 +222,7 @@ class Connection:
             self.close()
             return
         try:
-            if not received:
-                frames = splitter.buffer_updated(count)
-            elif (frame := splitter.only_frame(received)) is not None and self._is_free():
-                self.requests += 1
-                self.touched = True
-                self._start(frame)
-                if self._ending:
-                    self._close_if_done()
-                return
-            else:
-                frames = splitter.received(received)
+            frames = splitter.received(received) if received else splitter.buffer_updated(count)
         except FrameTooLarge as error:
             self._complain(error)
             self._take(error.frames)

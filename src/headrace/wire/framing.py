@@ -146,18 +146,16 @@ class FrameSplitter:
         own cost less than a buffer. Hand them to `received`."""
         return self._frame is None and not self._familiar_bytes and not self._head
 
-    def only_frame(self, received: bytes) -> bytes | None:
-        """The frame, if `received` is just one: what `received` would answer, in less time."""
-        size = len(received) - _SIZE_BYTES
-        if size < 0 or size > _COPIED_FRAME_BYTES or size > self.limit_bytes:
-            return None
-        if INT32.unpack_from(received)[0] != size:
-            return None
-        return received[_SIZE_BYTES:]
-
     def received(self, received: bytes) -> list[Frame]:
         """As `buffer_updated`, for bytes that were not received into our buffer."""
         assert self._frame is None and not self._head, "received in the middle of a frame"
+        size = len(received) - _SIZE_BYTES
+        if (
+            0 <= size <= _COPIED_FRAME_BYTES
+            and size <= self.limit_bytes
+            and INT32.unpack_from(received)[0] == size
+        ):
+            return [received[_SIZE_BYTES:]]  # just one, as most clients send
         return self._split(received, len(received))
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
