@@ -89,6 +89,9 @@ def _check_input(plan: Plan, component: Component, source: Input) -> None:
             f"{component.name} reads the stream {source.stream!r} of {source.component}, which"
             f" declares {', '.join(from_whom.outputs) or 'none'}"
         )
+    checks = getattr(component.work, "check_fields", None)
+    if checks is not None:
+        checks(plan.fields_of(source), component.name)
     plan.fields_of(source).check_known(
         source.grouping.field_names, f"the grouping of {component.name} on {source.component}"
     )

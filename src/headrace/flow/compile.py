@@ -9,7 +9,7 @@ from headrace.flow.runtime.outlet import CHUNK_DDL
 from headrace.flow.runtime.program import Program
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
-from headrace.flow.runtime.stage_state import StageProcessor
+from headrace.flow.spark_aggregate import aggregate_frame, spark_aggregate
 from headrace.flow.stage import Layout, Stage, cut
 
 
@@ -25,35 +25,43 @@ def compile_plan(plan: Plan, spark: Any, *, streaming: bool) -> Any:
     check(plan)
     layout = cut(plan)
     program = Program(plan, layout, uuid.uuid4().hex)
-    frame = _spouts(program, spark, streaming=streaming)
+    frames = {
+        each.name: each.work.frame(spark, streaming=streaming)
+        for each in plan.components.values()
+        if each.kind is Kind.SPOUT
+    }
+    aggregate = spark_aggregate(plan, layout)
+    if aggregate is not None:
+        return aggregate_frame(program, aggregate, frames)
+    frame = _spouts(program, frames)
     for stage in layout.stages[1:]:
-        frame = _stage(program, stage, frame, spark)
-    if layout.stages[-1].stateful:
+        frame = _stage(program, stage, frame, spark, streaming=streaming)
+    if streaming and layout.stages[-1].stateful:
         frame = frame.mapInArrow(open_records, RECORD_FIELDS.ddl)
     return frame
 
 
-def _spouts(program: Program, spark: Any, *, streaming: bool) -> Any:
+def _spouts(program: Program, frames: dict[str, Any]) -> Any:
     last = len(program.layout.stages) == 1
     ddl = RECORD_FIELDS.ddl if last else CHUNK_DDL
-    frames = [
-        each.work.frame(spark, streaming=streaming).mapInArrow(
-            SpoutStage(program, each.name, last).__call__, ddl
-        )
-        for each in program.plan.components.values()
-        if each.kind is Kind.SPOUT
+    made = [
+        frame.mapInArrow(SpoutStage(program, name, last).__call__, ddl)
+        for name, frame in frames.items()
     ]
-    frame = frames[0]
-    for each in frames[1:]:
+    frame = made[0]
+    for each in made[1:]:
         frame = frame.unionAll(each)
     return frame
 
 
-def _stage(program: Program, stage: Stage, frame: Any, spark: Any) -> Any:
+def _stage(program: Program, stage: Stage, frame: Any, spark: Any, *, streaming: bool) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
     last = stage.number == len(program.layout.stages) - 1
-    if stage.stateful:
+    if streaming and stage.stateful:
+        # Imported here: it brings pandas and Spark's streaming API with it.
+        from headrace.flow.runtime.stage_state import StageProcessor
+
         return frame.groupBy("slot").transformWithStateInPandas(
             StageProcessor(program, stage.number),
             outputStructType=CHUNK_DDL,
@@ -62,7 +70,7 @@ def _stage(program: Program, stage: Stage, frame: Any, spark: Any) -> Any:
         )
     tasks = min(_slots_of(program.layout, stage), int(spark.conf.get(_SHUFFLE_PARTITIONS)))
     spread = frame.repartitionById(tasks, F.pmod(F.col("slot"), F.lit(tasks)))
-    work = BoltStage(program, stage.number, last).__call__
+    work = BoltStage(program, stage.number, last, bounded=not streaming).__call__
     return spread.mapInArrow(work, RECORD_FIELDS.ddl if last else CHUNK_DDL)
 
 

@@ -1,20 +1,26 @@
 """A plan as a running Spark query."""
 
-import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from headrace.flow.check import check
 from headrace.flow.compile import compile_plan
 from headrace.flow.plan import Guarantee, Plan
-
-# What a restarted query takes for a batch that is done; see `skip_unfinished`.
-_DONE = "v1\n" + json.dumps({"nextBatchWatermarkMs": 0})
+from headrace.flow.spark_aggregate import spark_aggregate
+from headrace.flow.stage import cut
+from headrace.flow.unfinished import skip_unfinished
 
 _SINK_GUARANTEE = {
     Guarantee.EXACTLY_ONCE: "exactly-once",
     Guarantee.AT_LEAST_ONCE: "at-least-once",
     Guarantee.AT_MOST_ONCE: "at-least-once",
 }
+_ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE_STORE = "spark.sql.streaming.stateStore"
+_QUERY_SECONDS = 60.0
 
 
 def start(
@@ -34,46 +40,91 @@ def start(
     Raises:
         FlowError: the plan has a mistake; Spark has not seen it then.
     """
-    records = compile_plan(plan, spark, streaming=True)
+    check(plan)
+    layout = cut(plan)
+    updates = spark_aggregate(plan, layout) is not None
     if plan.guarantee is Guarantee.AT_MOST_ONCE:
-        skip_unfinished(checkpoint)
-    writer = (
-        records.writeStream.format("headrace")
-        .option("kafka.bootstrap.servers", brokers)
-        .option("guarantee", _SINK_GUARANTEE[plan.guarantee])
-        .option("checkpointLocation", str(checkpoint))
-        .outputMode("append")
-        .queryName(plan.name)
-    )
-    if trigger is not None:
-        writer = writer.trigger(**trigger)
-    return writer.start()
+        stateful = any(each.stateful for each in layout.stages)
+        skip_unfinished(checkpoint, stateful=stateful)
+    with _tuned(spark, plan.settings):
+        records = compile_plan(plan, spark, streaming=True)
+        writer = records.writeStream.queryName(plan.name)
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        trigger = trigger or _ticking(plan)
+        if trigger is not None:
+            writer = writer.trigger(**trigger)
+        if updates:
+            return _start_updates(plan, writer, brokers)
+        return (
+            writer.format("headrace")
+            .option("kafka.bootstrap.servers", brokers)
+            .option("guarantee", _SINK_GUARANTEE[plan.guarantee])
+            .outputMode("append")
+            .start()
+        )
 
 
 def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
     """Run the same plan over what its spouts find now, and return when it is done."""
-    records = compile_plan(plan, spark, streaming=False)
-    records.write.format("headrace").option("kafka.bootstrap.servers", brokers).mode(
-        "append"
-    ).save()
+    with _tuned(spark, plan.settings):
+        records = compile_plan(plan, spark, streaming=False)
+        writer = records.write.format("headrace").option("kafka.bootstrap.servers", brokers)
+        writer.mode("append").save()
 
 
-def skip_unfinished(checkpoint: Path) -> None:
-    """Let a batch that was begun and not finished count as done: at most once.
+def _start_updates(plan: Plan, writer: Any, brokers: str) -> Any:
+    """Totals change what was written before, which a sink in Python may not: see `each_batch`."""
+    from headrace.spark.each_batch import each_batch
 
-    Spark notes a batch's offsets before it runs, and that it is done after it. What was begun and
-    not noted as done would be run again.
-    """
-    offsets, commits = checkpoint / "offsets", checkpoint / "commits"
-    if not offsets.is_dir():
-        return
-    begun = {int(each.name) for each in offsets.iterdir() if each.name.isdigit()}
-    done = (
-        {int(each.name) for each in commits.iterdir() if each.name.isdigit()}
-        if commits.is_dir()
-        else set()
+    known = threading.Event()
+    name: list[str] = []
+
+    def write(rows: Any, batch: int) -> None:
+        if not known.wait(_QUERY_SECONDS):
+            raise TimeoutError(f"{plan.name} was started, but its query has no name")
+        each_batch(name[0], {"kafka.bootstrap.servers": brokers})(rows, batch)
+
+    query = writer.outputMode("update").foreachBatch(write).start()
+    # Spark keeps a query's id in its checkpoint: with it a batch that is done again is known.
+    name.append(f"{plan.name}-{query.id}")
+    known.set()
+    return query
+
+
+def _ticking(plan: Plan) -> dict[str, Any] | None:
+    """A plan with a clock runs batches without tuples too: no more often than it must."""
+    ticks = [
+        each.tick_seconds for each in plan.components.values() if each.tick_seconds is not None
+    ]
+    return (
+        {"processingTime": f"{max(1, int(min(1.0, *ticks) * 1000))} milliseconds"}
+        if ticks
+        else None
     )
-    for batch in sorted(begun - done):
-        if batch > max(done, default=-1):
-            commits.mkdir(exist_ok=True)
-            (commits / str(batch)).write_text(_DONE)
+
+
+@contextmanager
+def _tuned(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """What suits a topology, unless its settings (spark.*) say otherwise.
+
+    A query takes the session's settings along when it starts, so they can be put back.
+    """
+    wanted = {
+        f"{_STATE_STORE}.providerClass": _ROCKS_DB,
+        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # Spark's 200 are for a cluster; every one of them is a state store to commit.
+        "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    }
+    wanted |= {key: value for key, value in settings.items() if key.startswith("spark.")}
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)

@@ -5,6 +5,7 @@ done here with a few lists, so that a test of what a bolt, a grouping or a windo
 milliseconds. That Spark does the same is for the tests with a session.
 """
 
+import uuid
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -16,6 +17,7 @@ from headrace.flow.plan import Kind, Plan
 from headrace.flow.runtime.program import Program
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
 from headrace.flow.runtime.stage_state import StageProcessor
+from headrace.flow.runtime.task_state import StateKeeper, TaskState
 from headrace.flow.stage import cut
 
 _Chunks = list[tuple[int, int, bytes]]
@@ -34,7 +36,6 @@ class FlowRun:
         check(plan)
         self._layout = cut(plan)
         self._plan = plan
-        self._starts = 0
         self._offsets: dict[int, int] = {}
         self._stores: dict[int, _Handle] = {}
         self.now_ms = 1_000_000
@@ -43,8 +44,7 @@ class FlowRun:
 
     def restart(self) -> None:
         """Begin anew from the checkpoint, in workers that remember nothing."""
-        self._starts += 1
-        self._program = Program(self._plan, self._layout, f"{id(self)}-{self._starts}")
+        self._program = Program(self._plan, self._layout, uuid.uuid4().hex)
 
     def feed(self, *partitions: Sequence[Any], spout: str | None = None, **columns: Any) -> None:
         """Run one batch: the values of a topic, a list for each of its partitions, one a task.
@@ -76,6 +76,15 @@ class FlowRun:
         found = self.values(topic)
         self.records = [each for each in self.records if each["topic"] != topic]
         return found
+
+    def state(self, component: str, task: int) -> TaskState:
+        """What the checkpoint holds for a task."""
+        slot = self._layout.slots[component][task]
+        stage = next(each for each in self._layout.stages if component in each.components)
+        handle = self._stores[stage.number]
+        handle.slot = slot
+        stamp, changes = handle.getValueState("stamp", ""), handle.getListState("changes", "")
+        return StateKeeper(stamp, changes, {}).load(slot)
 
     def _rows(self, partition: int, values: Sequence[Any], columns: Any) -> pa.RecordBatch:
         first = self._offsets.get(partition, 0)

@@ -33,6 +33,11 @@ class Emission:
     outputs: Mapping[str, Fields]
     made_from: TupleBatch | None
     emitted: list[Emitted] = field(default_factory=list)
+    buried: list[tuple[TupleBatch, Exception]] = field(default_factory=list)
+
+    def bury(self, tuples: TupleBatch, failure: Exception) -> None:
+        """Give up on tuples that came in earlier calls; those of this call are for raising."""
+        self.buried.append((tuples, failure))
 
     def __call__(
         self,

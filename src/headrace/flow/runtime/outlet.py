@@ -13,7 +13,7 @@ TO_TOPICS = -1
 """The edge of records that only wait for the sink."""
 
 # A chunk is one value of a Spark row: well below what a row may hold, well above what a row costs.
-_CHUNK_BYTES = 8 * 1024 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
 _NOBODYS = 8
 
 
@@ -30,7 +30,7 @@ class Outlet:
         place = slot, edge
         self._waiting.setdefault(place, []).append(batch)
         self._sizes[place] = self._sizes.get(place, 0) + batch.columns.nbytes
-        if self._sizes[place] >= _CHUNK_BYTES:
+        if self._sizes[place] >= CHUNK_BYTES:
             self._close(place)
 
     def pass_on(self, slot: int, edge: int, chunk: bytes) -> None:

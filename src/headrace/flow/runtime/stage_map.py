@@ -1,5 +1,6 @@
 """A stage as a function over Arrow batches, for Spark's `mapInArrow`."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from headrace.flow.runtime.outlet import TO_TOPICS
 from headrace.flow.runtime.program import Program
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.runtime.stage_run import StageRun
+from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch, from_chunk, joined
 
 Batches = Iterable[pa.RecordBatch]
@@ -31,36 +33,50 @@ class SpoutStage:
             if batch.num_rows:
                 for stream, made in component.work.decode(batch):
                     run.spout(component, made, stream)
-                yield from _rows(run.outlet.ready(), self.last)
-        yield from _rows(run.finish(), self.last)
+                yield from rows_of(run.outlet.ready(), self.last)
+        yield from rows_of(run.finish(), self.last)
 
 
 @dataclass(frozen=True, slots=True)
 class BoltStage:
-    """A later stage without state: from chunks to chunks, or to records."""
+    """A later stage in one go: from chunks to chunks, or to records.
+
+    `bounded`: all there will ever be comes in this call, as in a batch over what is there. A bolt
+    with state begins with none, and a clock strikes once, at the end.
+    """
 
     program: Program
     stage: int
     last: bool
+    bounded: bool = False
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         run = StageRun(self.program, spark_partition())
-        mine: defaultdict[tuple[int, int], list[bytes]] = defaultdict(list)
+        mine: defaultdict[int, defaultdict[int, list[bytes]]] = defaultdict(_edges)
         for slot, edge, chunk in _chunks(batches):
             if is_for(self.program, self.stage, edge):
-                mine[slot, edge].append(chunk)
+                mine[slot][edge].append(chunk)
             else:
                 run.outlet.pass_on(slot, edge, chunk)
-        yield from _rows(run.outlet.ready(), self.last)
-        for (slot, edge), chunks in sorted(mine.items()):
-            run.bolt(slot, edge, in_order(chunks), None)
-            yield from _rows(run.outlet.ready(), self.last)
-        yield from _rows(run.finish(), self.last)
+        yield from rows_of(run.outlet.ready(), self.last)
+        for slot, edges in sorted(mine.items()):
+            self._slot(run, slot, edges)
+            yield from rows_of(run.outlet.ready(), self.last)
+        yield from rows_of(run.finish(), self.last)
+
+    def _slot(self, run: StageRun, slot: int, edges: dict[int, list[bytes]]) -> None:
+        component = component_of(self.program, slot)
+        assert component is not None
+        state = TaskState() if self.bounded and component.stateful else None
+        for edge, chunks in sorted(edges.items()):
+            run.bolt(slot, edge, in_order(chunks), state)
+        if self.bounded and component.tick_seconds is not None:
+            run.tick(slot, component, time.time_ns() // 1_000_000, state)
 
 
 def open_records(batches: Batches) -> Iterator[pa.RecordBatch]:
     """The records in chunks, behind a last stage that could only give chunks."""
-    return _rows(batches, last=True)
+    return rows_of(batches, last=True)
 
 
 def is_for(program: Program, stage: int, edge: int) -> bool:
@@ -78,6 +94,10 @@ def in_order(chunks: list[bytes]) -> TupleBatch:
     batches = [batch for chunk in chunks for batch in from_chunk(chunk)]
     batches.sort(key=_first_origin)
     return joined(batches)
+
+
+def _edges() -> defaultdict[int, list[bytes]]:
+    return defaultdict(list)
 
 
 def spark_partition() -> int:
@@ -108,13 +128,19 @@ def _chunks(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
         yield from zip(slots.to_pylist(), edges.to_pylist(), chunks.to_pylist(), strict=True)
 
 
-def _rows(batches: Batches, last: bool) -> Iterator[pa.RecordBatch]:
+def rows_of(batches: Batches, last: bool) -> Iterator[pa.RecordBatch]:
+    """Rows for Spark: chunks as they are, or behind the last stage the records in them."""
     if not last:
         yield from batches
         return
     for batch in batches:
         for chunk in batch.column("chunk"):
-            with pa.ipc.open_stream(chunk.as_buffer()) as reader:
-                for each in reader:
-                    assert each.schema.equals(RECORD_FIELDS.schema)
-                    yield each
+            yield from opened(chunk.as_buffer())
+
+
+def opened(chunk: pa.Buffer) -> Iterator[pa.RecordBatch]:
+    """The records of a chunk."""
+    with pa.ipc.open_stream(chunk) as reader:
+        for each in reader:
+            assert each.schema.equals(RECORD_FIELDS.schema)
+            yield each

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import EmitError
-from headrace.flow.plan import Component, Kind
+from headrace.flow.plan import DEFAULT_STREAM, Component, Kind
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.outlet import Outlet
@@ -33,15 +33,27 @@ METRICS_TOPIC = "metrics.topic"
 
 
 class StageRun:
-    """One task of Spark, in one batch. `place` is the Spark partition, for bolts without slots."""
+    """One task of Spark, in one batch.
 
-    def __init__(self, program: Program, place: int) -> None:
+    Args:
+        place: the Spark partition, for bolts without slots.
+        now_ms: the batch's time, if Spark tells it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        place: int,
+        outlet: Outlet | None = None,
+        now_ms: int | None = None,
+    ) -> None:
+        self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self._program = program
         self._place = place
         self._state: TaskState | None = None
         self._slot: int | None = None
         self._turn = place
-        self.outlet = Outlet()
+        self.outlet = Outlet() if outlet is None else outlet
         self.tallies = TallySheet()
 
     def spout(self, component: Component, batch: TupleBatch, stream: str) -> None:
@@ -50,6 +62,11 @@ class StageRun:
         tally.executed += batch.num_rows
         tally.emitted += batch.num_rows
         self._deliver(component.name, stream, batch, None)
+
+    def totals(self, component: Component, batch: TupleBatch) -> None:
+        """Tuples that Spark has made for a component."""
+        self.tallies.of(component.name).emitted += batch.num_rows
+        self._deliver(component.name, DEFAULT_STREAM, batch, None)
 
     def bolt(self, slot: int, edge: int, batch: TupleBatch, state: TaskState | None) -> None:
         """Tuples that were carried to a slot."""
@@ -121,11 +138,15 @@ class StageRun:
         topic = self._program.plan.dead_letters
         if topic is None:
             raise failure
-        self.tallies.of(component.name).failed += 1
-        self.outlet.to_topics(dead_letter(topic, component.name, batch, failure))
+        self.tallies.of(component.name).failed += batch.num_rows
+        for row in range(batch.num_rows):
+            letter = dead_letter(topic, component.name, batch.slice(row, 1), failure)
+            self.outlet.to_topics(letter)
 
     def _pass_on(self, component: Component, emission: Emission) -> None:
         tally = self.tallies.of(component.name)
+        for tuples, failure in emission.buried:
+            self._bury(component, tuples, failure)
         for each in emission.emitted:
             tally.emitted += each.batch.num_rows
             if component.kind is Kind.SINK:
@@ -159,6 +180,9 @@ class StageRun:
             task=self._slot - slots.start if mine else self._place,  # type: ignore[operator,union-attr]
             tasks=component.parallelism,
             state=self._state if mine and component.stateful else None,
+            inputs=tuple((each.component, each.stream) for each in component.inputs),
+            retries=self._program.plan.retries,
+            now_ms=self._now_ms,
         )
 
     def _work(self, context: TaskContext) -> Work:

@@ -35,7 +35,7 @@ class StageProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802,N803
         slot = int(key[0])
-        run = StageRun(self._program, spark_partition())
+        run = self._run(timerValues)
         mine: defaultdict[int, list[bytes]] = defaultdict(list)
         for frame in rows:
             for edge, chunk in zip(frame["edge"], frame["chunk"], strict=True):
@@ -63,13 +63,18 @@ class StageProcessor(StatefulProcessor):
         component = component_of(self._program, slot)
         if component is None or component.tick_seconds is None:
             return
-        run = StageRun(self._program, spark_partition())
+        run = self._run(timerValues)
         state = self._keeper.load(slot) if component.stateful else None
         run.tick(slot, component, timerValues.getCurrentProcessingTimeInMs(), state)
         if state is not None:
             self._keeper.save(slot, state)
         self._wind_up(component, timerValues)
         yield from _frames(run.finish())
+
+    def _run(self, timer_values: Any) -> StageRun:
+        ticks = self._program.layout.stages[self._stage].ticks
+        now_ms = timer_values.getCurrentProcessingTimeInMs() if ticks else None
+        return StageRun(self._program, spark_partition(), now_ms=now_ms)
 
     def _wind_up(self, component: Component, timer_values: Any) -> None:
         """Let the clock of a component that ticks run, if it does not yet."""

@@ -16,6 +16,9 @@ class TaskContext:
         task: its number among the `tasks` of the component, from 0. A component that runs at its
             feeder has no tasks of its own: it is told Spark's partition.
         state: its key-value state if it is stateful, otherwise None. Valid during a call only.
+        inputs: the component and stream of each of its inputs.
+        retries: how often what raises is tried again.
+        now_ms: the time of the batch.
     """
 
     plan: str
@@ -23,6 +26,9 @@ class TaskContext:
     task: int
     tasks: int
     state: Any = None
+    inputs: tuple[tuple[str, str], ...] = ()
+    retries: int = 0
+    now_ms: int = 0
 
 
 class Emit(Protocol):

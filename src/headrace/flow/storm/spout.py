@@ -14,6 +14,8 @@ RECORD_COLUMNS = Fields.parse(
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 )
 
+_PLACE = "topic STRING, partition INT, offset BIGINT"
+
 
 class Spout:
     """Implement `frame`, on the driver, and `decode`, in the workers.
@@ -83,6 +85,10 @@ class TopicSpout(Spout):
             options["endingOffsets"] = self.ending
         if self.format is not None:
             options |= {"valueFormat": self.format, "valueSchema": self.fields.ddl}
+        if self.format is None:
+            # Spark does not tell a source which columns are used, a schema does.
+            kinds = [f"{name} {RECORD_COLUMNS.ddl_of(name)}" for name in self._read()]
+            reader = reader.schema(", ".join([*kinds, _PLACE]))
         rows = reader.options(**(options | self.options)).load()
         return rows.select("topic", "partition", "offset", *self._read())
 

@@ -21,9 +21,12 @@ from headrace.flow.grouping import (
     TaskChoice,
 )
 from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Plan
+from headrace.flow.runtime.work import Work
 from headrace.flow.storm.bolt import BoltWork, StatefulBolt, work_of
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import Spout
+from headrace.flow.storm.windowed_bolt import WindowedBolt, clock_of, windowed
+from headrace.flow.window import CountWindow, TimeWindow
 
 Output = str | Sequence[str] | Fields | Mapping[str, "str | Sequence[str] | Fields"]
 """Fields of the default stream, or of several named ones."""
@@ -81,12 +84,18 @@ class Topology:
         output: Output = (),
         parallelism: int = 1,
         tick_seconds: float | None = None,
+        window: CountWindow | TimeWindow | None = None,
     ) -> "Inputs":
         """Declare a bolt: a `Bolt`, a function of a tuple's fields, one of `(batch, emit)`,
-        or an `Aggregate`, whose `output` follows from its input."""
+        or an `Aggregate`, whose `output` follows from its input; with a window a `WindowedBolt`
+        or a function of `(window, emit)`."""
         outputs = _outputs(output)
         default = outputs.get(DEFAULT_STREAM)
-        work = work_of(bolt, name, 0 if default is None else len(default))
+        if window is not None or isinstance(bolt, WindowedBolt):
+            work: Work = windowed(bolt, window, name)
+            tick_seconds = tick_seconds or clock_of(window)
+        else:
+            work = work_of(bolt, name, 0 if default is None else len(default))
         stateful = isinstance(work, BoltWork) and isinstance(work.bolt, StatefulBolt)
         self._add(
             Component(

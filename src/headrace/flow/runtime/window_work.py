@@ -1,0 +1,216 @@
+"""Windows of one task, on its state.
+
+Rule 1: a window that raises is tried again and then buried, tuple by tuple; the stream goes on.
+Rule 2: a window of time closes when the watermark passes its end. The watermark is the least, over
+        all inputs, of the latest timestamp seen, less the lag; without a timestamp field it is the
+        clock. It never goes back.
+Rule 3: a tuple below the watermark of the batches before its own is late. Those of its own batch do
+        not count, so it does not matter how Spark divides a batch.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.flow.error import EmitError, FlowError
+from headrace.flow.fields import Fields
+from headrace.flow.runtime.tuple_batch import TupleBatch
+from headrace.flow.runtime.window_pieces import WindowPieces
+from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.window import CountWindow, TimeWindow, Window
+
+# A window that cannot be taken is told by so many of its tuples.
+_MAX_BURIED = 1_000
+_NEVER = -(2**62)
+
+OnWindow = Callable[[Window, Emit], None]
+
+
+class _Held:
+    """What a window emits, until it has returned."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, dict[str, Any]]] = []
+
+    def __call__(self, columns: Any, **options: Any) -> None:
+        # A window's rows are not those of the batch that closed it.
+        self.calls.append((columns, {**options, "rows": None}))
+
+
+class WindowWork(Work):
+    """Calls `on_window`, a function or an object with `execute`, for each window that closes.
+
+    `on_window` may have `prepare` and `cleanup` as well.
+    """
+
+    stateful = True
+
+    def __init__(self, on_window: Any) -> None:
+        self.on_window = on_window
+
+    def prepare(self, context: TaskContext) -> None:
+        getattr(self.on_window, "prepare", _nothing)(context)
+
+    def cleanup(self) -> None:
+        getattr(self.on_window, "cleanup", _nothing)()
+
+    def _fire(self, window: Window, whole: TupleBatch, emit: Any, context: TaskContext) -> None:
+        call: OnWindow = getattr(self.on_window, "execute", self.on_window)
+        failure: Exception | None = None
+        for _ in range(1 + context.retries):
+            held = _Held()
+            try:
+                call(window, held)
+            except EmitError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                failure = error
+            else:
+                for columns, options in held.calls:
+                    emit(columns, **options)
+                return
+        assert failure is not None
+        emit.bury(whole.slice(0, min(whole.num_rows, _MAX_BURIED)), failure)
+
+
+class CountWindowWork(WindowWork):
+    """Windows of so many tuples."""
+
+    def __init__(self, on_window: Any, window: CountWindow) -> None:
+        super().__init__(on_window)
+        self.window = window
+
+    def execute(
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+    ) -> None:
+        length, step = self.window.length, self.window.step
+        pieces = WindowPieces(context.state)
+        before = context.state.get("arrived", 0)
+        arrived = before + batch.num_rows
+        pieces.add(TupleBatch(batch, source.origin), arrived - 1)
+        context.state.put("arrived", arrived)
+        ends = range((before // step + 1) * step, arrived + 1, step)
+        if ends:
+            whole = pieces.load()
+            assert whole is not None
+            first = arrived - whole.num_rows
+            for end in ends:
+                start = max(first, end - length)
+                part = whole.slice(start - first, end - start)
+                new = part.columns.slice(max(0, part.num_rows - step))
+                self._fire(Window(part.columns, new), part, emit, context)
+        pieces.drop_before((arrived // step + 1) * step - length)
+
+
+class TimeWindowWork(WindowWork):
+    """Windows of a stretch of time."""
+
+    def __init__(self, on_window: Any, window: TimeWindow) -> None:
+        super().__init__(on_window)
+        self.window = window
+
+    def check_fields(self, fields: Fields, name: str) -> None:
+        """Refuse a stream without the timestamp, or with one that is none."""
+        field = self.window.timestamp
+        if field is None:
+            return
+        fields.check_known([field], f"the window of {name}")
+        kind = fields.schema.field(field).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+            raise FlowError(
+                f"the window of {name} cannot take {field} for its time: it is {kind}, not a"
+                " TIMESTAMP or a BIGINT of milliseconds"
+            )
+
+    def execute(
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+    ) -> None:
+        times = self._times(batch, context)
+        watermark = context.state.get("watermark", _NEVER)
+        on_time = times >= watermark
+        if not on_time.all():
+            self._late(batch, np.flatnonzero(~on_time), emit)
+        rows = np.flatnonzero(on_time)
+        if len(rows):
+            kept = TupleBatch(batch, source.origin).take(pa.array(rows))
+            WindowPieces(context.state).add(kept, int(times[rows].max()))
+        self._advance(self._seen(context, source, int(times.max())), emit, context)
+
+    def tick(self, now_ms: int, emit: Emit, context: TaskContext) -> None:
+        if self.window.timestamp is None:
+            self._advance(now_ms, emit, context)
+
+    def _times(self, batch: pa.RecordBatch, context: TaskContext) -> npt.NDArray[np.int64]:
+        if self.window.timestamp is None:
+            return np.full(batch.num_rows, context.now_ms, dtype=np.int64)
+        column = batch.column(self.window.timestamp)
+        if column.null_count:
+            raise ValueError(f"the timestamp {self.window.timestamp} is null")
+        if pa.types.is_timestamp(column.type):
+            column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
+        return np.asarray(column.cast(pa.int64()))
+
+    def _late(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64], emit: Emit) -> None:
+        if self.window.late is not None:
+            emit(batch.take(pa.array(rows)), stream=self.window.late, rows=rows)
+
+    def _seen(self, context: TaskContext, source: Source, latest: int) -> int:
+        """The watermark after a batch of a source."""
+        if self.window.timestamp is None:
+            return context.now_ms
+        seen: dict[Any, int] = dict(context.state.get("seen", {}))
+        name = source.component, source.stream
+        seen[name] = max(latest, seen.get(name, _NEVER))
+        context.state.put("seen", seen)
+        return min(seen.get(each, _NEVER) for each in (context.inputs or (name,))) - (
+            self.window.lag_ms
+        )
+
+    def _advance(self, watermark: int, emit: Emit, context: TaskContext) -> None:
+        before = context.state.get("watermark", _NEVER)
+        if watermark <= before:
+            return
+        context.state.put("watermark", watermark)
+        pieces = WindowPieces(context.state)
+        whole = pieces.load()
+        if whole is None:
+            return
+        # Without a timestamp field a piece has one time for all its tuples.
+        timed = self.window.timestamp is not None
+        times = self._times(whole.columns, context) if timed else pieces.lasts()
+        order = np.argsort(times, kind="stable")
+        whole, times = whole.take(pa.array(order)), times[order]
+        for start, first, after in self._closed(times, before, watermark):
+            part = whole.slice(first, after - first)
+            end = start + self.window.length_ms
+            new = int(np.searchsorted(times[first:after], end - self.window.step_ms))
+            window = Window(part.columns, part.columns.slice(new), start, end)
+            self._fire(window, part, emit, context)
+        step = self.window.step_ms
+        pieces.drop_before((watermark // step + 1) * step - self.window.length_ms)
+
+    def _closed(
+        self, times: npt.NDArray[np.int64], before: int, watermark: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """Start, first row and row behind the last of each window that ends after `before` and
+        not after `watermark`, and has tuples."""
+        length, step = self.window.length_ms, self.window.step_ms
+        end = (max(before, int(times[0])) // step + 1) * step
+        while end <= watermark:
+            first, after = np.searchsorted(times, [end - length, end])
+            if first == after:
+                if after == len(times):
+                    return
+                # Nothing for a while: on to the first window with the next tuple.
+                end = max(end + step, (int(times[after]) // step + 1) * step)
+                continue
+            yield end - length, int(first), int(after)
+            end += step
+
+
+def _nothing(*_: Any) -> None:
+    """Stands for a method that a bolt does not have."""
