@@ -1,6 +1,6 @@
 """Frames of the file channel."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.ingest.channels.file_frame import (
@@ -19,6 +19,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(EVENTS)
 def test_a_put_comes_back(events: list[Event]) -> None:
     data = encode_put(Batch.of(events))
@@ -26,11 +27,13 @@ def test_a_put_comes_back(events: list[Event]) -> None:
     assert put_count(data) == len(events)
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(Piece, *(st.integers(0, 2**31) for _ in range(3)))))
 def test_a_take_comes_back(pieces: list[Piece]) -> None:
     assert decode_take(encode_take(pieces)) == pieces
 
 
+@settings(deadline=None)
 @given(st.integers(0, 50), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20))))
 def test_rows_are_removed_as_from_a_set(count: int, removals: list[tuple[int, int]]) -> None:
     rows, model = RowRange(count), set(range(count))

@@ -15,11 +15,12 @@ Rule 3: the log starts at the oldest put that still has events. A take lies behi
 import time
 from collections import deque
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Condition
 
 import structlog
 
 from headrace.ingest.channel import Channel
+from headrace.ingest.channels.event_log import EventLog
 from headrace.ingest.channels.file_frame import (
     PUT,
     TAKE,
@@ -30,25 +31,17 @@ from headrace.ingest.channels.file_frame import (
     encode_take,
     put_count,
 )
+from headrace.ingest.channels.frame_cipher import read_cipher
 from headrace.ingest.channels.row_range import RowRange
 from headrace.ingest.error import ChannelClosed, ChannelError, ChannelFull
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.transaction import Transaction
 from headrace.log.filesystem import FileSystem
-from headrace.log.group_commit import GroupCommit
-from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
 from headrace.model.error import DiskFull, HeadraceError
-from headrace.model.ids import TopicPartition
-from headrace.model.topic_config import LogConfig
-from headrace.records.batch import iter_batches
-from headrace.records.record import build_batch, iter_records
 
 _log = structlog.get_logger(__name__)
-_PARTITION = TopicPartition("events", 0)
 _CACHE_BYTES = 64 << 20
-_READ_BYTES = 4 << 20
 _TRIM_SECONDS = 1.0
 _MIB = 1 << 20
 
@@ -66,8 +59,7 @@ class _Waiting:
 class FileChannel(Channel):
     """See the module.
 
-    Threads: `_changed` guards the queue and the counts, `_appending` the end of the log. No lock is
-    held while the disk syncs.
+    Threads: `_changed` guards the queue and the counts, and is never held while the disk works.
     """
 
     DURABLE = True
@@ -103,33 +95,21 @@ class FileChannel(Channel):
                 f"transactionCapacity {self._transaction_capacity} is more than the capacity "
                 f"{self._capacity}: lower the one or raise the other",
             )
-        if settings.below("encryption"):
-            raise settings.wrong(
-                "encryption.activeKey",
-                "events are not encrypted here: put dataDirs on an encrypted file system, and "
-                "leave encryption.* out",
-            )
-        folders = settings.text("dataDirs").replace(",", " ").split()
-        self._folder = Path(folders[0]).expanduser()
         self.keep_alive_seconds = float(settings.number("keep-alive"))
         self._required_bytes = settings.number("minimumRequiredSpace")
         self._sync_each = settings.flag("fsyncPerTransaction")
-        self._config = LogConfig(
+        folders = settings.text("dataDirs").replace(",", " ").split()
+        self._log = EventLog(
+            Path(folders[0]).expanduser(),
             segment_bytes=settings.number("maxFileSize"),
-            retention_ms=-1,
-            segment_ms=2**62,
-            file_delete_delay_ms=0,
+            filesystem=filesystem,
+            cipher=read_cipher(settings),
         )
-        self._filesystem = filesystem
-        self._directory: LogDirectory | None = None
-        self._log: PartitionLog | None = None
-        self._commits: GroupCommit | None = None
         self._queue: deque[_Waiting] = deque()
         self._rows: dict[int, RowRange] = {}
         self._used_count = 0
         self._cached_bytes = 0
         self._changed = Condition()
-        self._appending = Lock()
         self._interrupted = False
         self._checked_at = 0.0
         self._trimmed_at = 0.0
@@ -156,33 +136,18 @@ class FileChannel(Channel):
             StorageError: the directory is in use, damaged, or the disk refuses.
         """
         self._interrupted = False
-        if self._directory is not None:
+        if self._log.is_open:
             return
-        directory = LogDirectory.open(
-            self._folder,
-            configs=lambda topic: self._config,
-            filesystem=self._filesystem,
-            background=self._filesystem is None,
-        )
+        self._log.open()
         try:
-            log = directory.create(_PARTITION)
-            log.set_high_watermark(log.log_end_offset)
-            self._replay(log)
+            self._replay()
         except BaseException:
-            directory.close()
+            self._log.close()
             raise
-        self._directory, self._log = directory, log
-        self._commits = GroupCommit(workers=1)
         _log.info("file_channel_opened", channel=self.name, events=self._used_count)
 
     def stop(self) -> None:
-        commits, self._commits = self._commits, None
-        if commits is not None:
-            commits.close()
-        directory, self._directory = self._directory, None
-        if directory is not None:
-            directory.close()
-        self._log = None
+        self._log.close()
         with self._changed:
             self._queue.clear()
             self._rows.clear()
@@ -194,27 +159,19 @@ class FileChannel(Channel):
             self._changed.notify_all()
 
     def begin(self) -> "FileTransaction":
-        if self._log is None:
+        if not self._log.is_open:
             raise ChannelClosed(f"channel {self.name} is not open")
         return FileTransaction(self)
 
-    def _replay(self, log: PartitionLog) -> None:
+    def _replay(self) -> None:
         """Puts less takes, from the start of the log to its end."""
         self._rows = {}
         self._queue.clear()
-        offset, end = int(log.log_start_offset), int(log.log_end_offset)
-        while offset < end:
-            data = log.read(offset, _READ_BYTES, max_offset=end).read()
-            before = offset
-            for batch in iter_batches(data):
-                for record in iter_records(batch):
-                    if record.key == PUT:
-                        self._rows[record.offset] = RowRange(put_count(record.value or b""))
-                    elif record.key == TAKE:
-                        self._forget_rows(decode_take(record.value or b""))
-                offset = batch.next_offset
-            if offset == before:
-                raise ChannelError(f"channel {self.name} cannot read its log at {offset}")
+        for record in self._log.records():
+            if record.key == PUT:
+                self._rows[record.offset] = RowRange(put_count(record.value or b""))
+            elif record.key == TAKE:
+                self._forget_rows(decode_take(record.value or b""))
         for put, rows in self._rows.items():
             for start, stop in rows.ranges:
                 self._queue.append(_Waiting(Piece(put, start, stop - start), None))
@@ -243,9 +200,9 @@ class FileChannel(Channel):
         self._check_space()
         self._reserve(count)
         try:
-            offset = self._append(PUT, encode_put(batch))
+            offset = self._log.append(PUT, encode_put(batch))
             if self._sync_is_due():
-                self._sync(offset + 1)
+                self._log.sync(offset)
         except HeadraceError as error:
             self._release(count)
             if isinstance(error, DiskFull):
@@ -261,15 +218,6 @@ class FileChannel(Channel):
             self._changed.notify_all()
         self.counters.add("EventPutSuccessCount", count)
 
-    def _append(self, key: bytes, value: bytes) -> int:
-        log = self._log
-        if log is None:
-            raise ChannelClosed(f"channel {self.name} is not open")
-        record = build_batch([(key, value)], time.time_ns() // 1_000_000)
-        with self._appending:
-            appended = log.append(record, 0, from_client=False)
-        return int(appended.base_offset)
-
     def _sync_is_due(self) -> bool:
         if self._sync_each:
             return True
@@ -279,23 +227,14 @@ class FileChannel(Channel):
         self._synced_at = now
         return True
 
-    def _sync(self, offset: int) -> None:
-        commits, log = self._commits, self._log
-        if commits is None or log is None:
-            raise ChannelClosed(f"channel {self.name} is not open")
-        commits.request(log, offset).result()
-
     def _check_space(self) -> None:
         now = time.monotonic()
         if now - self._checked_at < 1.0 and self._checked_at:
             return
-        directory = self._directory
-        if directory is None:
-            raise ChannelClosed(f"channel {self.name} is not open")
-        free = directory.storage.filesystem.free_bytes(self._folder)
+        free = self._log.free_bytes
         if free < self._required_bytes:
             raise ChannelFull(
-                f"channel {self.name}: the disk of {self._folder} has {free} bytes left, and "
+                f"channel {self.name}: the disk of {self._log.folder} has {free} bytes left, and "
                 f"minimumRequiredSpace is {self._required_bytes}"
             )
         self._checked_at = now
@@ -349,13 +288,9 @@ class FileChannel(Channel):
     def _events(self, waiting: _Waiting) -> Batch:
         if waiting.batch is not None:
             return waiting.batch
-        log, piece = self._log, waiting.piece
-        if log is None:
-            raise ChannelClosed(f"channel {self.name} is not open")
-        end = int(log.log_end_offset)
-        data = log.read(piece.offset, 1, max_offset=end).read()
-        (record,) = iter_records(next(iter_batches(data)))
-        return decode_put(record.value or b"").cut(piece.first, piece.first + piece.rows)
+        piece = waiting.piece
+        put = decode_put(self._log.read(piece.offset))
+        return put.cut(piece.first, piece.first + piece.rows)
 
     def give_back(self, pieces: list[Piece], batch: Batch | None) -> None:
         """Undo `remove`, in its order."""
@@ -377,7 +312,7 @@ class FileChannel(Channel):
             ChannelError: it could not be written; the events stay.
         """
         try:
-            self._append(TAKE, encode_take(pieces))
+            self._log.append(TAKE, encode_take(pieces))
         except HeadraceError as error:
             raise ChannelError(f"channel {self.name} could not write: {error}") from error
         count = sum(piece.rows for piece in pieces)
@@ -391,23 +326,15 @@ class FileChannel(Channel):
     def _trim(self) -> None:
         """Let go of segments that hold nothing any more; now and then, because it syncs."""
         now = time.monotonic()
-        log = self._log
-        if log is None or now - self._trimmed_at < _TRIM_SECONDS or len(log.segments) < 2:
+        if now - self._trimmed_at < _TRIM_SECONDS:
             return
         self._trimmed_at = now
         with self._changed:
             # A put that is being written is not in `_rows` yet, but lies behind this end.
-            end = int(log.log_end_offset) if not self._used_count else None
+            end = self._log.end if not self._used_count else None
             oldest = min(self._rows, default=end)
-        if oldest is None or oldest < log.segments[1].base_offset:
-            return
-        try:
-            log.set_high_watermark(log.log_end_offset)
-            log.delete_records(oldest)
-            log.apply_retention()
-            log.remove_deleted()
-        except HeadraceError as error:
-            _log.error("segments_not_removed", channel=self.name, reason=str(error))
+        if oldest is not None and self._log.can_trim(oldest):
+            self._log.trim(oldest)
 
 
 def _split(waiting: _Waiting, count: int) -> tuple[_Waiting, _Waiting]:

@@ -259,12 +259,11 @@ class KafkaChannel(Channel):
         places = {(each.topic, each.partition) for each in partitions}
         with self._changed:
             self._cursor.lost(places)
-            kept = [
-                each
-                for each in self._returned
-                if not any(span.place in places for span in each.spans)
+            gone = [
+                each for each in self._returned if any(span.place in places for span in each.spans)
             ]
-            self._returned = deque(kept)
+            self._returned = deque(each for each in self._returned if each not in gone)
+            self._out_count -= sum(len(each.batch) for each in gone)
         self._early = [
             each for each in self._early if (each.topic(), each.partition()) not in places
         ]

@@ -47,7 +47,8 @@ class SpillableChannel(Channel):
             and settings.optional(each.name) is not None
         }
         disk_texts["capacity"] = str(max(settings.number("overflowCapacity"), size))
-        disk_texts["keep-alive"] = str(settings.number("keep-alive"))
+        for key, value in settings.below("encryption").items():
+            disk_texts[f"encryption.{key}"] = value
         self.disk = FileChannel(name, Settings.from_texts(FileChannel.SETTINGS, _texts(disk_texts)))
         self._only_disk = settings.number("memoryCapacity") == 0
 

@@ -1,0 +1,161 @@
+"""The log under a file channel: one partition of `headrace.log`, one record a transaction."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+
+import structlog
+
+from headrace.ingest.channels.frame_cipher import FrameCipher
+from headrace.ingest.error import ChannelClosed, ChannelError
+from headrace.log.filesystem import FileSystem
+from headrace.log.group_commit import GroupCommit
+from headrace.log.log_directory import LogDirectory
+from headrace.log.partition_log import PartitionLog
+from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
+from headrace.model.topic_config import LogConfig
+from headrace.records.batch import iter_batches
+from headrace.records.record import Record, build_batch, iter_records
+
+_log = structlog.get_logger(__name__)
+_PARTITION = TopicPartition("events", 0)
+_READ_BYTES = 4 << 20
+
+
+class EventLog:
+    """Appends, syncs, reads and trims.
+
+    Threads: any. `_appending` guards the end of the log; nothing is held while the disk syncs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        segment_bytes: int,
+        filesystem: FileSystem | None = None,
+        cipher: FrameCipher | None = None,
+    ) -> None:
+        self.folder = folder
+        self._config = LogConfig(
+            segment_bytes=segment_bytes,
+            retention_ms=-1,
+            segment_ms=2**62,
+            file_delete_delay_ms=0,
+        )
+        self._filesystem = filesystem
+        self._cipher = cipher
+        self._directory: LogDirectory | None = None
+        self._partition: PartitionLog | None = None
+        self._commits: GroupCommit | None = None
+        self._appending = Lock()
+
+    @property
+    def is_open(self) -> bool:
+        return self._directory is not None
+
+    def open(self) -> None:
+        """
+        Raises:
+            StorageError: the directory is in use, damaged, or the disk refuses.
+        """
+        directory = LogDirectory.open(
+            self.folder,
+            configs=lambda topic: self._config,
+            filesystem=self._filesystem,
+            background=self._filesystem is None,
+        )
+        try:
+            partition = directory.create(_PARTITION)
+            partition.set_high_watermark(partition.log_end_offset)
+        except BaseException:
+            directory.close()
+            raise
+        self._directory, self._partition = directory, partition
+        self._commits = GroupCommit(workers=1)
+
+    def close(self) -> None:
+        """Harmless when it is not open."""
+        commits, self._commits = self._commits, None
+        if commits is not None:
+            commits.close()
+        directory, self._directory = self._directory, None
+        self._partition = None
+        if directory is not None:
+            directory.close()
+
+    @property
+    def _open_partition(self) -> PartitionLog:
+        if self._partition is None:
+            raise ChannelClosed(f"the log in {self.folder} is not open")
+        return self._partition
+
+    def records(self) -> Iterator[Record]:
+        """Everything from the start of the log to its end."""
+        partition = self._open_partition
+        offset, end = int(partition.log_start_offset), int(partition.log_end_offset)
+        while offset < end:
+            before = offset
+            for batch in iter_batches(partition.read(offset, _READ_BYTES, max_offset=end).read()):
+                for record in iter_records(batch):
+                    yield record._replace(value=self._plain(record.value))
+                offset = batch.next_offset
+            if offset == before:
+                raise ChannelError(f"the log in {self.folder} cannot be read at {offset}")
+
+    def append(self, key: bytes, value: bytes) -> int:
+        """Write a record; its offset. It is in the kernel's hands, and on disk after `sync`."""
+        partition = self._open_partition
+        if self._cipher is not None:
+            value = self._cipher.encrypt(value)
+        record = build_batch([(key, value)], time.time_ns() // 1_000_000)
+        with self._appending:
+            appended = partition.append(record, 0, from_client=False)
+        return int(appended.base_offset)
+
+    def sync(self, offset: int) -> None:
+        """Return when the record at `offset` is on disk; many that wait share one sync."""
+        partition, commits = self._open_partition, self._commits
+        assert commits is not None
+        commits.request(partition, offset + 1).result()
+
+    def read(self, offset: int) -> bytes:
+        """The value of one record."""
+        partition = self._open_partition
+        end = int(partition.log_end_offset)
+        data = partition.read(offset, 1, max_offset=end).read()
+        (record,) = iter_records(next(iter_batches(data)))
+        return self._plain(record.value)
+
+    def _plain(self, value: bytes | None) -> bytes:
+        if self._cipher is None:
+            return value or b""
+        return self._cipher.decrypt(value or b"")
+
+    @property
+    def end(self) -> int:
+        return int(self._open_partition.log_end_offset)
+
+    @property
+    def free_bytes(self) -> int:
+        assert self._directory is not None
+        return self._directory.storage.filesystem.free_bytes(self.folder)
+
+    def can_trim(self, oldest: int) -> bool:
+        """Whether a whole segment lies before `oldest`."""
+        segments = self._open_partition.segments
+        return len(segments) > 1 and oldest >= segments[1].base_offset
+
+    def trim(self, oldest: int) -> None:
+        """Remove the segments before `oldest`. A disk that refuses is only logged: nothing is
+        lost by keeping them."""
+        partition = self._open_partition
+        try:
+            partition.set_high_watermark(partition.log_end_offset)
+            partition.delete_records(oldest)
+            partition.apply_retention()
+            partition.remove_deleted()
+        except HeadraceError as error:
+            _log.error("segments_not_removed", folder=str(self.folder), reason=str(error))
