@@ -26,6 +26,7 @@ from bench.broker_pair import Broker, headrace, new_topic
 from bench.row import Row, alternate, median, seconds, spread
 from headrace.spark import session
 from headrace.testing.connector_jars import connector_jars
+from headrace.testing.readiness import wait_until
 from headrace.testing.spark_session import spark_environment, stop_java
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
@@ -40,6 +41,7 @@ WRITE_RECORDS = int(10_000_000 * SCALE)
 RATE = 1000
 WARM_UP_COUNT = 5 * RATE
 LATENCY_COUNT = max(5 * RATE, int(20 * RATE * SCALE))
+_START_SECONDS = 120.0
 
 _numbers = count(1)
 
@@ -211,17 +213,28 @@ def _latencies(
     ground: Ground, side: str, options: dict[str, str], trigger: dict[str, str]
 ) -> list[float]:
     source, target = new_topic(ground.broker, 1), new_topic(ground.broker, 1)
-    stream = ground.of(ground.spark.readStream, side, subscribe=source).load().select("value")
-    sink = ground.of(stream.writeStream, side, topic=target, **options).outputMode("update")
+    stream = ground.of(
+        ground.spark.readStream, side, subscribe=source, startingOffsets="earliest"
+    ).load()
+    sink = ground.of(stream.select("value").writeStream, side, topic=target, **options)
     sink = sink.option("checkpointLocation", ground.checkpoint())
-    query = (sink.trigger(**trigger) if trigger else sink).start()
+    if trigger:
+        sink = sink.trigger(**trigger).outputMode("update")
+    query = sink.start()
     try:
+        wait_until(
+            lambda: query.lastProgress is not None or query.exception() is not None,
+            what="the first progress of the stream",
+            timeout_seconds=_START_SECONDS,
+        )
         address = ground.broker.address
         end_to_end.latencies_ms(address, source, count=WARM_UP_COUNT, rate=RATE, copied_to=target)
         return end_to_end.latencies_ms(
             address, source, count=LATENCY_COUNT, rate=RATE, copied_to=target
         )
     finally:
+        if (failure := query.exception()) is not None:
+            raise failure
         query.stop()
 
 
