@@ -19,20 +19,26 @@ class Tally:
 
 
 class TallySheet:
-    """Counts by component; one for each task of Spark and batch."""
+    """Counts by component; one for each task of Spark and batch, begun with it."""
 
     def __init__(self) -> None:
         self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self._started_ns = time.perf_counter_ns()
 
     def of(self, component: str) -> Tally:
         return self._tallies[component]
 
     def to_records(self, topic: str, plan: str) -> pa.RecordBatch | None:
-        """A record for each component that did something, keyed by plan and component."""
+        """A record for each component that did something, keyed by plan and component.
+
+        `latency_ms` is what a tuple took, `capacity` the part of the task's time that the component
+        was busy: near 1 it is the one that holds the others up.
+        """
         rows = {name: each for name, each in self._tallies.items() if each.executed or each.emitted}
         if not rows:
             return None
         at_ms = time.time_ns() // 1_000_000
+        elapsed_ns = max(1, time.perf_counter_ns() - self._started_ns)
         values = [
             json.dumps(
                 {
@@ -43,6 +49,8 @@ class TallySheet:
                     "emitted": each.emitted,
                     "failed": each.failed,
                     "busy_ms": each.busy_ns / 1e6,
+                    "latency_ms": each.busy_ns / 1e6 / max(1, each.executed),
+                    "capacity": min(1.0, each.busy_ns / elapsed_ns),
                 }
             ).encode()
             for name, each in rows.items()
