@@ -40,7 +40,7 @@ class Batch:
             with what it delivered (decision 0013). A batch with marks is not taken apart.
     """
 
-    __slots__ = ("bodies", "headers", "marks")
+    __slots__ = ("_body_bytes", "bodies", "headers", "marks")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Batch:
         self.bodies = bodies
         self.headers = headers
         self.marks = marks
+        self._body_bytes = -1
 
     @classmethod
     def plain(cls, bodies: list[bytes], headers: Headers = NO_HEADERS) -> "Batch":
@@ -99,7 +100,10 @@ class Batch:
 
     @property
     def body_bytes(self) -> int:
-        return sum(map(len, self.bodies))
+        """Counted once: channels ask when events come and when they go."""
+        if self._body_bytes < 0:
+            self._body_bytes = sum(map(len, self.bodies))
+        return self._body_bytes
 
     def cut(self, start: int, stop: int) -> "Batch":
         """The events from `start` up to `stop`; marks stay with the end of the batch."""

@@ -54,7 +54,7 @@ def read_lines(
         return _without_end(descriptor, position, data, longest, unfinished)
     bodies = data[:cut].split(b"\n")
     end = position + cut + 1
-    if max(map(len, bodies)) > longest:
+    if len(data) > longest and max(map(len, bodies)) > longest:
         return _long_lines(bodies, position, longest)
     return Lines(bodies, end, b"\r" in data)
 

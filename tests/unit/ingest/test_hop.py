@@ -1,18 +1,25 @@
 """From agent to agent: our Avro and Thrift sinks to our sources, and peers that lie."""
 
+import datetime
 import hashlib
+import ipaddress
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.sinks.remote import RemoteSink
 from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.thrift import ThriftSource
+from headrace.model.error import ConfigError
 from headrace.testing.ingest_agent import RecordingProcessor, make, source_alone
 
 EVENTS = [Event({"host": "ä", "n": ""}, b"\x00\xffbody"), Event({}, b""), Event({"a": "b"}, b"x")]
@@ -118,3 +125,57 @@ def test_a_client_of_another_protocol_is_told_ours_first() -> None:
     answered = answer_to("avro", struct.pack(">iii", 7, 1, len(message)) + message)
     assert answered[:4] == struct.pack(">i", 7)
     assert b"AvroSourceProtocol" in answered
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PEM file with a key and a certificate for 127.0.0.1 that it signed itself."""
+    key = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "agent")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "agent.pem"
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["avro", "thrift"])
+def test_a_hop_can_be_encrypted_and_knows_whom_it_trusts(kind: str, certificate: Path) -> None:
+    listening = {"bind": "127.0.0.1", "port": "0", "ssl": "true", "keystore": str(certificate)}
+    with source_alone(kind, listening) as (source, got):
+        assert isinstance(source, AvroSource | ThriftSource)
+        where = {"hostname": "127.0.0.1", "port": str(source.listener.port), "ssl": "true"}
+        stranger = make("sink", kind, where)
+        friend = make("sink", kind, {**where, "truststore": str(certificate)})
+        assert isinstance(stranger, RemoteSink)
+        assert isinstance(friend, RemoteSink)
+        with pytest.raises(DeliveryFailed, match="certificate verify failed"):
+            stranger.deliver(Batch.plain([b"no"]))
+        friend.deliver(Batch.of(EVENTS))
+        friend.stop()
+        stranger.stop()
+    assert got.events == EVENTS
+
+
+def test_a_key_store_that_is_no_pem_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store.jks").write_bytes(b"\xfe\xed\xfe\xed")
+    texts = {"bind": "127.0.0.1", "port": "1", "ssl": "true", "keystore": f"{tmp_path}/store.jks"}
+    with pytest.raises(ConfigError, match="Java's JKS must be converted"):
+        make("source", "avro", texts)
