@@ -7,6 +7,8 @@ import thriftpy2
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.transport import TMemoryBuffer
 
+from headrace.ingest.avro_event import MAX_HEADERS
+from headrace.ingest.error import ProtocolError
 from headrace.ingest.event import Batch
 
 _INTERFACE = """
@@ -39,6 +41,12 @@ def protocol(name: str, buffer: Any) -> Any:
 
 
 def to_batch(events: list[Any]) -> Batch:
+    """
+    Raises:
+        ProtocolError: an event with more headers than any event has.
+    """
+    if any(len(each.headers or ()) > MAX_HEADERS for each in events):
+        raise ProtocolError(f"an event has more than {MAX_HEADERS} headers")
     return Batch([_bytes(each.body) for each in events], [each.headers or {} for each in events])
 
 

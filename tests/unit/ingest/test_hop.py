@@ -179,3 +179,13 @@ def test_a_key_store_that_is_no_pem_file_is_named(tmp_path: Path) -> None:
     texts = {"bind": "127.0.0.1", "port": "1", "ssl": "true", "keystore": f"{tmp_path}/store.jks"}
     with pytest.raises(ConfigError, match="Java's JKS must be converted"):
         make("source", "avro", texts)
+
+
+@pytest.mark.parametrize("kind", ["avro", "thrift"])
+def test_an_event_with_far_too_many_headers_is_refused_and_the_next_one_is_not(kind: str) -> None:
+    many = {str(number): "" for number in range(100_000 if kind == "avro" else 20_000)}
+    with hop(kind) as (sink, got):
+        with pytest.raises(DeliveryFailed):
+            sink.deliver(Batch.plain([b"x"], many))
+        sink.deliver(Batch.plain([b"y"]))
+    assert got.bodies == [b"y"]

@@ -142,3 +142,23 @@ def test_avro_files_give_a_body_for_each_record(tmp_path: Path) -> None:
         read_all(source)
     assert got.bodies + rest.bodies == [bytes([2 * n]) for n in range(5)]
     assert "flume.avro.schema.hash" in got.events[0].headers
+
+
+def test_a_file_that_vanishes_while_its_end_is_not_yet_committed_holds_nobody_up(
+    tmp_path: Path,
+) -> None:
+    class Silent:
+        def load(self) -> dict[str, str]:
+            return {}
+
+        def committed(self) -> dict[str, str]:
+            return {}
+
+    (tmp_path / "a").write_text("1\n")
+    with spooling(tmp_path) as (source, got):
+        source.ledger = Silent()
+        read_all(source)
+        (tmp_path / "a").unlink()
+        (tmp_path / "b").write_text("2\n")
+        read_all(source)
+    assert got.bodies == [b"1", b"2"]

@@ -6,6 +6,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from headrace.ingest.avro_event import MAX_HEADERS
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.registry_name import last_word
@@ -116,6 +117,8 @@ def _event(number: int, row: Any, charset: str) -> Event:
     headers, body = row.get("headers") or {}, row.get("body")
     if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
         raise ProtocolError(f"the headers of event {number} are no object of texts")
+    if len(headers) > MAX_HEADERS:
+        raise ProtocolError(f"event {number} has more than {MAX_HEADERS} headers")
     if not isinstance(body, str | None):
         raise ProtocolError(f"the body of event {number} is no text")
     try:

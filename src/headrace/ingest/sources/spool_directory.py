@@ -228,7 +228,13 @@ class SpoolDirectorySource(ReplayableSource):
             return
         marks = self.ledger.committed()
         for path, mark in list(self._awaiting.items()):
-            if marks.get(self._key(path)) == mark:
+            try:
+                done = marks.get(self._key(path)) == mark
+            except FileNotFoundError:
+                _log.warning("file_vanished", source=self.name, path=str(path))
+                del self._awaiting[path]
+                continue
+            if done:
                 self._complete(path)
                 del self._awaiting[path]
 

@@ -1,0 +1,22 @@
+"""The live table of an agent."""
+
+from rich.console import Console
+
+from headrace.cli.agent_table import LiveTable
+from headrace.testing.ingest_agent import assemble_text
+
+
+def test_every_component_has_a_row_with_its_count() -> None:
+    assembly = assemble_text(
+        "a1.sources = r1\na1.channels = c1\na1.sinks = k1\n"
+        "a1.sources.r1.type = seq\na1.sources.r1.channels = c1\n"
+        "a1.channels.c1.type = memory\na1.sinks.k1.type = null\na1.sinks.k1.channel = c1\n"
+    )
+    assembly.sources["r1"].counters.add("EventAcceptedCount", 1234)
+    console = Console(width=80, record=True, file=None, force_terminal=False)
+    with console.capture() as shown:
+        console.print(LiveTable(lambda: assembly).table())
+    lines = [line.split() for line in shown.get().splitlines()]
+    assert lines[1][:3] == ["source", "r1", "1,234"]
+    assert lines[2] == ["channel", "c1", "0", "0", "0", "of", "100"]
+    assert lines[3][:3] == ["sink", "k1", "0"]
