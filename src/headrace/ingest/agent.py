@@ -7,8 +7,8 @@ import structlog
 
 from headrace.ingest.assembly import Assembly
 from headrace.ingest.channel import Channel
-from headrace.ingest.error import IngestError
 from headrace.ingest.runner import Runner, SinkRunner, SourceRunner
+from headrace.model.error import HeadraceError
 
 _log = structlog.get_logger(__name__)
 _DRAIN_POLL_SECONDS = 0.02
@@ -98,7 +98,7 @@ class Agent:
         for channel in channels:
             try:
                 channel.stop()
-            except IngestError as error:
+            except (HeadraceError, OSError) as error:
                 _log.error("stop_failed", component=channel.name, reason=str(error))
             channel.counters.stopped()
 

@@ -1,5 +1,6 @@
 """The threads of an agent: one for each source that is asked, one for each sink or group."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import Event as Signal
@@ -126,7 +127,9 @@ class SinkRunner(Runner):
 
     def _work(self) -> None:
         failing = Backoff()
+        idle = Backoff(_IDLE_FIRST_SECONDS, _IDLE_LONGEST_SECONDS)
         while not self.stopping.is_set():
+            began = time.monotonic()
             try:
                 status = self._processor.process()
             except Exception as error:  # noqa: BLE001 - rule 1
@@ -135,6 +138,10 @@ class SinkRunner(Runner):
                 continue
             if status is Status.READY:
                 failing.reset()
+                idle.reset()
+            elif time.monotonic() - began < _IDLE_FIRST_SECONDS:
+                # A channel with a keep-alive of 0 does not wait, so the runner does.
+                self.stopping.wait(idle.next_seconds())
 
 
 def _say(what: str, name: str, error: Exception) -> None:

@@ -14,7 +14,7 @@ from headrace.ingest.config import plan_agent
 from headrace.ingest.plan import Severity
 from headrace.ingest.properties import read_properties
 from headrace.ingest.source import ReplayableSource
-from headrace.model.error import ConfigError
+from headrace.model.error import ConfigError, HeadraceError
 
 _log = structlog.get_logger(__name__)
 DEFAULT_POLL_SECONDS = 30.0
@@ -25,7 +25,8 @@ class Supervisor:
     """Starts an agent and starts it anew when its file changes.
 
     Rule 1: at the start, components that cannot be used are left out with an error, as Flume does.
-    Rule 2: later, a file with an error changes nothing: what runs goes on.
+    Rule 2: later, a file with an error, or with a channel that cannot start, changes nothing: what
+        ran goes on.
     Rule 3: a channel whose settings did not change stays, with its events. One that goes is emptied
         first; if its sinks cannot empty it, the change waits. So is one that an exactly-once source
         fills: the source starts again behind what was committed.
@@ -108,8 +109,16 @@ class Supervisor:
         agent.stop_sinks()
         kept = [each for name, each in old.channels.items() if new.channels.get(name) is each]
         agent.stop_channels(each for each in old.channels.values() if each not in kept)
-        self.agent = Agent(new)
-        self.agent.start(kept)
+        heir = Agent(new)
+        try:
+            heir.start(kept)
+        except (HeadraceError, OSError) as error:
+            _log.error("configuration_not_taken", file=str(self._path), reason=str(error))
+            heir.stop_channels(each for each in new.channels.values() if each not in kept)
+            agent.start(kept)
+            self._seen = self._digest()  # not again before it changes
+            return False
+        self.agent = heir
         return True
 
     def _kept(self, old: Assembly) -> dict[str, Channel]:

@@ -115,6 +115,23 @@ def test_a_changed_file_with_a_mistake_changes_nothing(file: Path) -> None:
         agent.stop()
 
 
+def test_a_changed_file_whose_channel_cannot_start_changes_nothing(
+    file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in-the-way").write_text("a file where a directory should be")
+    supervisor = Supervisor(file, "a1")
+    agent = supervisor.start()
+    try:
+        wait_until(lambda: len(collected(agent).bodies) == 500, what="all events")
+        channel = f"type = file\na1.channels.c1.dataDirs = {tmp_path}/in-the-way"
+        file.write_text(FLOW.replace("type = memory", channel))
+        assert not supervisor.look()
+        assert supervisor.agent is agent
+        assert agent.wait_ready()
+    finally:
+        agent.stop()
+
+
 def test_a_file_in_which_nothing_can_run_is_refused(file: Path) -> None:
     file.write_text("a1.sources = r1\na1.sources.r1.type = none\n")
     with pytest.raises(ConfigError, match=r"nothing in .* can run as agent a1"):
