@@ -6,13 +6,14 @@ is run again by Spark from the range's first offset: nothing here remembers anyt
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.client.error import PositionOutOfRange
+from headrace.client.error import BrokerError, PositionOutOfRange
 from headrace.client.read_range import ReadRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
@@ -23,6 +24,10 @@ from headrace.spark.source_column import SourceColumns
 from headrace.spark.source_filter import TimeTest, keep_rows
 from headrace.spark.source_schema import check_columns
 from headrace.spark.value_decoder import value_decoder
+from headrace.wire.error_code import ErrorCode
+
+# The topic is not there any more, or another one has its name.
+_DELETED: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 
 
 class RangePartition(InputPartition):
@@ -51,7 +56,7 @@ class SourceTask:
         """The records of the range, in order.
 
         Raises:
-            DataLoss: the log begins past the range's start, or ends before its end.
+            DataLoss: the log begins past the range's start, or ends before its end, or is gone.
         """
         columns = self._columns(wanted.partition)
         for decoded in self._decoded(wanted, columns.decoded_names()):
@@ -82,6 +87,11 @@ class SourceTask:
                 # is none of what the range meant.
                 after = wanted.end if error.offset >= error.log_start else error.log_start
                 left = OffsetRange(wanted.partition, after, wanted.end)
+            except BrokerError as error:
+                if error.code not in _DELETED:
+                    raise
+                self._lose(str(error))
+                return
 
     def _read_on(self, left: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
         # Only here: the processes in which Spark plans load this file too, and need no kernels.

@@ -1,0 +1,56 @@
+"""What a task does when its topic goes away under it."""
+
+import logging
+from typing import Any
+
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from headrace.client import reader
+from headrace.client.error import BrokerError
+from headrace.model.ids import TopicPartition
+from headrace.spark.data_loss import DataLoss
+from headrace.spark.offset_range import OffsetRange
+from headrace.spark.option import SourceOptions
+from headrace.spark.source_task import SourceTask
+from headrace.wire.error_code import ErrorCode
+
+RANGE = OffsetRange(TopicPartition("clicks", 0), 0, 10)
+
+
+def task(**options: str) -> SourceTask:
+    texts = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "clicks", **options}
+    return SourceTask(SourceOptions.of(texts), StructType([StructField("value", BinaryType())]))
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Lets every reader raise what a leader says."""
+
+    def with_code(code: ErrorCode) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise BrokerError(code, "cannot read clicks-0")
+
+        monkeypatch.setattr(reader, "Reader", fail)
+
+    return with_code
+
+
+@pytest.mark.parametrize("code", [ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id])
+def test_a_topic_that_was_deleted_is_a_loss(
+    code: ErrorCode, refuse: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    refuse(code)
+
+    with pytest.raises(DataLoss, match="cannot read clicks-0; some records may have been missed"):
+        list(task().read(RANGE))
+    with caplog.at_level(logging.WARNING, "headrace.spark"):
+        assert list(task(failOnDataLoss="false").read(RANGE)) == []
+    assert "cannot read clicks-0" in caplog.text
+
+
+def test_another_refusal_is_no_loss(refuse: Any) -> None:
+    refuse(ErrorCode.topic_authorization_failed)
+
+    with pytest.raises(BrokerError, match="cannot read clicks-0"):
+        list(task(failOnDataLoss="false").read(RANGE))
