@@ -41,8 +41,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel(function: _Function) -> _Function:
-    """Compile on first call, keep the code on disk, and run without the GIL."""
-    return cast(_Function, njit(cache=True, nogil=True)(function))
+    """Compile on first call, keep the code on disk, and run without the GIL.
+
+    Where neither this folder nor the user's cache can be written to, as on an executor of Spark
+    without a home, every process compiles for itself, unless NUMBA_CACHE_DIR names a place.
+    """
+    try:
+        return cast(_Function, njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # "cannot cache function ...: no locator available"
+        return cast(_Function, njit(nogil=True)(function))
 
 
 def part(function: _Function) -> _Function:
