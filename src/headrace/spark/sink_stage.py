@@ -27,6 +27,8 @@ _CONFIGS: Final = {
     "cleanup.policy": "delete",
     # A micro-batch that takes longer than that fails and is done again: nothing is lost.
     "retention.ms": str(24 * 60 * 60 * 1000),
+    # A broker's log.retention.bytes would delete a large micro-batch before it is committed.
+    "retention.bytes": "-1",
     # Deleting frees whole segments only, and never the last one.
     "segment.bytes": str(64 * 1024 * 1024),
     # Batches leave as they came, whatever the broker's defaults are; the target's own limits and
