@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.model.error import InvalidArgument
 from headrace.records.encode import encode
-from headrace.records.input import bytes_input, check_names
+from headrace.records.input import bytes_input, check_names, headers_input, timestamps_input
 from headrace.records.kernel import murmur2 as kernel
 from headrace.records.kernel.memory import Int32s
 
@@ -82,6 +82,9 @@ class Placement:
         if plain.schema not in self._sound:
             encode(plain.slice(0, 1), timestamp_ms=0)
             self._sound.add(plain.schema)
+        # What types do not tell. Rows that are gathered must not fail together with others later.
+        headers_input(plain)
+        timestamps_input(plain, 0)
 
     def _named(self, columns: Columns) -> Int32s | None:
         """The `partition` column, with `NO_KEY` for nulls."""

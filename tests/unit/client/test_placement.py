@@ -104,3 +104,16 @@ def test_rows_with_nothing_but_a_partition_are_records_too() -> None:
 
     assert partition == 2
     assert rows.num_rows == 2
+
+
+def test_rows_are_checked_also_when_their_types_are_known() -> None:
+    placement = Placement("clicks", 2, range(2))
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+    def rows(header: str | None) -> pa.Table:
+        headers = pa.array([[], [{"key": header, "value": b"1"}]], kind)
+        return pa.table({"value": [b"a", b"b"], "headers": headers})
+
+    placement.check(rows("trace"))
+    with pytest.raises(InvalidArgument, match="a header's key cannot be null"):
+        placement.check(rows(None))
