@@ -4,8 +4,10 @@ Rule 1: it hears before it looks: watches are set, then everything is read, so n
 Rule 2: word of a change only says where to look. All looking and deciding is the controller's, in
 its thread, one at a time (`Broker.administer`), and everything that changed is followed on the
 loop.
-Rule 3: when its session with the store ends it leads nothing any more, as others may lead by now.
-It registers again, with a new broker epoch, when the store can be reached.
+Rule 3: when its session with the store ends it goes on leading what it led: it can commit nothing
+without the replicas that are in sync, and they follow whoever the store says leads. When the store
+can be reached again it looks whether its registration is still there. If not, it hands over what it
+led as if it had crashed, and registers with a new broker epoch.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 """
 
@@ -46,6 +48,7 @@ class ClusterMember:
         self._rejoining: asyncio.Task[None] | None = None
         self._preferring: asyncio.Task[None] | None = None
         self._watching_disks: asyncio.Task[None] | None = None
+        self._epoch: int | None = None
         self._joined = False
         self._stopping = False
         settings = broker.settings
@@ -80,7 +83,9 @@ class ClusterMember:
     async def _register(self) -> None:
         def register(controller: Controller) -> BrokerId | None:
             controller.reload()
-            controller.join(self._record)
+            known = controller.state.brokers.get(self._record.broker_id)
+            if known is None or known.epoch != self._epoch:
+                self._epoch = controller.join(self._record).epoch
             if controller.claim_term(self._record.broker_id):
                 controller.settle(unclean_default=self._unclean)
             return controller.controller_id()
@@ -140,9 +145,8 @@ class ClusterMember:
         if self._stopping:
             return
         if not alive:
-            log.error("the session with the cluster's store is over: this broker leads nothing")
+            log.error("the session with the cluster's store is over")
             self._joined = False
-            self._broker.stop_leading_all()
         elif self._rejoining is None or self._rejoining.done():
             self._rejoining = self._broker.loop.create_task(self._rejoin())
 
@@ -155,7 +159,8 @@ class ClusterMember:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             log.info("joined the cluster again")
-            await self._broker.follow_all_topics()
+            for path in list(self._unheard):
+                self._note(path)
 
     # -- preferred leaders
 

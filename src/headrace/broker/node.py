@@ -463,19 +463,6 @@ class Broker:
             follower.wake_all()
             self.fetchers.leave(TopicPartition(topic.name, index))
 
-    async def follow_all_topics(self) -> None:
-        """After a time without the cluster: lead and follow again what the state says."""
-        async with self._administering:
-            records = await self._in_controller(lambda each: list(each.state.topics.values()))
-            for record in sorted(records, key=lambda each: each.name == TRANSACTION_STATE):
-                await self.restore_topic(record)
-
-    def stop_leading_all(self) -> None:
-        """This broker is cut off from the cluster: others may lead by now."""
-        for topic in self.topics:
-            for index in range(len(topic.partitions)):
-                self._stop_leading(topic, index)
-
     def _open(self, name: TopicPartition, record: PartitionRecord) -> Partition | None:
         """None when its directory is offline: clients are told, the others are served."""
         stored = self._log_of(name)

@@ -39,6 +39,8 @@ _CONFLICTS = (BadVersionError, NodeExistsError, NoNodeError)
 _NOT_THE_CAUSE = (RolledBackError, RuntimeInconsistency)
 _ANY_VERSION = -1
 _READ_TRIES = 3
+# kazoo would rest longer each time, until a session is over that could have lived on.
+_RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
 _Answer = TypeVar("_Answer")
 
@@ -74,6 +76,7 @@ class ZooKeeperStore:
         client = KazooClient(
             hosts=f"{hosts}{slash}{root}" if root else hosts + DEFAULT_ROOT,
             timeout=session_ms / 1000,
+            connection_retry=_RECONNECT,
             logger=_quiet_logger(),
         )
         # Not `start`, which warns of a root that is only about to be made.

@@ -9,7 +9,9 @@ offset;
 - *duplicate*: a record is in the log twice, though its producer was idempotent;
 - *aborted read*: a reader of committed records saw one of a transaction that was aborted;
 - *non-monotonic poll*: a reader was sent back without having asked for it;
-- *unseen*: a record that is in the log was skipped by a reader that went past it.
+- *unseen*: a record that is in the log was skipped by a reader that went past it;
+- *undelivered*: a record that is in the log never came to a group that read to its end. (A group
+  may see one twice: it goes on from what it committed.)
 """
 
 from collections import Counter, defaultdict
@@ -42,11 +44,13 @@ class History:
         acknowledged: value and where it was said to be.
         aborted: values of transactions that were aborted for certain.
         polls: by reader, what it saw in which order.
+        delivered: by group, what its members saw.
     """
 
     acknowledged: list[tuple[str, Place]] = field(default_factory=list)
     aborted: set[str] = field(default_factory=set)
     polls: dict[str, list[tuple[str, Place]]] = field(default_factory=lambda: defaultdict(list))
+    delivered: dict[str, set[tuple[str, Place]]] = field(default_factory=lambda: defaultdict(set))
     _lock: Lock = field(default_factory=Lock)
 
     def acknowledge(self, value: str, partition: int, offset: int) -> None:
@@ -61,6 +65,10 @@ class History:
         with self._lock:
             self.polls[reader].append((value, Place(partition, offset)))
 
+    def deliver(self, group: str, value: str, partition: int, offset: int) -> None:
+        with self._lock:
+            self.delivered[group].add((value, Place(partition, offset)))
+
     def check(self, final: Iterable[tuple[str, Place]]) -> list[Anomaly]:
         """What is wrong, given the whole log as one last reader saw it; nothing, if all is well."""
         final = list(final)
@@ -72,6 +80,7 @@ class History:
             *self._aborted_reads(final),
             *self._disordered(),
             *self._unseen(log),
+            *self._undelivered(final),
         ]
 
     def _lost(self, final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
@@ -81,16 +90,26 @@ class History:
                 yield Anomaly("lost write", f"{value} was acknowledged at {place}")
 
     def _inconsistent(self, log: dict[Place, str]) -> Iterable[Anomaly]:
-        told = [*self.acknowledged, *(each for polls in self.polls.values() for each in polls)]
-        for value, place in told:
+        for value, place in [*self.acknowledged, *self._read()]:
             found = log.get(place)
             if found is not None and found != value:
                 yield Anomaly("inconsistent offset", f"{place} holds {found} and held {value}")
 
     def _aborted_reads(self, final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
-        for value, place in [*final, *(each for polls in self.polls.values() for each in polls)]:
+        for value, place in [*final, *self._read()]:
             if value in self.aborted:
                 yield Anomaly("aborted read", f"{value} at {place} was aborted")
+
+    def _read(self) -> Iterable[tuple[str, Place]]:
+        """Everything that any reader saw."""
+        for polls in (*self.polls.values(), *self.delivered.values()):
+            yield from polls
+
+    def _undelivered(self, final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
+        for group, seen in self.delivered.items():
+            for value, place in final:
+                if (value, place) not in seen:
+                    yield Anomaly("undelivered", f"{group} never got {value} at {place}")
 
     def _disordered(self) -> Iterable[Anomaly]:
         for reader, polls in self.polls.items():

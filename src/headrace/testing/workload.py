@@ -1,8 +1,9 @@
 """Clients that write and read while a cluster is broken, and write down what they were told."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Event, Thread
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
@@ -19,10 +20,12 @@ _IMPATIENT = {
     "log_level": 0,
 }
 _GIVE_UP_MS = 60_000
+_TRY_SECONDS = 10
 
 
 class Workload:
-    """An idempotent producer with acks=all and a reader, in threads, on one topic.
+    """An idempotent producer with acks=all, a transactional one that aborts now and then, a reader
+    and a consumer group, each in a thread, on one topic.
 
     Example:
         workload = Workload("127.0.0.1:9092", "orders", partitions=3)
@@ -39,18 +42,17 @@ class Workload:
         self._topic = topic
         self._partitions = partitions
         self._pause_seconds = 1 / rate
+        self.transactions = 0
+        self.acknowledged = 0
         self._stop = Event()
-
-    @property
-    def acknowledged(self) -> int:
-        return len(self.history.acknowledged)
+        self._writers_done = Event()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Write and read meanwhile; everything that was sent is answered on return."""
         threads = [
-            Thread(target=self._write, name="writer"),
-            Thread(target=self._read, name="reader"),
+            Thread(target=self._guarded, args=(work,), name=work.__name__)
+            for work in (self._write, self._transact, self._read, self._work_in_group)
         ]
         for thread in threads:
             thread.start()
@@ -58,8 +60,16 @@ class Workload:
             yield
         finally:
             self._stop.set()
-            for thread in threads:
+            for thread in threads[:-1]:
                 thread.join()
+            self._writers_done.set()
+            threads[-1].join()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - a client that fails is a finding, too
+            self.failures.append(f"{work.__name__}: {error!r}")
 
     def _write(self) -> None:
         producer = Producer(
@@ -86,15 +96,78 @@ class Workload:
         if left:
             self.failures.append(f"{left} records were never answered")
 
+    def _transact(self) -> None:
+        """Transactions over all partitions; each fifth is aborted."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "transactional.id": f"workload-{self._topic}",
+                "transaction.timeout.ms": _GIVE_UP_MS,
+                **_IMPATIENT,
+            }
+        )
+        _patiently(lambda: producer.init_transactions(_TRY_SECONDS))
+        while not self._stop.is_set():
+            self.transactions += 1
+            told: list[tuple[str, int, int]] = []
+            producer.begin_transaction()
+            values = [f"t{self.transactions}-{each}" for each in range(self._partitions)]
+            for partition, value in enumerate(values):
+                producer.produce(
+                    self._topic, value, partition=partition, on_delivery=partial(_note, told)
+                )
+            if self.transactions % 5 == 0:
+                producer.flush(_TRY_SECONDS)
+                _patiently(lambda: producer.abort_transaction(_TRY_SECONDS))
+                self.history.abort(values)
+            else:
+                _patiently(lambda: producer.commit_transaction(_TRY_SECONDS))
+                for value, partition, offset in told:
+                    self.history.acknowledge(value, partition, offset)
+            self._stop.wait(20 * self._pause_seconds)
+
+    def _work_in_group(self) -> None:
+        """A member of a group that goes on to the end of the log when the others have ended."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": f"workers-{self._topic}",
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 500,
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6000,
+                **_IMPATIENT,
+            }
+        )
+        try:
+            consumer.subscribe([self._topic])
+            idle = False
+            while not (idle and self._writers_done.is_set() and self._caught_up(consumer)):
+                message = consumer.poll(0.2)
+                idle = message is None
+                if message is not None and message.error() is None:
+                    value, partition, offset = _contents(message)
+                    self.history.deliver("workers", value, partition, offset)
+        finally:
+            consumer.close()
+
+    def _caught_up(self, consumer: Consumer) -> bool:
+        """Whether every partition is this member's, and read to its end."""
+        try:
+            places = consumer.position(consumer.assignment())
+            if len(places) < self._partitions:
+                return False
+            ends = [consumer.get_watermark_offsets(each, 5)[1] for each in places]
+        except KafkaException:
+            return False
+        return all(each.offset >= end for each, end in zip(places, ends, strict=True))
+
     def _delivered(self, error: object, message: Message) -> None:
         if error is not None:
             self.failures.append(str(error))
             return
-        value, partition, offset = message.value(), message.partition(), message.offset()
-        assert value is not None
-        assert partition is not None
-        assert offset is not None
-        self.history.acknowledge(value.decode(), partition, offset)
+        self.history.acknowledge(*_contents(message))
+        self.acknowledged += 1
 
     def _read(self) -> None:
         for value, place in self._records("reader", self._stop):
@@ -125,17 +198,40 @@ class Workload:
                 message = consumer.poll(0.2)
                 if message is None:
                     continue
-                error, value = message.error(), message.value()
-                partition, offset = message.partition(), message.offset()
+                error, partition = message.error(), message.partition()
                 if error is not None:
                     if error.name() == "_PARTITION_EOF" and partition is not None:
                         ends.add(partition)
                     elif error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
                         raise KafkaException(error)
                     continue
-                assert value is not None
-                assert partition is not None
-                assert offset is not None
-                yield value.decode(), Place(partition, offset)
+                value, partition, offset = _contents(message)
+                yield value, Place(partition, offset)
         finally:
             consumer.close()
+
+
+def _contents(message: Message) -> tuple[str, int, int]:
+    value, partition, offset = message.value(), message.partition(), message.offset()
+    assert value is not None
+    assert partition is not None
+    assert offset is not None
+    return value.decode(), partition, offset
+
+
+def _note(told: list[tuple[str, int, int]], error: object, message: Message) -> None:
+    if error is None:
+        told.append(_contents(message))
+
+
+def _patiently(step: Callable[[], None]) -> None:
+    """A step of a transaction, again and again while the client says that it may be tried again."""
+    deadline = time.monotonic() + _GIVE_UP_MS / 1000
+    while True:
+        try:
+            step()
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+        else:
+            return

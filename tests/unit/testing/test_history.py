@@ -35,6 +35,8 @@ def test_a_history_without_fault_passes():
             lambda h: [h.poll("r", "b", 0, 1), h.poll("r", "a", 0, 0)],
             final("a", "b"),
         ),
+        ("undelivered", lambda h: h.deliver("g", "a", 0, 0), final("a", "b")),
+        ("aborted read", lambda h: [h.abort(["b"]), h.deliver("g", "b", 0, 1)], final("a")),
         (
             "unseen",
             lambda h: [h.poll("r", "a", 0, 0), h.poll("r", "c", 0, 2)],
