@@ -57,8 +57,12 @@ class Site:
         count = int(self._owed)
         self._owed -= count
         pages = self._random.choices(PAGES, cum_weights=_weights(age_ms), k=count)
-        for page in pages:
-            yield self._view(page, self._random.randrange(from_ms, max(to_ms, from_ms + 1)))
+        # In order: after a pause (a laptop that slept) much lies between the two moments, and views
+        # that come far behind younger ones are too late to be counted.
+        past_ms = max(to_ms, from_ms + 1)
+        told = sorted(self._random.randrange(from_ms, past_ms) for _ in pages)
+        for page, told_ms in zip(pages, told, strict=True):
+            yield self._view(page, told_ms)
 
     def _view(self, page: str, told_ms: int) -> PageView:
         failed = page == FAILING and self._random.random() < _FAILURE_SHARE

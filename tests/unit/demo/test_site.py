@@ -58,3 +58,12 @@ def test_a_view_is_told_at_most_two_seconds_late() -> None:
 
     assert min(times) > 8_000
     assert max(times) < 11_000
+
+
+def test_views_are_told_in_order_also_after_a_long_pause() -> None:
+    site = Site(seed=7, per_second=100)
+    newest = 0
+
+    for view in site.views(from_ms=0, to_ms=60_000):
+        assert view.at_ms > newest - 2_000
+        newest = max(newest, view.at_ms)
