@@ -1,0 +1,130 @@
+"""Joining, leaving and the controller's term: two brokers on one store in memory."""
+
+import pytest
+
+from headrace.cluster.broker import Broker
+from headrace.cluster.controller import Controller
+from headrace.cluster.partition_command import IsrProposal
+from headrace.cluster.rejection import ClusterError
+from headrace.cluster.topic_command import NewTopic, TopicDefaults
+from headrace.model.error import BrokerIdTaken, VersionConflict
+from headrace.model.ids import TopicPartition
+from headrace.testing.cluster_store import ClusterStoreContract
+from headrace.testing.memory_store import Ensemble, MemoryStore
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class TestMemoryStore(ClusterStoreContract):
+    @pytest.fixture
+    def store(self):
+        return MemoryStore(Ensemble())
+
+
+@pytest.fixture
+def ensemble():
+    return Ensemble()
+
+
+def broker(number, home=None):
+    return Broker(broker_id=number, endpoints=(), home=home or f"home {number}")
+
+
+def member(ensemble, number, home=None):
+    store = MemoryStore(ensemble)
+    controller = Controller(store)
+    controller.join(broker(number, home))
+    return store, controller
+
+
+def create(controller):
+    controller.reload()
+    defaults = TopicDefaults(partitions=1, replication_factor=2)
+    controller.create_topics([NewTopic(name="orders")], defaults=defaults)
+
+
+def partition(controller):
+    controller.reload()
+    return controller.state.topics["orders"].partitions[0]
+
+
+class TestJoining:
+    def test_every_registration_has_a_higher_epoch(self, ensemble):
+        _, first = member(ensemble, 1)
+        _, second = member(ensemble, 1)
+
+        assert first.state.brokers[1].epoch == 0
+        assert second.state.brokers[1].epoch == 1
+
+    def test_another_brokers_id_cannot_be_used(self, ensemble):
+        member(ensemble, 1)
+
+        with pytest.raises(BrokerIdTaken, match="runs already"):
+            member(ensemble, 1, home="elsewhere")
+
+    def test_whoever_starts_again_first_hands_over_what_it_led(self, ensemble):
+        _, one = member(ensemble, 1)
+        _, two = member(ensemble, 2)
+        create(one)
+        led_by = partition(one).leader
+
+        member(ensemble, led_by)
+
+        after = partition(two)
+        assert after.leader == ({1, 2} - {led_by}).pop()
+        assert after.isr == (after.leader,)
+        assert after.leader_epoch == 1
+
+
+class TestIsr:
+    def test_a_follower_that_was_started_again_does_not_join_on_its_old_word(self, ensemble):
+        _, one = member(ensemble, 1)
+        member(ensemble, 2)
+        create(one)
+        follower = ({1, 2} - {partition(one).leader}).pop()
+        one.leave(follower)
+        before = partition(one)
+        fetched_with = one.state.brokers[follower].epoch
+        member(ensemble, follower)
+
+        plan = one.alter_isr(
+            [
+                IsrProposal(
+                    partition=ORDERS,
+                    topic_id=one.state.topics["orders"].topic_id,
+                    leader=before.leader,
+                    leader_epoch=before.leader_epoch,
+                    partition_epoch=before.partition_epoch,
+                    isr={before.leader: -1, follower: fetched_with},
+                )
+            ]
+        )
+
+        assert plan.outcomes[ORDERS].error is ClusterError.INELIGIBLE_REPLICA
+
+
+class TestTerm:
+    def test_one_broker_is_the_controller(self, ensemble):
+        _, one = member(ensemble, 1)
+        _, two = member(ensemble, 2)
+
+        assert one.claim_term(1)
+        assert not two.claim_term(2)
+        assert two.controller_id() == 1
+
+    def test_the_next_one_fences_the_one_before(self, ensemble):
+        store, one = member(ensemble, 1)
+        _, two = member(ensemble, 2)
+        create(two)
+        one.reload()
+        one.claim_term(1)
+        ensemble.expire(store)
+        assert two.claim_term(2)
+        two.reload()
+
+        # The old one still thinks that everybody is there but broker 2.
+        del one.state.brokers[2]
+        with pytest.raises(VersionConflict):
+            for _ in range(2):
+                one.settle()
+                del one.state.brokers[2]

@@ -1,0 +1,59 @@
+"""Where two logs part."""
+
+import pytest
+
+from headrace.replication.divergence import Divergence, cut_offset, divergence
+from headrace.testing.simulated_log import Entry, SimulatedLog
+
+
+def log(*epochs, leading=None):
+    made = SimulatedLog()
+    made.append([Entry(epoch, offset) for offset, epoch in enumerate(epochs)])
+    if leading is not None:
+        made.begin_epoch(leading)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("leader", "last_epoch", "fetch_offset", "told"),
+    [
+        (log(0, 0, 1, leading=1), 1, 3, None),
+        (log(0, 0, 1, leading=1), 0, 2, None),
+        (log(0, 0, 1, leading=1), -1, 0, None),
+        (log(0, 0, 2, leading=2), 1, 3, Divergence(0, 2)),
+        (log(0, 0, leading=3), 2, 4, Divergence(0, 2)),
+        (log(0, 0, 1, leading=1), 0, 3, Divergence(0, 2)),
+    ],
+)
+def test_a_leader_says_where(leader, last_epoch, fetch_offset, told):
+    assert divergence(leader, last_epoch, fetch_offset) == told
+
+
+@pytest.mark.parametrize(
+    ("follower", "told", "cut"),
+    [
+        (log(0, 0, 1), Divergence(0, 2), 2),
+        (log(0, 0, 0, 1), Divergence(0, 2), 2),
+        (log(0, 1, 1), Divergence(0, 5), 1),
+        (log(3, 3), Divergence(1, 5), 0),
+        (log(3, 3), Divergence(-1, -1), None),
+    ],
+)
+def test_a_follower_cuts_there(follower, told, cut):
+    assert cut_offset(follower, told) == cut
+
+
+def test_cutting_and_asking_again_ends_where_the_logs_are_the_same():
+    leader = log(0, 0, 2, 2, 5, leading=6)
+    follower = log(0, 0, 1, 3, 3, 4)
+
+    while True:
+        last = follower.last_epoch
+        told = divergence(leader, last, follower.log_end_offset)
+        if told is None:
+            break
+        follower.truncate_to(cut_offset(follower, told))
+
+    end = follower.log_end_offset
+    assert follower.entries == leader.entries[:end]
+    assert end == 2
