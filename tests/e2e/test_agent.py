@@ -262,6 +262,24 @@ def test_files_reach_a_topic_once_over_restarts(
     assert values(broker, topic) == lines
 
 
+def test_a_file_of_which_everything_is_filtered_out_is_done_all_the_same(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("drop\n" * 20)
+    text = (
+        "a1.sources = r1\na1.channels = c1\n"
+        "a1.sources.r1.type = spooldir\na1.sources.r1.channels = c1\n"
+        "a1.sources.r1.exactlyOnce = true\na1.sources.r1.batchSize = 7\n"
+        "a1.sources.r1.interceptors = i1\na1.sources.r1.interceptors.i1.type = regex_filter\n"
+        "a1.sources.r1.interceptors.i1.regex = keep\n"
+        + SOURCES["spooldir"].format(folder=tmp_path)
+        + CHANNELS["memory"]
+        + SINK.format(address=broker.address, topic=topic)
+    )
+    with running(text):
+        wait_until((tmp_path / "file.COMPLETED").exists, what="the end of the file")
+
+
 def _has(broker: BrokerProcess, topic: str, count: int) -> bool:
     try:
         return len(values(broker, topic)) >= count

@@ -195,6 +195,8 @@ def _ledger_of(made: Assembly, plan: SourcePlan) -> Ledger | str:
     """The ledger, or why there is none."""
     if len(plan.channels) != 1:
         return "it has several channels; give it one"
+    if plan.selector.type.lower() != "replicating":
+        return "it has a selector; leave that out"
     (channel_name,) = plan.channels
     others = [each for each, source in made.plan.sources.items() if channel_name in source.channels]
     if len(others) > 1:

@@ -66,8 +66,11 @@ class ChannelProcessor:
                 return False
 
     def _parts(self, batch: Batch) -> list[Part]:
+        marks = batch.marks
         for interceptor in self._interceptors:
             batch = interceptor.intercept(batch)
+        if batch.marks is not marks:  # where the source stands does not depend on what is dropped
+            batch = Batch(batch.bodies, batch.headers, marks)
         parts: list[Part] = []
         for part in self._selector.route(batch):
             limit = part.channel.transaction_capacity

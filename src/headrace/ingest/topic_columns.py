@@ -36,6 +36,8 @@ class TopicForm(NamedTuple):
 
     def tables(self, batch: Batch) -> list[tuple[str, pa.Table]]:
         """The records of a batch, by topic; order is kept within each."""
+        if not len(batch):
+            return []
         if self.topic_header is None:
             return [(self.topic, self._table(batch))]
         shared = batch.same_headers

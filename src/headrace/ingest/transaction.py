@@ -39,7 +39,7 @@ class Transaction(ABC):
             ChannelFull: more than transactionCapacity in one transaction.
         """
         self._check_open("put")
-        if len(batch):
+        if len(batch) or batch.marks is not None:
             self._put(batch)
 
     def take(self, limit: int) -> Batch:

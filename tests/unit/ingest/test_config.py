@@ -148,3 +148,38 @@ def test_the_flow_is_drawn() -> None:
         "  r1 (seq)  --[i1 dc=ny]-->  c1 (memory)  -->  k1 (null)",
         "  r1 (seq)  --[i1 dc=*]-->   c2 (memory)  -->  k2 (logger)",
     ]
+
+
+EXACT = """\
+a1.sources = r1
+a1.channels = c1
+a1.sinks = k1
+a1.sources.r1.type = spooldir
+a1.sources.r1.spoolDir = /spool
+a1.sources.r1.exactlyOnce = true
+a1.sources.r1.channels = c1
+a1.channels.c1.type = memory
+a1.sinks.k1.type = kafka
+a1.sinks.k1.kafka.bootstrap.servers = localhost:9092
+a1.sinks.k1.kafka.transactional.id = spool-1
+a1.sinks.k1.channel = c1
+"""
+
+
+def test_exactly_once_with_a_transactional_sink_is_fine() -> None:
+    assert said(EXACT) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("a1.sinks.k1.kafka.transactional.id = spool-1\n", "", "sink k1 writes no transactions"),
+        ("c1.type = memory", "c1.type = file", "channel c1 keeps no position with its events"),
+        ("= r1\n", "= r1\na1.sources.r1.selector.type = multiplexing\n"
+         "a1.sources.r1.selector.default = c1\n", "it has a selector; leave that out"),
+    ],
+)  # fmt: skip
+def test_exactly_once_that_cannot_be_is_explained(old: str, new: str, message: str) -> None:
+    assert old in EXACT
+    problems = said(EXACT.replace(old, new, 1))
+    assert any("cannot deliver exactly once" in each and message in each for each in problems)

@@ -175,7 +175,7 @@ class MemoryTransaction(Transaction):
         room = min(limit, self._channel.transaction_capacity - self._take_count)
         self._channel.counters.add("EventTakeAttemptCount")
         batch = self._channel.remove(room, wait=not self._takes)
-        if len(batch):
+        if len(batch) or batch.marks is not None:
             self._takes.append(batch)
             self._take_count += len(batch)
         return batch

@@ -114,7 +114,7 @@ class KafkaSink(Sink):
         with self.channel.begin() as transaction:
             batches = _take(transaction, wanted)
             count = sum(map(len, batches))
-            if not count:
+            if not batches:
                 self.counters.add("BatchEmptyCount")
                 return Status.BACKOFF
             self.counters.add("EventDrainAttemptCount", count)
@@ -144,7 +144,7 @@ def _take(transaction: Transaction, wanted: int) -> list[Batch]:
     count = 0
     while count < wanted:
         batch = transaction.take(wanted - count)
-        if not len(batch):
+        if not len(batch) and batch.marks is None:
             break
         batches.append(batch)
         count += len(batch)
