@@ -12,7 +12,7 @@ from headrace.model.error import HeadraceError
 from headrace.process.child import die_with_parent
 from headrace.testing.spark_session import spark_environment
 
-_RUN_SECONDS = 180.0
+_RUN_SECONDS = 240.0
 _OUTPUT_LINES = 60
 
 
