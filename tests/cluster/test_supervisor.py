@@ -1,0 +1,80 @@
+"""`headrace up --brokers 2` in a process of its own."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from headrace.process.child import die_with_parent
+from headrace.process.zookeeper import ZooKeeperMissing, find_java, zookeeper_jars
+from headrace.testing.command_line import run_headrace
+from headrace.testing.peer import require_peer
+from headrace.testing.readiness import answers_kafka, free_port, wait_until
+
+
+def first_of_three_ports():
+    """The middle of three free ports in a row: ZooKeeper takes the one below."""
+    while True:
+        port = free_port()
+        try:
+            for each in (port - 1, port + 1):
+                socket.create_server(("127.0.0.1", each)).close()
+        except OSError:
+            continue
+        return port
+
+
+@pytest.fixture
+def supervised(tmp_path):
+    try:
+        find_java()
+        zookeeper_jars()
+    except ZooKeeperMissing as missing:
+        require_peer(str(missing))
+    port = first_of_three_ports()
+    output = tmp_path / "output"
+    with output.open("wb") as out:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "headrace.cli.main", "up", "--brokers", "2"),
+                *("--data", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}"),
+            ],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+    try:
+        wait_until(
+            lambda: "serves 2 brokers" in output.read_text() or process.poll() is not None,
+            what="two brokers",
+            timeout_seconds=90,
+        )
+        yield process, port, output
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
+    process, port, output = supervised
+    address = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+    children = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "node.id=1"], capture_output=True, text=True
+    )
+    (pid,) = children.stdout.split()
+
+    os.kill(int(pid), signal.SIGKILL)
+
+    wait_until(lambda: "broker 1 ended with -9" in output.read_text(), what="word of the end")
+    wait_until(lambda: answers_kafka("127.0.0.1", port), what="the broker again")
+    wait_until(
+        lambda: run_headrace("cluster", "health", "-b", address).code == 0, what="good health"
+    )
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert re.search(r"broker 2 \| Stopped\.", output.read_text())
+    assert output.read_text().endswith("Stopped.\n")
