@@ -16,7 +16,7 @@ from headrace.testing.agent_process import AgentProcess
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import free_port, wait_until
 
-KILLS = int(os.environ.get("HEADRACE_KILLS", "3"))
+KILLS = int(os.environ.get("HEADRACE_KILLS", "2"))
 SINK_BATCH = 100
 SOURCE_BATCH = 50
 
