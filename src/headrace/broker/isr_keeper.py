@@ -61,13 +61,19 @@ class IsrKeeper:
         """Kafka looks as often: a follower is out after one and a half times its lag at most."""
         while True:
             await asyncio.sleep(self._max_lag_ms / 2000)
-            now_ms = self._broker.clock.monotonic_ms()
-            for partition in self._broker.topics.partitions():
-                state = partition.state
-                if len(state.isr) > 1 and state.proposed is None:
-                    late = state.late(now_ms, self._max_lag_ms)
-                    if late:
-                        self.propose(partition, state.shrunk(late))
+            try:
+                self._check()
+            except Exception as error:
+                log.error("in-sync replicas could not be checked", exc_info=error)
+
+    def _check(self) -> None:
+        now_ms = self._broker.clock.monotonic_ms()
+        for partition in self._broker.topics.partitions():
+            state = partition.state
+            if len(state.isr) > 1 and state.proposed is None:
+                late = state.late(now_ms, self._max_lag_ms)
+                if late:
+                    self.propose(partition, state.shrunk(late))
 
     async def _flush(self) -> None:
         while self._proposed:
