@@ -76,7 +76,8 @@ def test_flume_s_sinks_reach_our_sources(tmp_path: Path) -> None:
         "a1.sources.r1.type = netcat\na1.sources.r1.bind = 127.0.0.1\n"
         f"a1.sources.r1.port = {port}\na1.sources.r1.channels = {' '.join(channels)}\n"
         "a1.sources.r1.interceptors = i1\na1.sources.r1.interceptors.i1.type = static\n"
-        "a1.sources.r1.interceptors.i1.key = dc\na1.sources.r1.interceptors.i1.value = z\\u00fcrich\n"
+        "a1.sources.r1.interceptors.i1.key = dc\n"
+        "a1.sources.r1.interceptors.i1.value = z\\u00fcrich\n"
     )
     with ExitStack() as stack:
         for (kind, texts), name, channel in zip(HOPS, names, channels, strict=True):
