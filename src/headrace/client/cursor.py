@@ -4,8 +4,9 @@ Rule 1: the position moves only over what was handed on for decoding, or what th
 to be there. So whatever is asked again after a failure is neither lost nor doubled.
 Rule 2: an answer counts only if it answers the question for the present position.
 Rule 3: that nothing came means that nothing is there only if the leader had room for it (an answer
-is filled in the order of the request) and lets us see past it. Compaction leaves such gaps, and at
-the end of a log nothing behind them tells.
+is filled in the order of the request) and lets us see past it, and if it would not be silent about
+what it has to fetch from elsewhere (`GapEvidence`). Compaction leaves such gaps, and at the end of
+a log nothing behind them tells.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from headrace.model.ids import TopicPartition
 from headrace.records.heads import PAST_EVERY_OFFSET, scan_heads
 
 _NO_BYTES = memoryview(b"")
+_SILENT_ANSWERS = 3
 
 
 class Piece(NamedTuple):
@@ -57,6 +59,8 @@ class Cursor:
         failing_since: when it first went wrong, since it last went well.
         moved_at: when the position last moved.
         cut_since: since when nothing but the beginning of a batch comes.
+        silent_since, silent_count: since when, and how often, nothing came although the leader sees
+            past the end.
     """
 
     partition: TopicPartition
@@ -70,6 +74,8 @@ class Cursor:
     failing_since: float | None = None
     moved_at: float = 0.0
     cut_since: float | None = None
+    silent_since: float | None = None
+    silent_count: int = 0
 
     @property
     def done(self) -> bool:
@@ -77,8 +83,11 @@ class Cursor:
 
     @property
     def may_wait(self) -> bool:
-        """Whether the leader may wait for records: there may be none before the end otherwise."""
-        return self.end is None or self.visible < self.end
+        """Whether the leader may wait for records: there may be none before the end otherwise.
+
+        One that was silent and is not believed gets the time to fetch them from elsewhere.
+        """
+        return self.end is None or self.visible < self.end or self.silent_count > 0
 
     def take(self, data: memoryview, aborted: Sequence[tuple[int, int]]) -> Piece | None:
         """Move over batches. None when no whole one is among them.
@@ -110,12 +119,33 @@ class Cursor:
         whole = data[: heads.consumed_bytes]
         return Piece(self.partition, offset, self.end, self.position, whole, aborted)
 
-    def pass_gap(self) -> Piece | None:
-        """Nothing is left between the position and the end: move there, if the leader sees it."""
-        offset = self.position
-        if self.end is None or self.visible < self.end or self.end <= offset:
-            return None
-        self.position = self.end
+    @property
+    def may_end_in_gap(self) -> bool:
+        """Whether the leader sees past the end, so that its silence can mean that nothing is left
+        before it."""
+        return self.end is not None and self.position < self.end <= self.visible
+
+    def hear_nothing(self, now: float) -> None:
+        """Count a silence (see `may_end_in_gap`)."""
+        if self.silent_since is None:
+            self.silent_since = now
+        self.silent_count += 1
+
+    def silent_for(self, seconds: float, now: float) -> bool:
+        """Whether nothing has come for so long, and not just because nobody asked."""
+        if self.silent_since is None or now - self.silent_since < seconds:
+            return False
+        return seconds == 0 or self.silent_count >= _SILENT_ANSWERS
+
+    def moved(self, now: float) -> None:
+        """The position moved: whatever was held against the leader is forgotten."""
+        self.moved_at, self.cut_since = now, None
+        self.silent_since, self.silent_count = None, 0
+
+    def pass_gap(self) -> Piece:
+        """Nothing is left between the position and the end: move there."""
+        assert self.end is not None
+        offset, self.position = self.position, self.end
         return Piece(self.partition, offset, self.end, self.end)
 
     def skip(self, to: int) -> Piece:

@@ -109,10 +109,10 @@ class PositionOutOfRange(ClientError):
         self.offset = offset
         self.log_start = log_start
         self.log_end = log_end
-        super().__init__(
-            f"offset {offset} of {partition} is not there: "
-            f"its log begins at {log_start} and ends at {log_end}"
-        )
+        extent = f"its log begins at {log_start} and ends at {log_end}"
+        if log_start <= offset < log_end:
+            extent += ", and its leader sends nothing of it"
+        super().__init__(f"offset {offset} of {partition} is not there: {extent}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.partition, self.offset, self.log_start, self.log_end)

@@ -31,6 +31,7 @@ from headrace.client.error import (
 )
 from headrace.client.fetch_budget import FetchBudget
 from headrace.client.fetch_lane import FetchLane
+from headrace.client.gap_evidence import GapEvidence
 from headrace.client.leader_search import LeaderSearch
 from headrace.client.metadata import Broker
 from headrace.client.offset_lookup import Extent as LogExtent
@@ -81,6 +82,7 @@ class Prefetch:
         self._cursors: list[Cursor] = []
         self._added: list[Cursor] = []
         self._search = LeaderSearch(self._pool, settings)
+        self._evidence = GapEvidence(self._pool)
         self._lanes: dict[int, FetchLane] = {}
         self._check_ends_at = 0.0
         self._bell = Bell()
@@ -197,11 +199,7 @@ class Prefetch:
             if cursor.done or cursor.end is None or cursor.failing_since is not None:
                 continue
             if now - cursor.moved_at > patience and 0 <= cursor.visible < cursor.end:
-                if self._reset is None:
-                    raise PositionOutOfRange(
-                        cursor.partition, cursor.position, cursor.log_start, cursor.visible
-                    )
-                self._ready.put(cursor.skip(cursor.end))
+                self._ready.put(self._give_up(cursor))
 
     def _ask(self, lane: FetchLane) -> None:
         cursors = lane.wanted()
@@ -284,17 +282,21 @@ class Prefetch:
                 self._refused(lane, cursor, error, pieces, now)
                 continue
             assert result is not None
-            piece = self._piece(cursor, result, room_left)
+            piece = self._piece(cursor, result, room_left, now)
             self._search.well(cursor)
             room_left = room_left and not result.records_bytes
             if piece is not None:
-                cursor.moved_at, cursor.cut_since = now, None
+                cursor.moved(now)
                 pieces.append(piece)
             elif result.records_bytes:
                 self._cut_off(cursor, now)
 
     def _piece(
-        self, cursor: Cursor, result: FetchPartitionResult[memoryview], room_left: bool
+        self,
+        cursor: Cursor,
+        result: FetchPartitionResult[memoryview],
+        room_left: bool,
+        now: float,
     ) -> Piece | None:
         cursor.log_start = result.log_start_offset
         cursor.visible = (
@@ -302,9 +304,27 @@ class Prefetch:
         )
         if result.records:
             return cursor.take(result.records, result.aborted or ())
-        return cursor.pass_gap() if room_left else None
+        return self._silence(cursor, now) if room_left and cursor.may_end_in_gap else None
+
+    def _silence(self, cursor: Cursor, now: float) -> Piece | None:
+        """Nothing came of what the leader should have: a gap at the end, or it takes its time."""
+        cursor.hear_nothing(now)
+        patience = self._settings.api_timeout_ms / 1000
+        enough = self._evidence.silent_seconds(cursor.partition.topic)
+        if enough is not None and cursor.silent_for(min(enough, patience), now):
+            return cursor.pass_gap()
+        return self._give_up(cursor) if cursor.silent_for(patience, now) else None
 
     # -- what goes wrong
+
+    def _give_up(self, cursor: Cursor) -> Piece:
+        """What is left of a range does not come."""
+        assert cursor.end is not None
+        if self._reset is None:
+            raise PositionOutOfRange(
+                cursor.partition, cursor.position, cursor.log_start, cursor.visible
+            )
+        return cursor.skip(cursor.end)
 
     def _cut_off(self, cursor: Cursor, now: float) -> None:
         """A batch without its end found no room behind others. In its turn it is asked for first,
@@ -346,7 +366,7 @@ class Prefetch:
             return
         if self._reset is None:
             raise PositionOutOfRange(cursor.partition, cursor.position, found.start, found.end)
-        cursor.moved_at = now
+        cursor.moved(now)
         pieces.append(cursor.skip(self._reset_to(cursor, found)))
 
     def _reset_to(self, cursor: Cursor, log: LogExtent) -> int:

@@ -25,7 +25,7 @@ from headrace.wire.request import Request, parse_request
 from headrace.wire.response import api_versions_body, pack_response
 
 TOPIC_ID = UUID(int=7)
-_APIS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH)
+_APIS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.DESCRIBE_CONFIGS)
 
 
 class MovingCluster:
@@ -35,6 +35,10 @@ class MovingCluster:
         leader, epoch: who leads. `move` changes both.
         told: what metadata says of them; `move` changes it only when it is told to.
         tail: how many offsets lie behind the last batch with nothing left at them.
+        configs: what the topic's configuration says, or None where it is kept from clients.
+        silent_fetches: how many fetches from here on are answered with nothing, as those of a
+            remote read that takes too long.
+        waits_ms: how long each fetch let the leader wait.
         refused: the errors that fetches were answered with.
         on_fetch: called before each fetch is answered, with the node that was asked.
     """
@@ -47,6 +51,9 @@ class MovingCluster:
         self.leader, self.epoch = 1, 0
         self.told = (1, 0)
         self.tail = 0
+        self.configs: dict[str, str] | None = {"cleanup.policy": "compact"}
+        self.silent_fetches = 0
+        self.waits_ms: list[int] = []
         self.refused: list[ErrorCode] = []
         self.on_fetch: Callable[[int], None] = lambda node: None
         for node in self._listeners:
@@ -82,11 +89,12 @@ class MovingCluster:
         header = request.header
         if header.api_key == ApiKey.FETCH:
             return self._fetch(node, request)
-        body: dict[str, Any] = (
-            self._metadata()
-            if header.api_key == ApiKey.METADATA
-            else api_versions_body([APIS[key] for key in _APIS])
-        )
+        if header.api_key == ApiKey.METADATA:
+            body = self._metadata()
+        elif header.api_key == ApiKey.DESCRIBE_CONFIGS:
+            body = self._configs()
+        else:
+            body = api_versions_body([APIS[key] for key in _APIS])
         return [pack_response(header.api_key, header.api_version, header.correlation_id, body)]
 
     def _metadata(self) -> dict[str, Any]:
@@ -110,9 +118,27 @@ class MovingCluster:
             "topics": [topic],
         }
 
+    def _configs(self) -> dict[str, Any]:
+        denied = ErrorCode.topic_authorization_failed if self.configs is None else ErrorCode.none
+        configs = [
+            {"name": name, "value": value, "read_only": False, "is_sensitive": False}
+            for name, value in (self.configs or {}).items()
+        ]
+        return {
+            "results": [
+                {
+                    "error_code": int(denied),
+                    "resource_type": 2,
+                    "resource_name": "clicks",
+                    "configs": configs,
+                }
+            ]
+        }
+
     def _fetch(self, node: int, request: Request) -> Sequence[bytes | memoryview]:
         self.on_fetch(node)
         asked: FetchRequest = request.body
+        self.waits_ms.append(asked.max_wait_ms)
         [partition] = asked.topics[0].partitions
         header = request.header
         results = [FetchTopicResult("clicks", TOPIC_ID, [self._records(node, partition)])]
@@ -127,6 +153,9 @@ class MovingCluster:
         found = next(
             (each for each in self._batches if each.last_offset >= asked.fetch_offset), None
         )
+        if self.silent_fetches:
+            self.silent_fetches -= 1
+            found = None
         if found is None:
             return FetchPartitionResult(0, 0, end, end, 0)
         return FetchPartitionResult(0, 0, end, end, 0, len(found.data), found.data)

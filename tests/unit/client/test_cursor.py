@@ -84,16 +84,41 @@ def test_damage_is_handed_on_and_not_asked_for_again() -> None:
 
 def test_an_empty_tail_ends_a_range_that_the_leader_sees_past() -> None:
     at = cursor(90, 100, visible=100)
+    assert at.may_end_in_gap
     piece = at.pass_gap()
-    assert piece is not None
     assert (piece.offset, piece.next_offset, at.done) == (90, 100, True)
 
 
 @pytest.mark.parametrize("at", [cursor(90, 100, visible=99), cursor(90, None, visible=100)])
 def test_but_not_one_whose_records_may_still_come(at: Cursor) -> None:
-    assert at.pass_gap() is None
-    assert at.position == 90
+    assert not at.may_end_in_gap
     assert at.may_wait
+
+
+def test_a_leader_that_was_silent_gets_time_to_fetch_what_it_has_elsewhere() -> None:
+    at = cursor(90, 100, visible=100)
+    assert not at.may_wait
+    at.hear_nothing(1.0)
+    assert at.may_wait
+
+
+def test_a_long_silence_takes_several_answers() -> None:
+    at = cursor(90, 100, visible=100)
+    at.hear_nothing(1.0)
+    assert at.silent_for(0, 1.0)
+    assert not at.silent_for(10, 20.0)
+    at.hear_nothing(10.0)
+    at.hear_nothing(20.0)
+    assert at.silent_for(10, 20.0)
+    assert not at.silent_for(30, 20.0)
+
+
+def test_a_silence_ends_when_something_came() -> None:
+    at = cursor(90, 100, visible=100)
+    for second in range(5):
+        at.hear_nothing(float(second))
+    at.moved(6.0)
+    assert not at.silent_for(0, 20.0)
 
 
 def test_what_is_gone_is_skipped_and_told() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from headrace.client.error import BrokerError
+from headrace.client.error import BrokerError, PositionOutOfRange
 from headrace.client.read_range import ReadRange
 from headrace.client.reader import Reader
 from headrace.model.ids import TopicPartition
@@ -15,7 +15,8 @@ from headrace.testing.moving_cluster import MovingCluster
 from headrace.wire.error_code import ErrorCode
 
 BATCHES = 40
-ALL = {TopicPartition("clicks", 0): ReadRange(0, BATCHES * 5)}
+CLICKS = TopicPartition("clicks", 0)
+ALL = {CLICKS: ReadRange(0, BATCHES * 5)}
 
 
 @pytest.fixture
@@ -72,6 +73,68 @@ def test_a_range_ends_where_nothing_is_left_before_its_end(cluster: MovingCluste
         assert offsets(reader) == list(range(190, 200))
 
     assert reader.positions == {clicks: 210}
+
+
+REMOTE = {"cleanup.policy": "delete", "remote.storage.enable": "true"}
+
+
+def test_a_remote_read_that_takes_long_is_no_gap(cluster: MovingCluster) -> None:
+    cluster.configs = REMOTE
+    at_fetch = iter(range(1000))
+
+    def go_silent(node: int) -> None:
+        if next(at_fetch) == 5:
+            cluster.silent_fetches = 20
+
+    cluster.on_fetch = go_silent
+
+    with Reader(settings(cluster, fetch_max_wait_ms="77"), ALL) as reader:
+        assert offsets(reader) == list(range(BATCHES * 5))
+    assert {*cluster.waits_ms[6:26]} == {77}
+
+
+def test_records_that_a_remote_read_never_gives_are_named(cluster: MovingCluster) -> None:
+    cluster.configs, cluster.silent_fetches = REMOTE, 1_000_000
+    hasty = settings(cluster, default_api_timeout_ms="100")
+
+    with (
+        Reader(hasty, ALL) as reader,
+        pytest.raises(PositionOutOfRange, match="ends at 200, and its leader sends nothing of it"),
+    ):
+        reader.poll()
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"cleanup.policy": "delete,compact"},
+        {"cleanup.policy": "delete", "remote.storage.enable": "false"},
+    ],
+)
+def test_a_gap_of_a_topic_on_its_brokers_alone_is_believed_at_once(
+    cluster: MovingCluster, configs: dict[str, str]
+) -> None:
+    cluster.configs, cluster.tail = configs, 10
+
+    with Reader(settings(cluster), {CLICKS: ReadRange(195, 210)}) as reader:
+        assert offsets(reader) == list(range(195, 200))
+
+    assert reader.positions == {CLICKS: 210}
+    assert len(cluster.waits_ms) == 2
+
+
+@pytest.mark.parametrize("configs", [None, {"cleanup.policy": "delete"}])
+def test_without_knowing_the_configuration_a_silence_that_lasts_is_believed(
+    cluster: MovingCluster, configs: dict[str, str] | None
+) -> None:
+    cluster.configs, cluster.tail = configs, 10
+    hasty = settings(cluster, default_api_timeout_ms="100")  # not longer than that, in any case
+
+    with Reader(hasty, {CLICKS: ReadRange(195, 210)}) as reader:
+        assert offsets(reader) == list(range(195, 200))
+
+    assert reader.positions == {CLICKS: 210}
+    assert len(cluster.waits_ms) > 3
 
 
 def test_a_leader_nobody_tells_of_is_given_up(cluster: MovingCluster) -> None:
