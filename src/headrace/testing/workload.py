@@ -17,6 +17,8 @@ _IMPATIENT = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 200,
     "topic.metadata.refresh.fast.interval.ms": 50,
+    # A broker that sleeps answers nothing: a client would wait half a minute for it.
+    "socket.timeout.ms": 5000,
     "log_level": 0,
 }
 _GIVE_UP_MS = 60_000
@@ -77,6 +79,7 @@ class Workload:
                 "bootstrap.servers": self._servers,
                 "acks": "all",
                 "enable.idempotence": True,
+                "request.timeout.ms": 4000,
                 "message.timeout.ms": _GIVE_UP_MS,
                 "linger.ms": 2,
                 **_IMPATIENT,
@@ -103,6 +106,7 @@ class Workload:
                 "bootstrap.servers": self._servers,
                 "transactional.id": f"workload-{self._topic}",
                 "transaction.timeout.ms": _GIVE_UP_MS,
+                "request.timeout.ms": 4000,
                 **_IMPATIENT,
             }
         )
