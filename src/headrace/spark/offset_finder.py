@@ -26,18 +26,31 @@ from headrace.wire.error_code import ErrorCode
 NEW_PARTITIONS_SECONDS: Final = 1.0
 """How long a list of partitions is good for. An idle stream asks a hundred times a second."""
 
+GONE_SECONDS: Final = 3.0
+"""How long a partition must be missing until it is gone. A broker that has just started, or is cut
+off, does not know of all; and a partition that is believed gone and comes back counts as a new one,
+which is read from its beginning again."""
+
+_ASK_AGAIN_SECONDS: Final = 0.2
 _NOT_FOUND = -1
 
 
 class OffsetFinder:
     """One cluster, seen through the options of a source. Connects when it is first asked."""
 
-    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._options = options
         self._clock = clock
+        self._sleep = sleep
         self._pool: ConnectionPool | None = None
         self._listed: list[TopicPartition] = []
         self._listed_at: float | None = None
+        self._gone: set[TopicPartition] = set()
 
     def partitions(self) -> list[TopicPartition]:
         """Those there are, for a read that starts.
@@ -57,23 +70,29 @@ class OffsetFinder:
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         """The start of each log; partitions that are gone are left out."""
-        return self._there(dict.fromkeys(partitions, EARLIEST))
+        times = dict.fromkeys(partitions, EARLIEST)
+        return self._asked_until_there(partitions, lambda: self._there(times))
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The end of each log as far as it may be read; partitions that are gone are left out."""
+        """The end of each log as far as it may be read; those nobody knows of are left out."""
         return self._there(dict.fromkeys(partitions, LATEST))
 
     def latest_after(self, known: Mapping[TopicPartition, int]) -> Offsets:
-        """The ends of everything there is, asked again while one lies before what is known.
+        """The ends of everything there is, asked again while one lies before what is known, or
+        something that is known is missing.
 
         A new leader may not know the high watermark for a moment.
         """
-        found = self.latest(self.remaining_partitions())
+
+        def ask() -> Offsets:
+            return self.latest(self.remaining_partitions())
+
+        found = self._asked_until_there(known, ask)
         for _ in range(self._options.fetch_retries):
             if all(known.get(each, 0) <= end for each, end in found.items()):
                 break
-            time.sleep(self._options.fetch_retry_ms / 1000)
-            found = self.latest(self.remaining_partitions())
+            self._sleep(self._options.fetch_retry_ms / 1000)
+            found = self._asked_until_there(known, ask)
         return found
 
     def starts(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> Offsets:
@@ -133,6 +152,24 @@ class OffsetFinder:
             if not isinstance(answer, FoundOffset):
                 raise ClientError(f"the offsets of {each} cannot be found: {answer}") from answer
             found[each] = answer.offset
+        return found
+
+    def _asked_until_there(
+        self, wanted: Collection[TopicPartition], ask: Callable[[], Offsets]
+    ) -> Offsets:
+        """The answer once all that is wanted is in it, or what is missing must be gone. What is
+        known to be gone is not waited for again."""
+        deadline = self._clock() + GONE_SECONDS
+        found = ask()
+        while missing := set(wanted) - found.keys() - self._gone:
+            if self._clock() >= deadline:
+                self._gone |= missing
+                break
+            self._sleep(_ASK_AGAIN_SECONDS)
+            self._listed_at = None
+            self._connected().metadata({each.topic for each in missing})
+            found = ask()
+        self._gone -= found.keys()
         return found
 
     def _there(self, times: Mapping[TopicPartition, int]) -> Offsets:

@@ -50,7 +50,7 @@ class TopicChoice:
             BrokerError: the cluster refuses to tell.
         """
         if self.pattern is not None:
-            found = pool.metadata(None)
+            found = _told(pool, None, self.pattern)
             names = [
                 topic.name
                 for topic in found.topics.values()
@@ -59,13 +59,13 @@ class TopicChoice:
             return _all(found, sorted(names), pool, missing_ok=True)
         if self.assigned is not None:
             names = sorted({each.topic for each in self.assigned})
-            there = _all(pool.metadata(names), names, pool, missing_ok=missing_ok)
+            there = _all(_told(pool, names), names, pool, missing_ok=missing_ok)
             lost = set(self.assigned) - set(there)
             if lost and not missing_ok:
                 raise TopicMissing(f"there is no partition {min(lost)} to assign")
             return [each for each in there if each in self.assigned]
         assert self.topics is not None
-        return _all(pool.metadata(self.topics), self.topics, pool, missing_ok=missing_ok)
+        return _all(_told(pool, self.topics), self.topics, pool, missing_ok=missing_ok)
 
 
 def read_choice(options: OptionText) -> TopicChoice:
@@ -107,6 +107,25 @@ def _pattern(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise wrong("subscribePattern", text, f"it is no regular expression: {error}") from error
+
+
+def _told(
+    pool: "ConnectionPool", names: Sequence[str] | None, pattern: re.Pattern[str] | None = None
+) -> "Metadata":
+    """Metadata in which no topic that is read is just changing leaders, if that comes to an end
+    within default.api.timeout.ms."""
+    from headrace.client.retry import STALE_LEADER, Retry
+
+    retry = Retry(pool.settings)
+    while True:
+        found = pool.metadata(names)
+        changing = any(
+            each.error is not None and each.error.code in STALE_LEADER
+            for each in found.topics.values()
+            if pattern is None or pattern.fullmatch(each.name)
+        )
+        if not changing or not retry.pause():
+            return found
 
 
 def _all(

@@ -25,7 +25,14 @@ from headrace.wire.request import Request, parse_request
 from headrace.wire.response import api_versions_body, pack_response
 
 TOPIC_ID = UUID(int=7)
-_APIS = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.DESCRIBE_CONFIGS)
+_APIS = (
+    ApiKey.API_VERSIONS,
+    ApiKey.METADATA,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.DESCRIBE_CONFIGS,
+)
+_EARLIEST = -2
 
 
 class MovingCluster:
@@ -34,6 +41,7 @@ class MovingCluster:
     Attributes:
         leader, epoch: who leads. `move` changes both.
         told: what metadata says of them; `move` changes it only when it is told to.
+        topic_errors: what the next questions about metadata are answered with, one each.
         tail: how many offsets lie behind the last batch with nothing left at them.
         configs: what the topic's configuration says, or None where it is kept from clients.
         silent_fetches: how many fetches from here on are answered with nothing, as those of a
@@ -50,6 +58,7 @@ class MovingCluster:
         }
         self.leader, self.epoch = 1, 0
         self.told = (1, 0)
+        self.topic_errors: list[ErrorCode] = []
         self.tail = 0
         self.configs: dict[str, str] | None = {"cleanup.policy": "compact"}
         self.silent_fetches = 0
@@ -93,6 +102,8 @@ class MovingCluster:
             body = self._metadata()
         elif header.api_key == ApiKey.DESCRIBE_CONFIGS:
             body = self._configs()
+        elif header.api_key == ApiKey.LIST_OFFSETS:
+            body = self._offsets(request.body)
         else:
             body = api_versions_body([APIS[key] for key in _APIS])
         return [pack_response(header.api_key, header.api_version, header.correlation_id, body)]
@@ -109,6 +120,8 @@ class MovingCluster:
             "isr_nodes": list(addresses),
         }
         topic = {"error_code": 0, "name": "clicks", "topic_id": TOPIC_ID, "partitions": [partition]}
+        if self.topic_errors:
+            topic |= {"error_code": int(self.topic_errors.pop(0)), "partitions": []}
         return {
             "brokers": [
                 {"node_id": node, "host": host, "port": port}
@@ -117,6 +130,13 @@ class MovingCluster:
             "controller_id": 1,
             "topics": [topic],
         }
+
+    def _offsets(self, asked: Any) -> dict[str, Any]:
+        end = self._batches[-1].last_offset + 1 + self.tail
+        [partition] = asked.topics[0].partitions
+        offset = 0 if partition.timestamp == _EARLIEST else end
+        found = {"partition_index": 0, "error_code": 0, "timestamp": -1, "offset": offset}
+        return {"topics": [{"name": "clicks", "partitions": [found]}]}
 
     def _configs(self) -> dict[str, Any]:
         denied = ErrorCode.topic_authorization_failed if self.configs is None else ErrorCode.none
