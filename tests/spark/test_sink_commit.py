@@ -15,6 +15,7 @@ from headrace.client.settings import ClientSettings
 from headrace.spark.sink import StreamSink
 from headrace.spark.sink_column import SinkColumns
 from headrace.spark.sink_commit import (
+    BatchChanged,
     BatchOutdated,
     SinkFenced,
     commit_parcels,
@@ -25,6 +26,7 @@ from headrace.spark.sink_packing import pack
 from headrace.spark.sink_parcel import Parcel
 from headrace.spark.sink_stage import Stage
 from headrace.spark.transaction_batch import BatchTransaction
+from headrace.spark.transaction_ledger import NO_BATCH, LastBatch
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.transactional import read_to_end
@@ -117,6 +119,16 @@ def test_does_not_take_a_batch_of_a_checkpoint_that_was_set_back(sink: Sink) -> 
 
     with pytest.raises(BatchOutdated, match="batches up to 1, and now gets batch 0"):
         sink.commit(0, sink.task(b"something else"))
+
+    assert sink.visible() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_does_not_take_another_batch_for_a_replay_of_the_last(sink: Sink, staged: bool) -> None:
+    sink.commit(0, sink.task(b"a"), sink.task(b"b", staged=staged))
+
+    with pytest.raises(BatchChanged, match="batch 0 with 2 records, and now gets it with 3"):
+        sink.commit(0, sink.task(b"x", b"y"), sink.task(b"z", staged=staged))
 
     assert sink.visible() == [b"a", b"b"]
 
@@ -265,10 +277,10 @@ def test_says_that_two_drivers_run_one_query(sink: Sink, monkeypatch: pytest.Mon
     parcel = sink.task(b"a")
     other = sink.task(b"a")
 
-    def taken_over_meanwhile(*_: object) -> int:
+    def taken_over_meanwhile(*_: object) -> LastBatch:
         monkeypatch.undo()
         sink.commit(0, other)
-        return -1
+        return NO_BATCH
 
     monkeypatch.setattr("headrace.spark.sink_commit.last_batch", taken_over_meanwhile)
     with pytest.raises(SinkFenced, match="another driver"):

@@ -22,7 +22,7 @@ from headrace.spark.sink_option import SinkOptions
 from headrace.spark.sink_parcel import Parcel
 from headrace.spark.sink_stage import Stage
 from headrace.spark.transaction_batch import BatchTransaction
-from headrace.spark.transaction_ledger import NO_BATCH, entries, last_batch
+from headrace.spark.transaction_ledger import NO_BATCH, LastBatch, entries, last_batch
 
 
 class SinkFenced(HeadraceError):
@@ -31,6 +31,10 @@ class SinkFenced(HeadraceError):
 
 class BatchOutdated(HeadraceError):
     """Later batches than this one were committed, which Spark's replays never come behind."""
+
+
+class BatchChanged(HeadraceError):
+    """A batch was committed under this number, with another number of records."""
 
 
 def commit_parcels(
@@ -47,30 +51,32 @@ def commit_parcels(
     Args:
         batch_id: what the ledger knows the batch by; None for a batch that is never replayed.
         only_last_is_replayed: batches come from a checkpoint, so one that lies before the last
-            means that the checkpoint has been set back, and may hold other rows than it did.
+            means that the checkpoint has been set back, and may hold other rows than it did; and
+            the last one must have as many records as it had.
 
     Returns:
         Whether anything was written: False for a batch that is empty, or committed already.
 
     Raises:
         SinkFenced: the same sink is committing somewhere else.
-        BatchOutdated: see `only_last_is_replayed`.
+        BatchOutdated, BatchChanged: see `only_last_is_replayed`. Nothing is written.
         ClientError: a broker refuses or cannot be reached. Unless that was the answer to the last
             request, nothing is visible; in any case the batch can be tried again.
     """
     topics = sorted({topic for parcel in parcels for topic in parcel.topics})
     if not topics:
         return False
+    record_count = sum(parcel.record_count for parcel in parcels)
     with ConnectionPool(options.settings, pa.allocate_buffer) as pool:
         stage = Stage(pool, stage_topic)
         try:
             with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
                 last = NO_BATCH if batch_id is None else last_batch(pool, sink_id, topics)
-                written = batch_id is None or last < batch_id
+                written = batch_id is None or last.number < batch_id
                 if written:
                     for target, data in _batches(parcels, stage):
                         transaction.write(target, data)
-                    transaction.commit(sink_id, entries(topics, batch_id))
+                    transaction.commit(sink_id, entries(topics, batch_id, record_count))
         except ProducerFenced as error:
             raise SinkFenced(
                 f"another driver commits batches of {sink_id}: stop all but one of those that run "
@@ -78,13 +84,26 @@ def commit_parcels(
                 f"kafka.transaction.timeout.ms, which is {options.transaction_timeout_ms}"
             ) from error
         _tidy(stage, parcels)
-    if batch_id is not None and batch_id < last and only_last_is_replayed:
-        raise BatchOutdated(
-            f"{sink_id} has committed batches up to {last}, and now gets batch {batch_id}: its "
-            "checkpoint was set back. What it holds from here on would be lost or doubled: start "
-            "with a new checkpoint, at the offsets to go on from"
-        )
+    if batch_id is not None and only_last_is_replayed:
+        _check_replay(sink_id, last, batch_id, record_count)
     return written
+
+
+def _check_replay(sink_id: str, last: LastBatch, batch_id: int, record_count: int) -> None:
+    """Spark replays the last batch only, and with the rows it had."""
+    if batch_id < last.number:
+        raise BatchOutdated(
+            f"{sink_id} has committed batches up to {last.number}, and now gets batch {batch_id}: "
+            "its checkpoint was set back. What it holds from here on would be lost or doubled: "
+            "start with a new checkpoint, at the offsets to go on from"
+        )
+    if batch_id == last.number and last.record_count not in (None, record_count):
+        raise BatchChanged(
+            f"{sink_id} has committed batch {batch_id} with {last.record_count} records, and now "
+            f"gets it with {record_count}: its checkpoint was set back, or its query does not give "
+            "the same rows twice. Which of them are there already cannot be told: start with a new "
+            "checkpoint, at the offsets to go on from"
+        )
 
 
 def discard_parcels(options: SinkOptions, parcels: Sequence[Parcel], *, stage_topic: str) -> None:

@@ -29,7 +29,7 @@ class BatchTransaction:
     Example:
         with BatchTransaction(pool, "headrace-sink-1", 60_000) as transaction:
             transaction.write(TopicPartition("clicks", 0), batch)
-            transaction.commit("headrace-sink-1", {TopicPartition("clicks", 0): 7})
+            transaction.commit("headrace-sink-1", entries(["clicks"], 7, record_count=1))
 
     Raises:
         ProducerFenced: from every call, when somebody else has taken the transactional id over.
@@ -63,13 +63,12 @@ class BatchTransaction:
         while self._sender.held_bytes > _HELD_MAX_BYTES:
             self._sender.wait()
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Make everything visible, and these offsets of a group with it, if there are any."""
         while not self._sender.is_idle:
             self._sender.wait()
         self._sender.check()
-        committed = {partition: CommittedOffset(offset) for partition, offset in offsets.items()}
-        self._state.commit_offsets(group, committed, NO_MEMBERSHIP)
+        self._state.commit_offsets(group, offsets, NO_MEMBERSHIP)
         self._state.end(committed=True)
 
     def __enter__(self) -> "BatchTransaction":
