@@ -8,7 +8,8 @@ from typing import Any
 
 from headrace.flow.check import check
 from headrace.flow.compile import compile_plan
-from headrace.flow.plan import Guarantee, Plan
+from headrace.flow.plan import Guarantee, Latency, Plan
+from headrace.flow.realtime import start_realtime
 from headrace.flow.spark_aggregate import spark_aggregate
 from headrace.flow.stage import cut
 from headrace.flow.unfinished import skip_unfinished
@@ -41,6 +42,8 @@ def start(
         FlowError: the plan has a mistake; Spark has not seen it then.
     """
     check(plan)
+    if plan.latency is Latency.REALTIME:
+        return start_realtime(plan, spark, brokers=brokers, checkpoint=checkpoint, trigger=trigger)
     layout = cut(plan)
     updates = spark_aggregate(plan, layout) is not None
     if plan.guarantee is Guarantee.AT_MOST_ONCE:

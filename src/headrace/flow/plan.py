@@ -21,6 +21,13 @@ class Guarantee(Enum):
     EXACTLY_ONCE = "exactly-once"
 
 
+class Latency(Enum):
+    """How a plan runs: batch after batch, or in Spark's real-time mode, where the plan allows."""
+
+    MICRO_BATCH = "micro-batch"
+    REALTIME = "realtime"
+
+
 class Kind(Enum):
     SPOUT = "spout"
     BOLT = "bolt"
@@ -73,6 +80,7 @@ class Plan:
     dead_letters: str | None = None
     retries: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
+    latency: Latency = Latency.MICRO_BATCH
 
     def fields_of(self, source: Input) -> Fields:
         """The fields of the stream that an input reads."""

@@ -59,8 +59,7 @@ class Emission:
         if self.made_from is None:
             origin = no_origin(batch.num_rows)
         else:
-            indices = None if rows is None else pa.array(rows, pa.int64())
-            origin = self.made_from.origins(indices, batch.num_rows)
+            origin = self._origins(self.made_from, rows, batch.num_rows)
         if origin.num_rows != batch.num_rows:
             raise EmitError(
                 f"{self.component} emitted {batch.num_rows} tuples with {origin.num_rows} rows"
@@ -69,6 +68,15 @@ class Emission:
         if task is not None:
             tasks = np.broadcast_to(np.asarray(task, dtype=np.int64), batch.num_rows)
         self.emitted.append(Emitted(stream, TupleBatch(batch, origin), tasks))
+
+    @staticmethod
+    def _origins(made_from: TupleBatch, rows: Any, count: int) -> pa.RecordBatch:
+        if isinstance(rows, range):
+            if rows == range(made_from.num_rows):
+                return made_from.origin  # a tuple for each tuple: nothing to pick
+            rows = np.arange(rows.start, rows.stop, rows.step)
+        indices = None if rows is None else pa.array(rows, pa.int64())
+        return made_from.origins(indices, count)
 
     def _shaped(self, columns: Any, fields: Fields, stream: str) -> pa.RecordBatch:
         where = f"{self.component} declares {fields.ddl!r} for the stream {stream!r}"

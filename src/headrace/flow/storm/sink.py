@@ -30,6 +30,19 @@ class TopicSink(Work):
         named = [each for each in (self.key, self.value) if each is not None]
         fields.check_known(named, f"the sink {name}")
 
+    def expression(self, fields: Fields) -> str:
+        """Its record of a tuple in Spark's SQL, for real-time mode."""
+        every = ", ".join(f"'{name}', {name}" for name in fields.names)
+
+        def in_bytes(name: str) -> str:
+            kept = fields.ddl_of(name) == "BINARY"
+            return name if kept else f"CAST(CAST({name} AS STRING) AS BINARY)"
+
+        whole = f"CAST(to_json(named_struct({every})) AS BINARY)"
+        value = whole if self.value is None else in_bytes(self.value)
+        key = "CAST(NULL AS BINARY)" if self.key is None else in_bytes(self.key)
+        return f"named_struct('topic', '{self.topic}', 'key', {key}, 'value', {value})"
+
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
     ) -> None:

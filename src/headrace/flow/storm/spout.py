@@ -92,6 +92,19 @@ class TopicSpout(Spout):
         rows = reader.options(**(options | self.options)).load()
         return rows.select("topic", "partition", "offset", *self._read())
 
+    def kafka_frame(self, spark: Any) -> Any:
+        """The fields as a stream of Spark's own connector, for its real-time mode."""
+        options = {
+            **self.options,
+            "kafka.bootstrap.servers": self.brokers,
+            "subscribe": ",".join(self.topics),
+            "startingOffsets": self.starting,
+        }
+        rows = spark.readStream.format("kafka").options(**options).load()
+        return rows.selectExpr(
+            *(f"CAST({name} AS {self.fields.ddl_of(name)}) AS {name}" for name in self.fields.names)
+        )
+
     def _read(self) -> list[str]:
         if self.format is not None:
             return ["value.*"]

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 from headrace.flow.aggregate import with_outputs
 from headrace.flow.error import FlowError
@@ -20,7 +21,7 @@ from headrace.flow.grouping import (
     Shuffle,
     TaskChoice,
 )
-from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Plan
+from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Latency, Plan
 from headrace.flow.runtime.work import Work
 from headrace.flow.storm.bolt import BoltWork, StatefulBolt, work_of
 from headrace.flow.storm.sink import TopicSink
@@ -31,6 +32,8 @@ from headrace.flow.window import CountWindow, TimeWindow
 Output = str | Sequence[str] | Fields | Mapping[str, "str | Sequence[str] | Fields"]
 """Fields of the default stream, or of several named ones."""
 
+_Choice = TypeVar("_Choice", bound=Enum)
+
 
 class Topology:
     """Spouts, bolts and sinks under names, and who reads from whom.
@@ -40,6 +43,8 @@ class Topology:
         dead_letters: the topic for tuples that a bolt cannot take; None ends the topology at the
             first of them. By default it is called after the topology.
         retries: how often a batch that raised is tried again as a whole.
+        latency: micro-batch, or realtime for a plan that Spark's real-time mode can run: see
+            `realtime`.
 
     Example:
         topology = Topology("word-count")
@@ -57,9 +62,11 @@ class Topology:
         dead_letters: str | None = "",
         retries: int = 1,
         settings: Mapping[str, str] | None = None,
+        latency: str | Latency = Latency.MICRO_BATCH,
     ) -> None:
         self.name = name
-        self._guarantee = _guarantee(guarantee)
+        self._guarantee = _one_of(Guarantee, guarantee, "guarantee")
+        self._latency = _one_of(Latency, latency, "latency")
         self._dead_letters = f"{name}-dead-letters" if dead_letters == "" else dead_letters
         self._retries = retries
         self._settings = dict(settings or {})
@@ -122,6 +129,7 @@ class Topology:
             dead_letters=self._dead_letters,
             retries=self._retries,
             settings=self._settings,
+            latency=self._latency,
         )
 
     def _add(self, component: Component) -> None:
@@ -173,12 +181,12 @@ class Inputs:
         return self
 
 
-def _guarantee(given: str | Guarantee) -> Guarantee:
+def _one_of(kind: type[_Choice], given: Any, name: str) -> _Choice:
     try:
-        return Guarantee(given)
+        return kind(given)
     except ValueError:
-        known = ", ".join(each.value for each in Guarantee)
-        raise FlowError(f"a guarantee cannot be {given!r}: write {known}") from None
+        known = ", ".join(each.value for each in kind)
+        raise FlowError(f"a {name} cannot be {given!r}: write {known}") from None
 
 
 def _outputs(output: Output) -> dict[str, Fields]:
