@@ -16,6 +16,7 @@ from headrace.client.settings import ClientSettings
 from headrace.demo.broker_child import BrokerChild
 from headrace.demo.feed import Feed
 from headrace.demo.ledger import Ledger, Verdict
+from headrace.demo.muted import stderr_to
 from headrace.demo.page_count import start_page_count
 from headrace.demo.pulse import Pulse
 from headrace.demo.rolling_window import RollingWindow
@@ -110,7 +111,8 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
         site = Site(seed=seed, per_second=per_second)
         feed = Feed(address=broker.address, topic=VIEWS, site=site, ledger=ledger)
         parts.callback(feed.stop)
-        spark = _session(folder)
+        with stderr_to(folder / "spark.log"):
+            spark = _session(folder)
         parts.callback(spark.stop)
         board = Scoreboard(address=broker.address, topic=COUNTS, partitions=PARTITIONS)
         parts.callback(board.stop)
