@@ -16,14 +16,16 @@ from headrace.spark.sink_column import SinkColumns
 from headrace.spark.sink_commit import commit_parcels
 from headrace.spark.sink_option import read_sink_options
 from headrace.spark.sink_packing import pack
+from headrace.spark.sink_parcel import query_of, task_query_id
 
 
 def each_batch(sink_id: str, options: Mapping[str, str]) -> Callable[[Any, int], None]:
     """What to give to `foreachBatch`. A batch that Spark repeats after a crash adds nothing.
 
     Args:
-        sink_id: the stream's name among all streams of the cluster. With the checkpoint's batch
-            numbers it tells a repeated batch from a new one: a new checkpoint needs a new name.
+        sink_id: what tells this sink from the others of the same query. The query's own id, which
+            lives in the checkpoint, is added to it: with a new checkpoint, whose batches count from
+            0 again, it is a new sink.
         options: those of `write.format("headrace")`: kafka.bootstrap.servers, topic, ...
 
     Raises:
@@ -37,18 +39,23 @@ def each_batch(sink_id: str, options: Mapping[str, str]) -> Callable[[Any, int],
     # The batch's number is only known later; any will do to read the options.
     texts = {"guarantee": "exactly-once", **options, "sinkId": sink_id, "batchId": "0"}
     wanted = read_sink_options(texts, streaming=False)
-    name = f"{wanted.prefix}-{sink_id}"
+
+    def name(query_id: str | None) -> str:
+        name = f"{wanted.prefix}-{sink_id}"
+        return name if query_id is None else f"{name}-{query_id}"
 
     def write(rows: Any, batch_id: int) -> None:
         columns = SinkColumns(rows.schema, wanted.topic)
 
         def parcel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            packed = pickle.dumps(pack(wanted, columns, batches, stage_topic=name))
-            yield pa.record_batch({"parcel": pa.array([packed], pa.binary())})
+            query = task_query_id()
+            packed = pack(wanted, columns, batches, stage_topic=name(query), query_id=query)
+            yield pa.record_batch({"parcel": pa.array([pickle.dumps(packed)], pa.binary())})
 
         packed = rows.mapInArrow(parcel, "parcel BINARY").collect()
         # Pickled by our own tasks, a moment ago.
         parcels = [pickle.loads(bytes(row.parcel)) for row in packed]  # noqa: S301
-        commit_parcels(wanted, parcels, sink_id=name, stage_topic=name, batch_id=batch_id)
+        sink = name(query_of(parcels))
+        commit_parcels(wanted, parcels, sink_id=sink, stage_topic=sink, batch_id=batch_id)
 
     return write

@@ -12,10 +12,9 @@ Spark tells a micro-batch's number only to `commit`, and the query's id to nobod
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -25,13 +24,11 @@ from pyspark.sql.datasource import (
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.spark.sink_column import SinkColumns
 from headrace.spark.sink_option import Guarantee, SinkOptions, read_sink_options
-from headrace.spark.sink_parcel import Parcel
+from headrace.spark.sink_parcel import Parcel, query_of, task_query_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-_QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -57,7 +54,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             return _send(self._options, self._columns, iterator)
         from headrace.spark.sink_packing import pack
 
-        query_id = _query_id()
+        query_id = task_query_id()
         if query_id is None:
             raise HeadraceError(
                 "Spark does not tell this task which query it belongs to, without which its rows "
@@ -73,7 +70,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         parcels = _parcels(messages)
-        query_id = _query_of(parcels)
+        query_id = query_of(parcels)
         if query_id is None:
             return
         from headrace.spark.sink_commit import commit_parcels
@@ -124,7 +121,7 @@ class BatchSink(DataSourceArrowWriter):
             self._columns,
             iterator,
             stage_topic=self._stage_topic,
-            query_id=_query_id(),
+            query_id=task_query_id(),
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -133,7 +130,7 @@ class BatchSink(DataSourceArrowWriter):
         from headrace.spark.sink_commit import commit_parcels, delete_stage
 
         parcels = _parcels(messages)
-        query_id = _query_of(parcels)
+        query_id = query_of(parcels)
         sink_id, batch_id = self._identity(query_id)
         commit_parcels(
             self._options,
@@ -167,16 +164,6 @@ def _send(options: SinkOptions, columns: SinkColumns, rows: "Iterator[pa.RecordB
     from headrace.spark.sink_sending import send
 
     return send(options, columns, rows)
-
-
-def _query_id() -> str | None:
-    """The stream that this task works for, also inside a `foreachBatch`."""
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(_QUERY_ID)
-
-
-def _query_of(parcels: Sequence[Parcel]) -> str | None:
-    return next((each.query_id for each in parcels if each.query_id is not None), None)
 
 
 def _parcels(messages: Sequence[WriterCommitMessage | None]) -> list[Parcel]:

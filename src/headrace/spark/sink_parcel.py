@@ -6,9 +6,11 @@ Rule 2: a small parcel carries its batches along, through Spark. A larger one wo
 driver's memory and run into spark.driver.maxResultSize: its batches wait in the staging topic.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from headrace.model.ids import TopicPartition
@@ -16,6 +18,8 @@ from headrace.model.ids import TopicPartition
 CARRIED_MAX_BYTES: Final = 512 * 1024
 """Two thousand tasks may carry so much before Spark's default of 1 GiB for all of them is used up;
 and Spark sends results below 1 MiB straight to the driver."""
+
+_QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class CarriedBatch(NamedTuple):
@@ -51,3 +55,15 @@ class Parcel(WriterCommitMessage):
     def topics(self) -> set[str]:
         carried = {each.target.topic for each in self.carried}
         return carried | {each.target.topic for each in self.staged}
+
+
+def task_query_id() -> str | None:
+    """The stream that this task works for, also inside a `foreachBatch`. Spark tells it to tasks,
+    and to nobody else."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+def query_of(parcels: Sequence[Parcel]) -> str | None:
+    """The stream whose tasks packed these."""
+    return next((each.query_id for each in parcels if each.query_id is not None), None)
