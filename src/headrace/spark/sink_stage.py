@@ -102,6 +102,8 @@ class Stage:
     def read(self, wanted: Sequence[StagedBatch]) -> Iterator[tuple[TopicPartition, Batch]]:
         """The batches, each with its target; their buffers are writable and nobody else's.
 
+        A broker may not have heard yet of a topic that tasks made through others: ask again.
+
         Raises:
             BrokerError: one of them is gone, or its leader is.
         """
@@ -113,15 +115,20 @@ class Stage:
         retry = Retry(self._pool.settings)
         while reader.positions:
             before = dict(reader.positions)
+            problem = BrokerError(ErrorCode.request_timed_out)
             for fetched in reader.poll():
                 if fetched.error is not None:
-                    raise self._gone(fetched.error)
+                    if fetched.error.code is not ErrorCode.unknown_topic_or_partition:
+                        raise self._gone(fetched.error)
+                    problem = fetched.error
+                    reader.add({})  # so that it asks for metadata again
+                    continue
                 yield from self._found(fetched, left[fetched.partition], reader)
                 self._go_on(fetched.partition, left[fetched.partition], reader)
             if reader.positions != before:
                 retry = Retry(self._pool.settings)
             elif not retry.pause():
-                raise self._gone(BrokerError(ErrorCode.request_timed_out))
+                raise self._gone(problem)
 
     def _go_on(
         self, partition: TopicPartition, offsets: dict[int, TopicPartition], reader: BatchReader

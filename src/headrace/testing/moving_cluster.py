@@ -33,6 +33,7 @@ _APIS = (
     ApiKey.DESCRIBE_CONFIGS,
 )
 _EARLIEST = -2
+_NO_EPOCH = -1
 
 
 class MovingCluster:
@@ -183,6 +184,8 @@ class MovingCluster:
     def _refusal(self, node: int, epoch: int) -> ErrorCode | None:
         if node != self.leader:
             return ErrorCode.not_leader_or_follower
+        if epoch == _NO_EPOCH:
+            return None
         if epoch < self.epoch:
             return ErrorCode.fenced_leader_epoch
         return ErrorCode.unknown_leader_epoch if epoch > self.epoch else None

@@ -1,14 +1,21 @@
-"""How a staging topic is made."""
+"""How a staging topic is made, and found again."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headrace.client.admin import NewTopic
 from headrace.client.error import BrokerError
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
+from headrace.records.encode import encode
 from headrace.spark import sink_stage
+from headrace.spark.sink_parcel import StagedBatch
 from headrace.spark.sink_stage import Stage
+from headrace.testing.moving_cluster import MovingCluster
 from headrace.wire.error_code import ErrorCode
 
 
@@ -32,3 +39,36 @@ def test_what_waits_is_kept_however_much_it_is(monkeypatch: pytest.MonkeyPatch) 
 
     # Whatever log.retention.bytes the broker has for other topics.
     assert made[0].configs["retention.bytes"] == "-1"
+
+
+def read_stage(cluster: MovingCluster, timeout_ms: int) -> list[tuple[TopicPartition, bytes]]:
+    settings = ClientSettings.of(
+        {
+            "bootstrap.servers": cluster.address,
+            "retry.backoff.ms": "1",
+            "default.api.timeout.ms": str(timeout_ms),
+        }
+    )
+    staged = [StagedBatch(TopicPartition("target", 7), 0, 0)]
+    with ConnectionPool(settings) as pool:
+        found = Stage(pool, "clicks").read(staged)
+        return [(target, bytes(batch.data)) for target, batch in found]
+
+
+def test_a_stage_that_a_broker_has_not_heard_of_yet_is_asked_for_again() -> None:
+    data = encode(pa.record_batch({"value": ["v"]}), timestamp_ms=0, base_offset=0).data
+    with MovingCluster([data], nodes=1) as cluster:
+        cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 4
+
+        assert read_stage(cluster, 10_000) == [(TopicPartition("target", 7), data)]
+
+
+def test_a_stage_that_stays_away_is_told_by_its_own_error() -> None:
+    data = encode(pa.record_batch({"value": ["v"]}), timestamp_ms=0, base_offset=0).data
+    with MovingCluster([data], nodes=1) as cluster:
+        cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 10_000
+
+        with pytest.raises(BrokerError, match="staged in topic clicks is not there") as raised:
+            read_stage(cluster, 100)
+
+    assert raised.value.code is ErrorCode.unknown_topic_or_partition
