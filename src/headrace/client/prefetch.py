@@ -42,6 +42,7 @@ from headrace.client.read_range import Offset
 from headrace.client.retry import STALE_LEADER
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
+from headrace.wire.error import MalformedResponse
 from headrace.wire.error_code import ErrorCode, error_code
 from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse
 
@@ -213,6 +214,9 @@ class Prefetch:
         except (ConnectionLost, Unreachable) as error:
             self._budget.give_back(size)
             self._lose(lane, error, time.monotonic())
+        except MalformedResponse as error:  # what was said when the connection was made
+            self._budget.give_back(size)
+            self._lose(lane, ConnectionLost(str(error)), time.monotonic())
 
     @property
     def _request_bytes(self) -> int:
@@ -248,6 +252,10 @@ class Prefetch:
             answer = lane.answer()
         except (ConnectionLost, Unreachable) as error:
             self._lose(lane, error, now)
+            return
+        except MalformedResponse as error:
+            # Whatever follows on this connection cannot be trusted either; a new one may do.
+            self._lose(lane, ConnectionLost(str(error)), now)
             return
         if answer is None:
             return

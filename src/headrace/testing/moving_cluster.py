@@ -34,6 +34,8 @@ _APIS = (
 )
 _EARLIEST = -2
 _NO_EPOCH = -1
+_SIZE_BYTES = 4
+_GARBLED_BYTES = 20
 
 
 class MovingCluster:
@@ -47,6 +49,7 @@ class MovingCluster:
         configs: what the topic's configuration says, or None where it is kept from clients.
         silent_fetches: how many fetches from here on are answered with nothing, as those of a
             remote read that takes too long.
+        garbled_fetches: how many fetches from here on get answers that cannot be read.
         waits_ms: how long each fetch let the leader wait.
         refused: the errors that fetches were answered with.
         on_fetch: called before each fetch is answered, with the node that was asked.
@@ -63,6 +66,7 @@ class MovingCluster:
         self.tail = 0
         self.configs: dict[str, str] | None = {"cleanup.policy": "compact"}
         self.silent_fetches = 0
+        self.garbled_fetches = 0
         self.waits_ms: list[int] = []
         self.refused: list[ErrorCode] = []
         self.on_fetch: Callable[[int], None] = lambda node: None
@@ -163,7 +167,12 @@ class MovingCluster:
         [partition] = asked.topics[0].partitions
         header = request.header
         results = [FetchTopicResult("clicks", TOPIC_ID, [self._records(node, partition)])]
-        return pack_fetch_response(header.api_version, header.correlation_id, results)
+        answer = pack_fetch_response(header.api_version, header.correlation_id, results)
+        if self.garbled_fetches:
+            self.garbled_fetches -= 1
+            cut = b"".join(answer)[_SIZE_BYTES:_GARBLED_BYTES]
+            return [len(cut).to_bytes(_SIZE_BYTES, "big"), cut]
+        return answer
 
     def _records(self, node: int, asked: FetchPartition) -> FetchPartitionResult[memoryview]:
         error = self._refusal(node, asked.current_leader_epoch)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from headrace.client.error import BrokerError, PositionOutOfRange
+from headrace.client.error import BrokerError, ConnectionLost, PositionOutOfRange
 from headrace.client.read_range import ReadRange
 from headrace.client.reader import Reader
 from headrace.model.ids import TopicPartition
@@ -135,6 +135,28 @@ def test_without_knowing_the_configuration_a_silence_that_lasts_is_believed(
 
     assert reader.positions == {CLICKS: 210}
     assert len(cluster.waits_ms) > 3
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_again(cluster: MovingCluster) -> None:
+    at_fetch = iter(range(1000))
+
+    def garble(node: int) -> None:
+        if next(at_fetch) == 5:
+            cluster.garbled_fetches = 3
+
+    cluster.on_fetch = garble
+
+    with Reader(settings(cluster), ALL) as reader:
+        assert offsets(reader) == list(range(BATCHES * 5))
+    assert cluster.garbled_fetches == 0
+
+
+def test_answers_that_can_never_be_read_are_given_up(cluster: MovingCluster) -> None:
+    cluster.garbled_fetches = 1_000_000
+    hasty = settings(cluster, default_api_timeout_ms="100")
+
+    with Reader(hasty, ALL) as reader, pytest.raises(ConnectionLost, match="cannot read clicks-0"):
+        reader.poll()
 
 
 def test_a_leader_nobody_tells_of_is_given_up(cluster: MovingCluster) -> None:
