@@ -25,6 +25,7 @@ SUITES = (
     "client",
     "client_write",
     "spark",
+    "flow",
     "ingest",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
