@@ -12,7 +12,7 @@ from typing import Final
 
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
-from headrace.model.ids import topic_name_problem
+from headrace.model.ids import TOPIC_NAME_MAX_LENGTH, topic_name_problem
 from headrace.spark.kafka_option import client_texts
 from headrace.spark.option_text import OptionText, wrong
 
@@ -35,6 +35,7 @@ _LONG_MAX: Final = 2**63 - 1
 _INT_MAX: Final = 2**31 - 1
 # Names share one space with topics, of which the longest has 249 characters; a UUID has 36.
 _PREFIX_MAX: Final = 200
+_UUID_CHARACTERS: Final = 36
 
 _READ_HERE: Final = frozenset({"acks", "compression.type", "transaction.timeout.ms"})
 _IGNORED: Final = frozenset(
@@ -113,14 +114,18 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     guarantee = Guarantee(
         texts.choice("guarantee", default.value, tuple(each.value for each in Guarantee))
     )
+    prefix = _name(texts, "sinkIdPrefix") or DEFAULT_PREFIX
+    replay_id = _replay_id(texts, guarantee, streaming)
+    if replay_id is not None:
+        _check_together(prefix, replay_id[0])
     producer = OptionText(kafka)
     client = client_texts(kafka, {*_READ_HERE, *_IGNORED})
     return SinkOptions(
         client=client,
         topic=topic,
         guarantee=guarantee,
-        prefix=_name(texts, "sinkIdPrefix") or DEFAULT_PREFIX,
-        replay_id=_replay_id(texts, guarantee, streaming),
+        prefix=prefix,
+        replay_id=replay_id,
         acks=_acks(producer.get("acks"), guarantee),
         codec=_codec(producer.get("compression.type")),
         batch_bytes=_BATCH_BYTES,
@@ -154,6 +159,18 @@ def _name(texts: OptionText, option: str) -> str | None:
     if problem is not None:
         raise wrong(option, name, problem)
     return name
+
+
+def _check_together(prefix: str, sink_id: str) -> None:
+    """In a `foreachBatch` the sink is called by its prefix, its id and the query's id."""
+    left = TOPIC_NAME_MAX_LENGTH - len(prefix) - _UUID_CHARACTERS - len("--")
+    if len(sink_id) > left:
+        raise wrong(
+            "sinkId",
+            sink_id,
+            f"behind a sinkIdPrefix of {len(prefix)} characters and before a query's id it has at "
+            f"most {left} characters",
+        )
 
 
 def _acks(text: str | None, guarantee: Guarantee) -> str:

@@ -1,8 +1,10 @@
 import pickle
+from uuid import uuid4
 
 import pytest
 
 from headrace.model.error import ConfigError
+from headrace.model.ids import topic_name_problem
 from headrace.spark.sink_option import Guarantee, SinkOptions, read_sink_options
 
 _BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -89,3 +91,14 @@ def test_a_batch_write_is_told_what_its_name_and_number_need(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         _read(streaming=False, **options)
+
+
+def test_prefix_and_name_and_a_querys_id_are_a_topic_name_together() -> None:
+    exact = {"guarantee": "exactly-once", "batchId": "1", "sinkIdPrefix": "p" * 100}
+
+    longest = _read(streaming=False, sinkId="s" * 111, **exact)
+
+    assert longest.replay_id is not None
+    assert topic_name_problem(f"{longest.prefix}-{longest.replay_id[0]}-{uuid4()}") is None
+    with pytest.raises(ConfigError, match="at most 111 characters"):
+        _read(streaming=False, sinkId="s" * 112, **exact)
