@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -134,6 +135,15 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
 def _session(folder: Path) -> Any:
     from headrace.spark.ready_session import session
 
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        return _start(session, folder)
+    finally:
+        # Spark puts a handler of its own there, which would raise in the middle of a call to Java.
+        signal.signal(signal.SIGINT, handler)
+
+
+def _start(session: Callable[..., Any], folder: Path) -> Any:
     return session(
         "headrace demo",
         master="local[2]",
