@@ -1,7 +1,8 @@
 """Run the benchmarks and write their table.
 
 python -m bench               every suite, into bench/RESULTS.md
-python -m bench records log   only these, printed and not written
+python -m bench records log   only these, printed; with --write they replace their sections in
+                              bench/RESULTS.md and leave the others
 """
 
 import argparse
@@ -29,27 +30,49 @@ SUITES = (
     "ingest",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
-LIBRARIES = ("aiokafka", "cramjam", "crc32c", "kio", "numba", "numpy", "pyarrow")
+LIBRARIES = (
+    "aiokafka",
+    "confluent-kafka",
+    "cramjam",
+    "crc32c",
+    "kio",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "pyspark",
+)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
-    chosen = parser.parse_args().suites
+    parser.add_argument("--write", action="store_true", help="also write what was chosen")
+    arguments = parser.parse_args()
+    chosen = arguments.suites
     unknown = sorted(set(chosen) - set(SUITES))
     if unknown:
         parser.error(f"no suite called {', '.join(unknown)}; there are {', '.join(SUITES)}")
-    sections = []
+    write = arguments.write or not chosen
+    sections = written() if chosen and write else {}
     for suite in chosen or SUITES:
         print(f"{suite} ...", flush=True)
         rows = importlib.import_module(f"bench.{suite}").run()
-        sections.append(table(suite, rows))
-        print(sections[-1], flush=True)
-        if not chosen:  # after every suite, so that a run that is stopped leaves what it measured
-            RESULTS.write_text("\n".join([heading(), *sections]))
-    if not chosen:
+        sections[suite] = table(suite, rows)
+        print(sections[suite], flush=True)
+        if write:  # after every suite, so that a run that is stopped leaves what it measured
+            ordered = [sections[each] for each in SUITES if each in sections]
+            RESULTS.write_text("\n".join([heading(), *ordered]))
+    if write:
         print(f"Written to {RESULTS}")
     return 0
+
+
+def written() -> dict[str, str]:
+    """The sections that bench/RESULTS.md has."""
+    if not RESULTS.exists():
+        return {}
+    _, *parts = RESULTS.read_text().split("\n## ")
+    return {part.partition("\n")[0]: f"## {part.strip()}\n" for part in parts}
 
 
 def heading() -> str:
