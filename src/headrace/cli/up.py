@@ -100,24 +100,7 @@ def up(
                 "--broker-id and --advertise"
             )
         raise typer.Exit(supervise(brokers, texts, log_level=log_level, log_format=log_format))
-    _load_broker()
     asyncio.run(_run(texts))
-
-
-def _load_broker() -> None:
-    """Import the broker, without Hypothesis.
-
-    kio registers its types there where it is installed: a fifth of a second at every start on a
-    developer's machine, for nothing that a broker uses.
-    """
-    absent = "hypothesis" not in sys.modules
-    if absent:
-        sys.modules["hypothesis"] = None  # type: ignore[assignment]
-    try:
-        import headrace.broker.server  # noqa: F401
-    finally:
-        if absent:
-            del sys.modules["hypothesis"]
 
 
 async def _run(texts: dict[str, str]) -> None:
