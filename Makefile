@@ -5,6 +5,8 @@ PYTHON := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 JAVA_STAMP := $(VENV)/.java
 PEERS_STAMP := $(VENV)/.peers
+# Tests mostly wait for servers that start; more than the cores would make them wait for each other.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test unit check format bench chaos clean
@@ -31,7 +33,7 @@ demo: setup  ## Run the main job; ARGS="--for 30s" bounds it
 	@$(VENV)/bin/headrace demo $(ARGS)
 
 test: setup $(PEERS_STAMP)  ## Run every test
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
 
 unit: $(STAMP)  ## Run the unit and property tests only
 	$(PYTHON) -m pytest tests/unit tests/property

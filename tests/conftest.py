@@ -6,6 +6,7 @@ A missing peer skips the test, or fails it in CI.
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,17 @@ from headrace.testing.kafka_tool import KafkaTools
 from headrace.testing.peer import PeerMissing, require_peer
 
 _numbers = count()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Divide a run between processes (`-n 2 --dist loadgroup`) by file, and keep everything that
+    uses the one Spark session in one of them. That one has most to do, so it begins first."""
+    spark = Path(__file__).with_name("spark")
+    for item in items:
+        group = "spark" if item.path.parent == spark else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: item.path.parent != spark)
 
 
 @pytest.fixture(scope="session")
