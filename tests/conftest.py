@@ -18,15 +18,20 @@ from headrace.testing.peer import PeerMissing, require_peer
 _numbers = count()
 
 
+_SPARK = Path(__file__).with_name("spark")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Divide a run between processes (`-n 2 --dist loadgroup`) by file, and keep everything that
+    uses the one Spark session in one of them."""
+    group = "spark" if item.path.parent == _SPARK else str(item.path)
+    item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Divide a run between processes (`-n 2 --dist loadgroup`) by file, and keep everything that
-    uses the one Spark session in one of them. That one has most to do, so it begins first."""
-    spark = Path(__file__).with_name("spark")
-    for item in items:
-        group = "spark" if item.path.parent == spark else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: item.path.parent != spark)
+    """The process that has Spark has most to do, so it begins with that."""
+    items.sort(key=lambda item: item.path.parent != _SPARK)
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,12 @@ def test_time_indexes(kafka_dump: tuple[KafkaDirectory, LogDump]) -> None:
 
 def test_the_log_start_checkpoint(kafka_directory: KafkaDirectory) -> None:
     starts = OffsetCheckpoint(DISK, kafka_directory.data / "log-start-offset-checkpoint").read()
-    assert starts == {TopicPartition("trimmed", 0): TRIMMED_TO}
+    trimmed = TopicPartition("trimmed", 0)
+    # Once the segments before it are gone, a start that is a segment's own is not written down.
+    first = min(int(each.stem) for each in kafka_directory.partition("trimmed").glob("*.log"))
+
+    assert set(starts) <= {trimmed}
+    assert starts.get(trimmed, first) == TRIMMED_TO
 
 
 def test_a_checkpoint_that_kafka_has_only_created_is_empty(tmp_path: Path) -> None:
