@@ -44,6 +44,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess
 
 
 @pytest.fixture
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Three brokers for one test that needs to know every topic there is."""
+    cluster = ClusterProcess(tmp_path_factory.mktemp("own-cluster"))
+    try:
+        with cluster:
+            yield cluster
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+@pytest.fixture
 def topic(cluster: ClusterProcess) -> str:
     """A topic with three partitions and three replicas of each."""
     name = f"orders-{next(_topics)}"

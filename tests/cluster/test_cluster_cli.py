@@ -29,13 +29,9 @@ def test_partitions_are_shown_with_their_replicas(cluster, topic):
     assert all(sorted(each["in-sync"]) == sorted("1,2,3") for each in found)
 
 
-def test_a_broker_is_emptied_and_its_records_move_along(cluster, topic):
+def test_a_broker_is_emptied_and_its_records_move_along(own_cluster):
+    cluster, name = own_cluster, "orders"
     admin = AdminClient({"bootstrap.servers": cluster.address})
-    for each in ask(cluster, "partitions"):
-        if each["topic"] != topic and len(each["replicas"]) == 5:
-            admin.delete_topics([each["topic"]])
-    admin.delete_topics([topic])[topic].result(30)
-    name = f"{topic}-single"
     admin.create_topics([NewTopic(name, 3, 1)])[name].result(30)
     producer = Producer({"bootstrap.servers": cluster.address, "acks": 1, "log_level": 0})
     for index in range(3):

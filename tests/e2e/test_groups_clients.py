@@ -47,6 +47,9 @@ class KafkaPythonReader:
             auto_offset_reset="earliest",
             session_timeout_ms=10_000,
             heartbeat_interval_ms=100,
+            # It may lead the group before it has heard of the topic, and then asks again only so
+            # late that nobody has anything meanwhile.
+            metadata_max_age_ms=1_000,
             partition_assignment_strategy=[_range_assignor()],
         )
         while not stop.is_set():
