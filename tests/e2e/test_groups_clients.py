@@ -41,17 +41,16 @@ class KafkaPythonReader:
     def run(self, stop: Event) -> None:
         address, group, topic = self._wanted
         consumer = kafka.KafkaConsumer(
-            topic,
             bootstrap_servers=address,
             group_id=group,
             auto_offset_reset="earliest",
             session_timeout_ms=10_000,
             heartbeat_interval_ms=100,
-            # It may lead the group before it has heard of the topic, and then asks again only so
-            # late that nobody has anything meanwhile.
-            metadata_max_age_ms=1_000,
             partition_assignment_strategy=[_range_assignor()],
         )
+        # It may lead the group before it has heard of the topic, and then nobody gets anything.
+        wait_until(lambda: bool(consumer.partitions_for_topic(topic)), what="news of the topic")
+        consumer.subscribe([topic])
         while not stop.is_set():
             for messages in consumer.poll(timeout_ms=50).values():
                 self.values += [message.value for message in messages]
