@@ -23,7 +23,11 @@ _SPARK = Path(__file__).with_name("spark")
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Divide a run between processes (`-n 2 --dist loadgroup`) by file, and keep everything that
-    uses the one Spark session in one of them."""
+    uses the one Spark session in one of them.
+
+    pytest-xdist 3.8 does not do so with pytest 9.2: tests are dealt one by one, and each process
+    starts a session when it first needs one.
+    """
     group = "spark" if item.path.parent == _SPARK else str(item.path)
     item.add_marker(pytest.mark.xdist_group(group))
 
