@@ -5,6 +5,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -66,7 +67,11 @@ class Stage:
     def pulse(self, seconds_left: float | None = None) -> Pulse:
         progress = self.query.lastProgress
         newest = self.window.newest_full(time.time_ns() // 1_000_000)
-        shown = max((start for _, start in self.scoreboard.counts() if start <= newest), default=0)
+        starts = {start for _, start in self.scoreboard.counts()}
+        shown = max((start for start in starts if start <= newest), default=0)
+        before = shown - self.window.length_ms
+        # Windows that began before the site opened hold less, and would make every page rise.
+        whole = min(starts, default=0) + self.window.length_ms
         return Pulse(
             address=self.address,
             running_seconds=time.monotonic() - self.born,
@@ -76,7 +81,7 @@ class Stage:
             window_seconds=self.window.length_ms // 1_000,
             seconds_left=seconds_left,
             pages=self.scoreboard.of_window(shown),
-            before=self.scoreboard.of_window(shown - self.window.length_ms),
+            before=self.scoreboard.of_window(before) if before >= whole else Counter(),
         )
 
     def counted(self) -> int:
