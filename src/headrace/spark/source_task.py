@@ -109,11 +109,11 @@ class SourceTask:
                 if chunk is not None:
                     yield chunk.columns
                 elif not reader.ended:
-                    # The driver saw the log reach the range's end.
+                    # The driver saw the log reach the range's end. The reader may come to the same
+                    # conclusion first, and then says it in the same words.
                     self._lose(
-                        f"{left.partition} has nothing from offset "
-                        f"{reader.positions[left.partition]} on, of what was to be read up to "
-                        f"{left.end}"
+                        f"offset {reader.positions[left.partition]} of {left.partition} is not "
+                        f"there: nothing came of what was to be read up to {left.end}"
                     )
                     return
 
