@@ -33,7 +33,7 @@ demo: setup  ## Run the main job; ARGS="--for 30s" bounds it
 	@$(VENV)/bin/headrace demo $(ARGS)
 
 test: setup $(PEERS_STAMP)  ## Run every test
-	$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
+	$(PYTHON) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 
 unit: $(STAMP)  ## Run the unit and property tests only
 	$(PYTHON) -m pytest tests/unit tests/property

@@ -6,9 +6,10 @@ A missing peer skips the test, or fails it in CI.
 
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.broker_process import BrokerProcess
@@ -18,24 +19,31 @@ from headrace.testing.peer import PeerMissing, require_peer
 _numbers = count()
 
 
-_SPARK = Path(__file__).with_name("spark")
+_SPARK = "tests/spark/"
+# Where single tests take longest: what comes last must be short, or one process ends alone.
+_SLOW = ("tests/driver/", "tests/cluster/", "tests/console/", "tests/ingest/", "tests/crash/")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Divide a run between processes (`-n 2 --dist loadgroup`) by file, and keep everything that
-    uses the one Spark session in one of them.
+class _ByFile(LoadScopeScheduling):
+    """Divides a run between processes by file, and keeps all of the one Spark session in one."""
 
-    pytest-xdist 3.8 does not do so with pytest 9.2: tests are dealt one by one, and each process
-    starts a session when it first needs one.
-    """
-    group = "spark" if item.path.parent == _SPARK else str(item.path)
-    item.add_marker(pytest.mark.xdist_group(group))
+    def _split_scope(self, nodeid: str) -> str:
+        return _SPARK if nodeid.startswith(_SPARK) else nodeid.split("::", 1)[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _ByFile(config, log)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The process that has Spark has most to do, so it begins with that."""
-    items.sort(key=lambda item: item.path.parent != _SPARK)
+    order = (_SPARK, *_SLOW)
+
+    def turn(item: pytest.Item) -> int:
+        return next((at for at, folder in enumerate(order) if item.nodeid.startswith(folder)), 99)
+
+    items.sort(key=turn)
 
 
 @pytest.fixture(scope="session")
