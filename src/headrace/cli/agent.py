@@ -14,12 +14,12 @@ import typer
 
 from headrace.cli.epilog import epilog
 from headrace.client.address import Address
+from headrace.config.properties import Entry, read_properties
 from headrace.ingest.assembly import Assembly, assemble
 from headrace.ingest.config import agent_names, plan_agent
 from headrace.ingest.drawing import draw as draw_plan
 from headrace.ingest.monitor import Monitor
 from headrace.ingest.plan import Problem, Severity
-from headrace.ingest.properties import Entry, read_properties
 from headrace.ingest.supervisor import DEFAULT_POLL_SECONDS, Supervisor
 from headrace.model.error import ConfigError
 from headrace.telemetry.logging import LEVELS, configure

@@ -21,6 +21,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from headrace.config.properties import Entry
 from headrace.ingest.plan import (
     AgentPlan,
     ComponentPlan,
@@ -30,7 +31,6 @@ from headrace.ingest.plan import (
     SinkPlan,
     SourcePlan,
 )
-from headrace.ingest.properties import Entry
 from headrace.model.error import ConfigError
 
 _Plan = TypeVar("_Plan")

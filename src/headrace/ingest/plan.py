@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.ingest.properties import Entry
+from headrace.config.properties import Entry
 
 
 class Severity(Enum):

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.ingest.properties import Entry
+from headrace.config.properties import Entry
 from headrace.model.config import ConfigKey, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
 

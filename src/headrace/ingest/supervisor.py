@@ -7,12 +7,12 @@ from threading import Event as Signal
 
 import structlog
 
+from headrace.config.properties import read_properties
 from headrace.ingest.agent import Agent
 from headrace.ingest.assembly import Assembly, assemble
 from headrace.ingest.channel import Channel
 from headrace.ingest.config import plan_agent
 from headrace.ingest.plan import Severity
-from headrace.ingest.properties import read_properties
 from headrace.ingest.source import ReplayableSource
 from headrace.model.error import ConfigError, HeadraceError
 

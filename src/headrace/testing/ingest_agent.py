@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
+from headrace.config.properties import parse_properties
 from headrace.ingest.agent import Agent
 from headrace.ingest.assembly import Assembly, assemble
 from headrace.ingest.channel import Channel
@@ -12,7 +13,6 @@ from headrace.ingest.component import Component
 from headrace.ingest.config import plan_agent
 from headrace.ingest.error import ChannelError, DeliveryFailed
 from headrace.ingest.event import Batch, Event
-from headrace.ingest.properties import parse_properties
 from headrace.ingest.registry import find_component
 from headrace.ingest.selectors.replicating import ReplicatingSelector
 from headrace.ingest.settings import Settings

@@ -2,9 +2,9 @@
 
 import pytest
 
+from headrace.config.properties import parse_properties
 from headrace.ingest.config import agent_names, plan_agent
 from headrace.ingest.drawing import draw
-from headrace.ingest.properties import parse_properties
 from headrace.model.error import ConfigError
 from headrace.testing.ingest_agent import assemble_text
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.ingest.properties import Entry, parse_properties, read_properties
+from headrace.config.properties import Entry, parse_properties, read_properties
 from headrace.model.error import ConfigError
 
 

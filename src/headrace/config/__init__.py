@@ -1,0 +1,1 @@
+"""Configuration files as people write them."""
