@@ -7,5 +7,10 @@ class FlowError(HeadraceError):
     """A program that cannot run as it is written."""
 
 
-class EmitError(FlowError):
+class Unrecoverable(FlowError):
+    """No tuple is to blame, so none becomes a dead letter: the batch fails as a whole, and is done
+    again from the checkpoint."""
+
+
+class EmitError(Unrecoverable):
     """A component emitted something else than it declared."""

@@ -5,7 +5,8 @@ Rules
 Rule 1: what a call emitted and put leaves it only when the call has returned.
 Rule 2: a batch that raises is tried again as a whole, then in halves, down to the tuples that raise
         alone. Those become dead letters; the others go on, in their order.
-Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it.
+Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it; so does
+        whatever else is `Unrecoverable`.
 """
 
 import time
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.error import EmitError
+from headrace.flow.error import Unrecoverable
 from headrace.flow.plan import DEFAULT_STREAM, Component, Kind
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
@@ -117,7 +118,7 @@ class StageRun:
             try:
                 here = replace(source, origin=batch.origin)
                 self._work(context).execute(batch.columns, emission, context, here)
-            except EmitError:
+            except Unrecoverable:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
                 _rollback(context.state)

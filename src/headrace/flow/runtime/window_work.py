@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.flow.error import EmitError, FlowError
+from headrace.flow.error import FlowError, Unrecoverable
 from headrace.flow.fields import Fields
 from headrace.flow.runtime.tuple_batch import TupleBatch
 from headrace.flow.runtime.window_pieces import WindowPieces
@@ -65,7 +65,7 @@ class WindowWork(Work):
             held = _Held()
             try:
                 call(window, held)
-            except EmitError:
+            except Unrecoverable:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
                 failure = error
