@@ -21,9 +21,12 @@ _COMMANDS = {
     "up": ("up", "command", "Start a broker."),
     "topic": ("topic", "app", "Create, look at, change, write and read topics."),
     "group": ("group", "app", "Look at consumer groups and move their offsets."),
+    "lag": ("lag", "command", "See how far every group is behind, and whether it matters."),
     "cluster": ("cluster", "app", "Look at a cluster's brokers, health and configuration."),
     "agent": ("agent", "app", "Collect events and move them: run a Flume configuration."),
     "log": ("log", "app", "Look into log segments on disk."),
+    "doctor": ("doctor", "command", "Check this machine: Java, ports, disk, limits, versions."),
+    "completion": ("completion", "command", "Print the completion script of a shell."),
 }
 
 

@@ -1,0 +1,40 @@
+"""Where logs ended at times in the past, so that commits from before we looked have a lag too."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from headrace.client.offset_lookup import FoundOffset, list_offsets
+from headrace.client.pool import ConnectionPool
+from headrace.model.ids import TopicPartition
+
+# One request asks for one time a partition. Ten commits of a few groups fit in so many.
+MOST_ROUNDS: Final = 20
+
+
+def past_ends(
+    pool: ConnectionPool,
+    wanted: Iterable[tuple[TopicPartition, int]],
+    ends: Mapping[TopicPartition, int],
+) -> dict[tuple[TopicPartition, int], int]:
+    """The log end of each partition at each time: the first offset of a record that is not older.
+
+    Producers choose timestamps, so it is an estimate. Where nothing is younger, and for what is
+    left after `MOST_ROUNDS`, it is the end now.
+    """
+    times: dict[TopicPartition, list[int]] = defaultdict(list)
+    for partition, at_ms in sorted(set(wanted), reverse=True):
+        times[partition].append(at_ms)
+    found = {
+        (partition, at_ms): ends.get(partition, 0)
+        for partition, each in times.items()
+        for at_ms in each
+    }
+    for number in range(MOST_ROUNDS):
+        asked = {each: queue[number] for each, queue in times.items() if len(queue) > number}
+        if not asked:
+            break
+        for partition, answer in list_offsets(pool, asked).items():
+            if isinstance(answer, FoundOffset) and answer.offset >= 0:
+                found[partition, asked[partition]] = answer.offset
+    return found

@@ -1,0 +1,95 @@
+"""Whether a consumer is well, told from its last commits alone: no thresholds on lag.
+
+A lag of a million is fine while it shrinks, and a lag of ten is not when nobody reads. So each
+partition of a group keeps its last ten commits, each with the lag it left, and is judged by the
+first rule that applies (they are Burrow's):
+
+1. A commit left no lag, or there is none now: OK. Whoever reached the end is not behind.
+2. A committed offset went back: REWIND. Somebody reset it, or a consumer lost its place.
+3. Nothing was committed for longer than these commits took together: STOP.
+4. Commits come, and the offset does not move: STALL. The consumer lives and gets nowhere.
+5. Every commit left at least the lag of the one before it: WARN. It reads, and falls behind.
+6. Otherwise: OK.
+
+Rules 4 and 5 need all ten commits: two or three say nothing about a direction. Rule 3 stretches a
+short window to ten commits at the pace of those that are there; a lone commit is given
+`LONE_COMMIT_MS`.
+
+A group is ERR when one of its partitions is REWIND, STOP or STALL, WARN when one is WARN.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final
+
+WINDOW: Final = 10
+LONE_COMMIT_MS: Final = 60_000
+# A burst of commits must not make half a second of silence look like the end.
+SHORTEST_SILENCE_MS: Final = 10_000
+
+
+class Status(StrEnum):
+    """From best to worst."""
+
+    OK = "OK"
+    WARN = "WARN"
+    REWIND = "REWIND"
+    STALL = "STALL"
+    STOP = "STOP"
+    ERR = "ERR"
+
+    @property
+    def severity(self) -> int:
+        """0 well, 1 to be watched, 2 broken."""
+        return 0 if self is Status.OK else 1 if self is Status.WARN else 2
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit, when it was made, and how much was left to read then."""
+
+    offset: int
+    at_ms: int
+    lag: int
+
+
+def partition_status(commits: Sequence[Commit], *, lag_now: int, now_ms: int) -> Status:
+    """Judge one partition of one group.
+
+    Args:
+        commits: the last ones, oldest first, at most `WINDOW`.
+        lag_now: what is left to read at this moment.
+
+    >>> falling = [Commit(offset=n, at_ms=n * 1000, lag=50 + n) for n in range(10)]
+    >>> partition_status(falling, lag_now=60, now_ms=9_500)
+    <Status.WARN: 'WARN'>
+    """
+    if not commits or lag_now <= 0 or any(each.lag <= 0 for each in commits):
+        return Status.OK
+    if any(after.offset < before.offset for before, after in pairwise(commits)):
+        return Status.REWIND
+    if now_ms - commits[-1].at_ms > _patience_ms(commits):
+        return Status.STOP
+    if len(commits) < WINDOW:
+        return Status.OK
+    if commits[0].offset == commits[-1].offset:
+        return Status.STALL
+    if all(after.lag >= before.lag for before, after in pairwise(commits)):
+        return Status.WARN
+    return Status.OK
+
+
+def group_status(partitions: Iterable[Status]) -> Status:
+    """A group is as bad as its worst partition."""
+    worst = max((each.severity for each in partitions), default=0)
+    return (Status.OK, Status.WARN, Status.ERR)[worst]
+
+
+def _patience_ms(commits: Sequence[Commit]) -> int:
+    """How long a consumer that goes on at its pace may be silent."""
+    if len(commits) == 1:
+        return LONE_COMMIT_MS
+    span = commits[-1].at_ms - commits[0].at_ms
+    return max(span * (WINDOW - 1) // (len(commits) - 1), SHORTEST_SILENCE_MS)

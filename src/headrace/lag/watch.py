@@ -1,0 +1,189 @@
+"""All groups of a cluster, looked at again and again.
+
+One look asks every coordinator for its groups and their committed offsets, the leaders for their
+log ends, and takes the commits that were written since (`CommitFeed`). The first look also reads
+the last minutes of commits, so that a single one is enough for a judgement.
+
+Where the commits cannot be read, a look stands for a commit while the group has members or its
+offset has moved since: STALL and STOP then mean nearly the same, and the first judgement takes ten
+looks.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from headrace.client.error import BrokerError
+from headrace.client.group_admin import GroupAdmin, ListedGroup
+from headrace.client.offset_lookup import LATEST, FoundOffset, list_offsets
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.lag.commit_feed import TOPIC, CommitFeed
+from headrace.lag.commit_record import CommitRecord
+from headrace.lag.past_end import past_ends
+from headrace.lag.report import GroupLag, PartitionLag
+from headrace.lag.status import Commit, group_status
+from headrace.lag.window import CommitWindow
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.ids import TopicPartition
+
+LOOKBACK_MS: Final = 15 * 60 * 1000
+_CATCH_UP_SECONDS: Final = 10.0
+_WAIT_SECONDS: Final = 0.2
+_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
+
+Key = tuple[str, TopicPartition]
+
+
+class LagWatch:
+    """Keeps the last commits of every partition of every group. For one thread.
+
+    Example:
+        with ConnectionPool(settings) as pool:
+            watch = LagWatch(settings)
+            for group in watch.look(pool):
+                print(group.group, group.lag, group.status)
+            watch.close()
+    """
+
+    def __init__(
+        self, settings: ClientSettings, clock: Clock | None = None, lookback_ms: int = LOOKBACK_MS
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._feed = CommitFeed(settings, self._clock.wall_ms() - lookback_ms)
+        self._windows: dict[Key, CommitWindow] = {}
+        self._caught_up = False
+
+    def look(
+        self, pool: ConnectionPool, ends: Mapping[TopicPartition, int] | None = None
+    ) -> list[GroupLag]:
+        """Every group as it is now, by name.
+
+        Args:
+            ends: log ends that are known already; the others are asked for.
+
+        Raises:
+            ClientError: the cluster cannot be asked.
+        """
+        admin = GroupAdmin(pool)
+        groups = admin.list_groups()
+        committed = {each.group: _offsets(admin, each.group) for each in groups}
+        known = dict(ends or {})
+        wanted = {each for offsets in committed.values() for each in offsets}
+        known |= _ends(pool, wanted - known.keys())
+        self._take_commits(pool, known)
+        if not self._feed.reading:
+            self._sample(groups, committed, known)
+        present = {(group, each) for group, offsets in committed.items() for each in offsets}
+        self._windows = {key: each for key, each in self._windows.items() if key in present}
+        return [self._report(each, committed[each.group], known) for each in groups]
+
+    def close(self) -> None:
+        self._feed.close()
+
+    def _take_commits(self, pool: ConnectionPool, ends: Mapping[TopicPartition, int]) -> None:
+        if self._caught_up:
+            self._note(self._feed.take(), ends)
+            return
+        backlog = self._feed.take(_WAIT_SECONDS)
+        if not self._feed.reading:
+            return
+        deadline = time.monotonic() + _CATCH_UP_SECONDS
+        indexes = pool.metadata([TOPIC]).topics[TOPIC].partitions
+        own = _ends(pool, {TopicPartition(TOPIC, index) for index in indexes}, read_committed=True)
+        targets = {each.partition: end for each, end in own.items()}
+        while not self._feed.caught_up(targets) and time.monotonic() < deadline:
+            backlog += self._feed.take(_WAIT_SECONDS)
+        self._caught_up = True
+        self._note_backlog(pool, backlog, ends)
+
+    def _note(self, commits: Iterable[CommitRecord], ends: Mapping[TopicPartition, int]) -> None:
+        for each in commits:
+            key = (each.group, each.partition)
+            if each.offset is None:
+                self._windows.pop(key, None)
+            else:
+                lag = max(ends.get(each.partition, each.offset) - each.offset, 0)
+                window = self._windows.setdefault(key, CommitWindow())
+                window.add(Commit(each.offset, each.at_ms, lag))
+
+    def _note_backlog(
+        self,
+        pool: ConnectionPool,
+        backlog: Iterable[CommitRecord],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        """Commits from before we looked: first choose the ten that count, then find their lags."""
+        self._note(backlog, ends)
+        wanted = [
+            (partition, commit.at_ms)
+            for (_, partition), window in self._windows.items()
+            if partition in ends
+            for commit in window.commits
+        ]
+        then = past_ends(pool, wanted, ends)
+        for (_, partition), window in self._windows.items():
+            if partition in ends:
+                window.correct_lags(partial(_end_then, then, partition))
+
+    def _sample(
+        self,
+        groups: Iterable[ListedGroup],
+        committed: Mapping[str, Mapping[TopicPartition, int]],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        now_ms = self._clock.wall_ms()
+        for group in groups:
+            for partition, offset in committed[group.group].items():
+                window = self._windows.setdefault((group.group, partition), CommitWindow())
+                last = window.commits[-1].offset if window.commits else None
+                if group.state not in _WITHOUT_MEMBERS or offset != last:
+                    lag = max(ends.get(partition, offset) - offset, 0)
+                    window.add(Commit(offset, now_ms, lag))
+
+    def _report(
+        self,
+        group: ListedGroup,
+        committed: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> GroupLag:
+        now_ms = self._clock.wall_ms()
+        partitions = []
+        for partition, offset in sorted(committed.items()):
+            window = self._windows.get((group.group, partition)) or CommitWindow()
+            end = ends.get(partition, -1)
+            status = window.status(lag_now=max(end - offset, 0), now_ms=now_ms)
+            partitions.append(PartitionLag(partition, offset, end, status, tuple(window.commits)))
+        return GroupLag(
+            group.group,
+            group.state,
+            group.type or group.protocol_type,
+            group.broker,
+            group_status(each.status for each in partitions),
+            tuple(partitions),
+        )
+
+
+def _end_then(
+    ends: Mapping[tuple[TopicPartition, int], int], partition: TopicPartition, at_ms: int
+) -> int:
+    return ends[partition, at_ms]
+
+
+def _offsets(admin: GroupAdmin, group: str) -> dict[TopicPartition, int]:
+    """What a group has committed; nothing for one that has gone, or that we may not see."""
+    try:
+        return admin.offsets(group)
+    except BrokerError:
+        return {}
+
+
+def _ends(
+    pool: ConnectionPool, partitions: Iterable[TopicPartition], *, read_committed: bool = False
+) -> dict[TopicPartition, int]:
+    wanted = dict.fromkeys(sorted(partitions), LATEST)
+    found = list_offsets(pool, wanted, read_committed=read_committed) if wanted else {}
+    return {
+        each: answer.offset for each, answer in found.items() if isinstance(answer, FoundOffset)
+    }

@@ -1,0 +1,69 @@
+"""What the doctor finds on a machine."""
+
+import json
+import resource
+import socket
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.doctor import Verdict, examine
+from headrace.process.java import JavaMissing
+from headrace.testing.command_line import run_headrace
+
+
+def verdicts(data: Path, port: int = 1) -> dict[str, Verdict]:
+    return {each.what: each.verdict for each in examine(data, {"broker": port})}
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert verdicts(tmp_path, port)[f"port {port}"] is Verdict.WARNING
+
+
+def test_a_free_port_is_fine(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert verdicts(tmp_path, port)[f"port {port}"] is Verdict.OK
+
+
+def test_missing_java_is_a_problem_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise JavaMissing("there is no java on the path; install openjdk-17-jre-headless")
+
+    monkeypatch.setattr("headrace.process.java.find_java", missing)
+    (java,) = [each for each in examine(tmp_path, {}) if each.what == "java"]
+    assert java.verdict is Verdict.PROBLEM
+    assert "install openjdk-17" in java.advice
+
+
+def test_a_low_file_limit_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    (limit,) = [each for each in examine(tmp_path, {}) if each.what == "file limit"]
+    assert limit.verdict is Verdict.PROBLEM
+    assert "ulimit -n" in limit.advice
+
+
+def test_a_full_disk_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 1000
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
+    assert verdicts(tmp_path / "not" / "there" / "yet")["disk"] is Verdict.PROBLEM
+
+
+def test_a_problem_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    done = run_headrace("doctor", "--data", str(tmp_path), "--format", "json")
+    assert done.code == 1
+    assert "file limit" in {each["what"] for each in json.loads(done.out)}
+
+
+def test_the_table_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    done = run_headrace("doctor", "--data", str(tmp_path))
+    assert "FAIL file limit" in done.out
+    assert "ulimit -n" in done.out
