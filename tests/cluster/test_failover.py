@@ -7,12 +7,17 @@ from headrace.testing.readiness import wait_until
 from headrace.testing.workload import Workload
 
 PARTITIONS = 3
+WAIT_SECONDS = 90
 
 
 def acknowledged_more(workload):
     """Wait until records that are sent from now on have been acknowledged."""
     wanted = workload.sent + 50
-    wait_until(lambda: workload.acknowledged > wanted, what="acknowledged records")
+    wait_until(
+        lambda: workload.acknowledged > wanted,
+        what=f"{wanted} acknowledged records",
+        timeout_seconds=WAIT_SECONDS,
+    )
 
 
 def assert_sound(workload, cluster, topic):
@@ -56,7 +61,11 @@ def test_a_leader_that_slept_past_its_session_leads_no_more(cluster, topic):
         os.kill(pid, signal.SIGSTOP)
         try:
             others = [each for each in cluster.brokers if each != asleep]
-            wait_until(lambda: cluster.leader(topic, asked=others) in others, what="another leader")
+            wait_until(
+                lambda: cluster.leader(topic, asked=others) in others,
+                what="another leader",
+                timeout_seconds=WAIT_SECONDS,
+            )
         finally:
             os.kill(pid, signal.SIGCONT)
         acknowledged_more(workload)

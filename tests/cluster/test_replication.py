@@ -7,6 +7,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.broker.server import Server
+from headrace.cluster.topic import Topic
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.error import NotEnoughReplicas, NotLeader, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
@@ -14,20 +15,35 @@ from headrace.testing.local_cluster import local_cluster, start_member
 from headrace.testing.sample_batch import sample_batch
 
 ORDERS = TopicPartition("orders", 0)
+WAIT_SECONDS = 90
 
 
 async def until(condition, what):
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)
-    assert condition(), what
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        pytest.fail(f"{what} did not come about in {WAIT_SECONDS} s")
+
+
+def view_of(server):
+    """What a broker thinks of the cluster, for whoever reads why a test failed."""
+    broker = server.broker
+    topic = broker.topics.by_name("orders")
+    return f"broker {broker.node_id} sees {sorted(broker.members)}, {topic and topic.record}"
 
 
 async def create(servers, **options):
     plan = await servers[0].broker.create_topics([NewTopic(name="orders", **options)])
+    created = plan.outcomes["orders"]
+    assert isinstance(created, Topic), created
     for server in servers:
-        await until(lambda server=server: server.broker.exists("orders", 0), "the topic")
-    return plan.outcomes["orders"]
+        await until(
+            lambda server=server: server.broker.exists("orders", 0),
+            f"the topic on broker {server.broker.node_id}; " + view_of(server),
+        )
+    return created
 
 
 def led(server):
@@ -47,7 +63,7 @@ def leader_of(servers) -> Server:
 async def append(server, *values, acks_all=True):
     partition = led(server)
     appended = partition.append(sample_batch(*values), acks_all=acks_all)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WAIT_SECONDS):
         await server.broker.when_safe(partition, appended.last_offset + 1)
     return appended
 

@@ -113,3 +113,26 @@ class TestOutage:
                 wait_until(lambda: "/topics/orders" in heard, what="the word of a topic")
             finally:
                 store.close()
+
+    def test_what_could_not_be_looked_at_in_time_is_heard_of_later(self, tmp_path):
+        """An answer that comes after its time has used up the watch, and nothing reconnects."""
+        with ZooKeeper(tmp_path) as server:
+            patient = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
+            hasty = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
+            heard = []
+            hasty.watch("topics", lambda path, node: heard.append(path))
+            # As if the thread that looks had to wait longer for an answer than it may.
+            seconds, hasty._watch._session_seconds = hasty._watch._session_seconds, 0.0
+            try:
+                patient.commit([Create("/topics/orders", b"x")])
+                wait_until(
+                    lambda: hasty._watch._look_again_at is not None, what="a look that failed"
+                )
+                assert heard == []
+
+                hasty._watch._session_seconds = seconds
+
+                wait_until(lambda: heard == ["/topics/orders"], what="the word of a topic")
+            finally:
+                patient.close()
+                hasty.close()

@@ -7,7 +7,8 @@ loop.
 Rule 3: when its session with the store ends it goes on leading what it led: it can commit nothing
 without the replicas that are in sync, and they follow whoever the store says leads. When the store
 can be reached again it looks whether its registration is still there. If not, it hands over what it
-led as if it had crashed, and registers with a new broker epoch.
+led as if it had crashed, and registers with a new broker epoch. It does the same whenever it sees
+that its registration is gone, however that came about.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 """
 
@@ -50,6 +51,8 @@ class ClusterMember:
         self._watching_disks: asyncio.Task[None] | None = None
         self._epoch: int | None = None
         self._joined = False
+        # Counts the ends of sessions: what began in an earlier one has joined nothing.
+        self._sessions = 0
         self._stopping = False
         settings = broker.settings
         self._unclean = bool(settings["unclean.leader.election.enable"])
@@ -61,7 +64,7 @@ class ClusterMember:
 
         Raises:
             BrokerIdTaken: another broker runs under this id.
-            StorageError: the store cannot be reached.
+            StorageError: the store cannot be reached, for half a minute and more.
         """
         loop = self._broker.loop
         for kind in (*KINDS, TERM_KIND):
@@ -71,7 +74,7 @@ class ClusterMember:
             try:
                 await self._register()
                 break
-            except (VersionConflict, BrokerIdTaken) as error:
+            except (VersionConflict, BrokerIdTaken, StorageError) as error:
                 # The registration of a broker that is gone lasts as long as its session did.
                 if attempt == _JOIN_TRIES - 1:
                     raise
@@ -80,7 +83,9 @@ class ClusterMember:
         self._preferring = loop.create_task(self._prefer_for_ever())
         self._watching_disks = loop.create_task(self._watch_disks())
 
-    async def _register(self) -> None:
+    async def _register(self) -> bool:
+        """Whether this broker is one of the cluster now: its session may have ended meanwhile."""
+
         def register(controller: Controller) -> BrokerId | None:
             controller.reload()
             known = controller.state.brokers.get(self._record.broker_id)
@@ -90,9 +95,11 @@ class ClusterMember:
                 controller.settle(unclean_default=self._unclean)
             return controller.controller_id()
 
+        session = self._sessions
         holder = await self._broker.administer(register)
         self._follow_controller(holder)
-        self._joined = True
+        self._joined = session == self._sessions
+        return self._joined
 
     def _follow_controller(self, holder: BrokerId | None) -> None:
         if holder is not None and holder != self._broker.controller_id:
@@ -124,9 +131,22 @@ class ClusterMember:
                 log.warning("a change could not be followed yet", reason=str(error))
                 self._unheard |= paths
                 await asyncio.sleep(_RETRY_SECONDS)
+            except Exception as error:
+                # Whatever it was: a change that is forgotten is never heard of again.
+                log.error("a change could not be followed", exc_info=error)
+                self._unheard |= paths
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 if holder is not None or CONTROLLER_PATH in paths:
                     self._follow_controller(holder)
+                self._check_registration()
+
+    def _check_registration(self) -> None:
+        """The end of a session may pass unnoticed, when another has begun at once."""
+        if self._joined and self._broker.broker_epoch != self._epoch:
+            log.error("this broker's registration is gone")
+            self._joined = False
+            self._start_rejoining()
 
     def _look(self, paths: set[str], controller: Controller) -> BrokerId | None:
         """In the controller's thread."""
@@ -147,20 +167,27 @@ class ClusterMember:
         if not alive:
             log.error("the session with the cluster's store is over")
             self._joined = False
-        elif self._rejoining is None or self._rejoining.done():
+            self._sessions += 1
+        else:
+            self._start_rejoining()
+
+    def _start_rejoining(self) -> None:
+        if self._rejoining is None or self._rejoining.done():
             self._rejoining = self._broker.loop.create_task(self._rejoin())
 
     async def _rejoin(self) -> None:
         while not self._joined and not self._stopping:
             try:
-                await self._register()
+                if await self._register():
+                    break
             except HeadraceError as error:
                 log.warning("cannot join again yet", reason=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            log.info("joined the cluster again")
-            for path in list(self._unheard):
-                self._note(path)
+            except Exception as error:
+                log.error("cannot join again", exc_info=error)
+            await asyncio.sleep(_RETRY_SECONDS)
+        log.info("joined the cluster again")
+        for path in list(self._unheard):
+            self._note(path)
 
     # -- preferred leaders
 

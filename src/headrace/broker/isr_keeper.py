@@ -16,7 +16,7 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.store import node_path
 from headrace.cluster.topic import Topic as TopicRecord
-from headrace.model.error import HeadraceError, StorageError, VersionConflict
+from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class IsrKeeper:
                 if (proposal := self._proposal(partition)) is not None
             ]
             await self._commit(proposals)
+            # To its end, whatever goes wrong: a proposal that stays open would be the last one.
             await self._settle(list(taken.values()))
 
     def _proposal(self, partition: Partition) -> IsrProposal | None:
@@ -108,8 +109,10 @@ class IsrKeeper:
             return
         try:
             await self._broker.administer(lambda controller: controller.alter_isr(proposals))
-        except (StorageError, VersionConflict) as error:
+        except HeadraceError as error:
             log.warning("the in-sync replicas could not be changed", reason=str(error))
+        except Exception as error:
+            log.error("the in-sync replicas could not be changed", exc_info=error)
 
     async def _settle(self, partitions: list[Partition]) -> None:
         """Rule 1: read, and only then forget a proposal that was not taken."""
@@ -122,7 +125,8 @@ class IsrKeeper:
 
             try:
                 await self._broker.administer(read)
-            except HeadraceError:
+            except Exception as error:
+                log.error("the in-sync replicas could not be read yet", exc_info=error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             for partition in open_:

@@ -253,8 +253,14 @@ class Broker:
         """A client that goes away cancels its wait, never a change that is half done."""
         task = self.loop.create_task(command)
         self._commands.add(task)
-        task.add_done_callback(self._commands.discard)
+        task.add_done_callback(self._command_ended)
         return await asyncio.shield(task)
+
+    def _command_ended(self, task: "asyncio.Task[Any]") -> None:
+        self._commands.discard(task)
+        if not task.cancelled():
+            # Nobody may be left to be told; asyncio would complain of that.
+            task.exception()
 
     async def _in_controller(self, work: Callable[[Controller], Result]) -> Result:
         return await self.loop.run_in_executor(self._controller_thread, work, self._controller)
@@ -335,6 +341,17 @@ class Broker:
         unused = self.add_topic(record)
         if unused:
             await self.in_thread(lambda: self._delete_logs(unused))
+
+    async def restore_topics(self) -> None:
+        """At the start: every topic there is. As it is by now, and with no command in between, or a
+        record that is older than one that was followed already would be followed after it.
+
+        Transactions last: those that were decided write their markers into the others at once.
+        """
+        async with self._administering:
+            topics = self._controller.state.topics.values()
+            for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
+                await self.restore_topic(topic)
 
     def follow_all(self) -> None:
         """At the start: what was set while the broker ran before."""

@@ -84,22 +84,20 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         while True:
             await self._something_to_do()
+            connection: PeerConnection | None = None
             try:
                 connection = await self._connect()
-            except PeerLost as error:
-                log.debug("cannot reach a leader", leader=self.leader, reason=str(error))
-                await asyncio.sleep(self._backoff_seconds)
-                continue
-            try:
                 await self._follow(connection)
             except PeerLost as error:
-                log.info("lost a leader", leader=self.leader, reason=str(error))
+                tell = log.debug if connection is None else log.info
+                tell("lost a leader", leader=self.leader, reason=str(error))
                 await asyncio.sleep(self._backoff_seconds)
             except Exception as error:
                 log.error("copying failed", leader=self.leader, exc_info=error)
                 await asyncio.sleep(self._backoff_seconds)
             finally:
-                connection.close()
+                if connection is not None:
+                    connection.close()
 
     @property
     def _backoff_seconds(self) -> float:

@@ -8,7 +8,7 @@ logs, which are flushed and marked clean. A start that fails undoes what it had 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -28,7 +28,6 @@ from headrace.broker.maintenance import Chore, Maintenance
 from headrace.broker.metric import load_prometheus
 from headrace.broker.node import Broker
 from headrace.broker.settings import BrokerSettings
-from headrace.broker.topics import TRANSACTION_STATE
 from headrace.cluster.broker import Broker as BrokerRecord
 from headrace.cluster.broker import Endpoint
 from headrace.cluster.controller import Controller
@@ -49,6 +48,8 @@ _CLUSTER_DIRECTORY = "cluster"
 _CLUSTER_ID_PATH = "/cluster/id"
 _DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
+_STORE_TRIES = 60
+_STORE_REST_SECONDS = 0.5
 
 
 class Server:
@@ -216,14 +217,26 @@ class Server:
             self._member = ClusterMember(broker, self._store, record)
             await broker.delete_strays()
             await self._member.join()
-        await broker.administer(
-            lambda each: each.finalize_default_features(), broker.follow_features
+        await self._patiently(
+            lambda: broker.administer(
+                lambda each: each.finalize_default_features(), broker.follow_features
+            )
         )
-        await broker.claim_producer_ids()
-        # Transactions last: those that were decided write their markers into the others at once.
-        topics = controller.state.topics.values()
-        for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
-            await broker.restore_topic(topic)
+        await self._patiently(broker.claim_producer_ids)
+        await broker.restore_topics()
+
+    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> None:
+        """A store that others share may be away for a moment; one's own does not come back."""
+        tries = 1 if self._open_shared is None else _STORE_TRIES
+        for attempt in range(1, tries + 1):
+            try:
+                return await step()
+            except (StorageError, VersionConflict) as error:
+                if attempt == tries:
+                    raise
+                log.warning("the cluster's store does not answer yet", reason=str(error))
+                await asyncio.sleep(_STORE_REST_SECONDS)
+        return None
 
     def _start_chores(self, undo: AsyncExitStack) -> None:
         settings, broker = self._settings, self.broker

@@ -36,7 +36,7 @@ from headrace.cluster.partition_command import (
     settle_topics,
 )
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
-from headrace.cluster.rejection import Rejection
+from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put, Remove
 from headrace.cluster.store import (
     MAX_NODE_BYTES,
@@ -67,6 +67,20 @@ T = TypeVar("T")
 _MAX_TRIES = 10
 _COMMIT_BYTES = MAX_NODE_BYTES // 2
 _INCARNATIONS = "incarnations"
+# What another broker may have made right a moment ago, while the word of it is on its way here.
+_MAY_BE_STALE = frozenset(
+    {
+        ClusterError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ClusterError.INVALID_PARTITIONS,
+        ClusterError.INVALID_REPLICATION_FACTOR,
+        ClusterError.INVALID_REPLICA_ASSIGNMENT,
+        ClusterError.NO_REASSIGNMENT_IN_PROGRESS,
+        ClusterError.PREFERRED_LEADER_NOT_AVAILABLE,
+        ClusterError.TOPIC_ALREADY_EXISTS,
+        ClusterError.UNKNOWN_TOPIC_ID,
+        ClusterError.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
 
 
 class Controller:
@@ -74,7 +88,9 @@ class Controller:
 
     Every command decides on `state`, commits, and only then changes `state`: a crash or a failed
     disk leaves store and memory as they were, or with the whole command done. When another writer
-    was faster the state is loaded again and the command decided again.
+    was faster the state is loaded again and the command decided again. So it is before a command is
+    refused for what `state` says, which no commit would compare: a broker that has just joined, or
+    a topic that has just been made elsewhere, may not have been heard of yet.
 
     Thread rule: one thread. `commit` waits for the disk: a broker calls commands off its loop and
     does not read `state` meanwhile, or takes the few milliseconds.
@@ -433,15 +449,21 @@ class Controller:
         changes_of: Callable[[T], Sequence[Change]],
         checks_of: Callable[[T], Sequence[Write]] = lambda _: (),
     ) -> T:
-        if self._stale:
+        fresh = self._stale
+        if fresh:
             self._load()
         for _ in range(_MAX_TRIES):
             decided = decide()
+            if not fresh and _may_be_stale(decided):
+                self._load()
+                fresh = True
+                decided = decide()
             changes = changes_of(decided)
             try:
                 self._commit(changes, checks_of(decided) if changes else ())
             except VersionConflict:
                 self._load()
+                fresh = True
                 continue
             except StorageError:
                 # It may have been done (rule 5 of the store): look before the next command.
@@ -476,6 +498,16 @@ class Controller:
         if version is None:
             return Create(path, data, ephemeral=_ephemeral(change.entity))
         return Update(path, data, version)
+
+
+def _may_be_stale(decided: object) -> bool:
+    """Whether anything is refused for what the cluster's state says."""
+    match decided:
+        case TopicPlan(outcomes=outcomes) | PartitionPlan(outcomes=outcomes):
+            found: Iterable[object] = outcomes.values()
+        case _:
+            found = (decided,)
+    return any(isinstance(each, Rejection) and each.error in _MAY_BE_STALE for each in found)
 
 
 def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:

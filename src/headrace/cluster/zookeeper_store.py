@@ -14,6 +14,7 @@ from kazoo.exceptions import (
     NoNodeError,
     RolledBackError,
     RuntimeInconsistency,
+    SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
@@ -99,8 +100,11 @@ class ZooKeeperStore:
         check_path(path)
 
         def read() -> Node | None:
+            # One behind the other on one connection: the answer is what the sync made sure of.
+            synced, answer = self._client.sync_async("/"), self._client.get_async(path)
+            synced.get(timeout=self._wait_seconds)
             try:
-                data, stat = self._client.get_async(path).get(timeout=self._wait_seconds)
+                data, stat = answer.get(timeout=self._wait_seconds)
             except NoNodeError:
                 return None
             return _node(path, data, stat)
@@ -130,7 +134,7 @@ class ZooKeeperStore:
         for attempt in range(_READ_TRIES):
             try:
                 return read()
-            except ConnectionLoss as error:
+            except (ConnectionLoss, SessionExpiredError) as error:
                 if attempt == _READ_TRIES - 1:
                     raise _failed(what, error) from error
             except (KazooException, KazooTimeoutError) as error:

@@ -2,7 +2,9 @@
 
 A watch of ZooKeeper fires once and carries no data. So one thread looks again at whatever fired,
 setting the next watch in the same request, and compares with what it saw last: nothing is missed,
-though what lies between two looks may be. After every reconnect it looks at everything.
+though what lies between two looks may be. After every reconnect it looks at everything, and so it
+does after a look that failed, again and again until one succeeds: an answer that came too late for
+whoever waited has used up its watch, and no reconnect need ever follow.
 
 kazoo says that a session ended only when it can talk to the ensemble again. A broker that is cut
 off must know earlier, as the others count it out when its session's time is over: so the time since
@@ -29,6 +31,7 @@ from headrace.model.error import StorageError
 _log = logging.getLogger(__name__)
 
 _FAILURES = (KazooException, KazooTimeoutError, StorageError)
+_LOOK_AGAIN_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class ZooKeeperWatch:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._suspended_at: float | None = None
         self._lost = False
+        self._look_again_at: float | None = None
         client.add_listener(self._state_changed)
         self._thread = Thread(target=self._run, name="zookeeper-watch", daemon=True)
         self._thread.start()
@@ -116,36 +120,57 @@ class ZooKeeperWatch:
             try:
                 work = self._work.get(timeout=self._patience())
             except Empty:
-                self._lose()
-                continue
+                work = self._overdue
             if work is None:
                 return
             try:
                 work()
             except _FAILURES as error:
-                # Disconnected: after the reconnect everything is looked at again.
-                _log.info("a change in ZooKeeper could not be looked at: %s", error)
+                _log.info("a change in ZooKeeper could not be looked at yet: %s", error)
+                self._look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
             except Exception:  # noqa: BLE001 - one watcher's mistake must not deafen the others
                 _log.exception("a watcher of the cluster store failed")
 
     def _patience(self) -> float | None:
+        """How long until something is to be done that nobody asks for."""
+        times = [each for each in (self._lost_at, self._look_again_at) if each is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    @property
+    def _lost_at(self) -> float | None:
         if self._suspended_at is None or self._lost:
             return None
-        return max(0.0, self._suspended_at + self._session_seconds - time.monotonic())
+        return self._suspended_at + self._session_seconds
+
+    def _overdue(self) -> None:
+        now = time.monotonic()
+        if self._lost_at is not None and self._lost_at <= now:
+            self._lose()
+        if self._look_again_at is not None and self._look_again_at <= now:
+            self._look_at_everything()
 
     def _follow_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             self._suspended_at = None
-            for kind in list(self._kinds):
-                self._look_at_kind(kind, whole=True)
-            if self._lost:
-                self._lost = False
-                self._tell_followers(alive=True)
+            self._look_at_everything()
             return
         if self._suspended_at is None:
             self._suspended_at = time.monotonic()
         if state == KazooState.LOST:
             self._lose()
+
+    def _look_at_everything(self) -> None:
+        """A session is only said to live when all that happened meanwhile has been told."""
+        if self._suspended_at is not None:
+            # After the reconnect.
+            self._look_again_at = None
+            return
+        for kind in list(self._kinds):
+            self._look_at_kind(kind, whole=True)
+        self._look_again_at = None
+        if self._lost:
+            self._lost = False
+            self._tell_followers(alive=True)
 
     def _lose(self) -> None:
         if not self._lost:

@@ -11,6 +11,10 @@ from headrace.testing.local_cluster import FOR_CLUSTER_TESTS
 from headrace.testing.readiness import wait_until
 from headrace.testing.zookeeper import ZooKeeper
 
+# Far more than it takes: a machine that runs other tests meanwhile may be five times slower.
+_WAIT_SECONDS = 120.0
+_LOG_LINES = 30
+
 
 class ClusterProcess:
     """Brokers 1, 2, 3, ... on loopback, each with its data below `folder`.
@@ -70,21 +74,41 @@ class ClusterProcess:
             return found.partitions[partition].leader
 
     def wait_in_sync(self, *topics: str) -> None:
-        """Return when every replica of these topics is in sync."""
+        """Return when every replica of these topics is in sync.
+
+        Raises:
+            TimeoutError: with who leads and who is in sync, as the last answer said.
+        """
+        seen: list[str] = []
 
         def in_sync() -> bool:
             with ConnectionPool(ClientSettings.of({"bootstrap.servers": self.address})) as pool:
-                found = pool.metadata(list(topics)).topics
-            return all(
-                name in found
-                and not any(
-                    each.under_replicated or each.leader < 0
-                    for each in found[name].partitions.values()
-                )
-                for name in topics
-            )
+                told = pool.metadata(list(topics))
+            seen[:] = [f"brokers {sorted(told.brokers)}"]
+            sound = True
+            for name in topics:
+                found = told.topics.get(name)
+                if found is None:
+                    sound = False
+                    continue
+                for index, each in sorted(found.partitions.items()):
+                    sound = sound and not each.under_replicated and each.leader >= 0
+                    seen.append(f"{name}-{index}: leader {each.leader}, in sync {each.in_sync}")
+            return sound
 
-        wait_until(in_sync, what="replicas that are all in sync", timeout_seconds=60)
+        try:
+            wait_until(in_sync, what="replicas that are all in sync", timeout_seconds=_WAIT_SECONDS)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}; " + "; ".join(seen) + self._last_words()) from None
+
+    def _last_words(self) -> str:
+        """What the brokers logged last: without it a wait that failed on another machine is a
+        riddle."""
+        words = []
+        for number, broker in self.brokers.items():
+            lines = broker.server_log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+            words += [f"\nbroker {number} ({'runs' if broker.running else 'is down'}):", *lines]
+        return "\n".join(words)
 
     def __enter__(self) -> "ClusterProcess":
         try:

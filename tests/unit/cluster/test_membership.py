@@ -6,6 +6,7 @@ from headrace.cluster.broker import Broker
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.rejection import ClusterError
+from headrace.cluster.topic import Topic
 from headrace.cluster.topic_command import NewTopic, TopicDefaults
 from headrace.model.error import BrokerIdTaken, VersionConflict
 from headrace.model.ids import TopicPartition
@@ -74,6 +75,36 @@ class TestJoining:
         assert after.leader == ({1, 2} - {led_by}).pop()
         assert after.isr == (after.leader,)
         assert after.leader_epoch == 1
+
+
+class TestWordOnItsWay:
+    """A command must not be refused for what another broker has changed, unheard of as yet."""
+
+    def test_a_broker_that_has_just_joined_gets_replicas(self, ensemble):
+        _, one = member(ensemble, 1)
+        member(ensemble, 2)
+
+        plan = one.create_topics(
+            [NewTopic(name="orders")], defaults=TopicDefaults(partitions=1, replication_factor=2)
+        )
+
+        assert sorted(plan.outcomes["orders"].partitions[0].replicas) == [1, 2]
+
+    def test_a_topic_that_has_just_been_created_elsewhere_can_be_deleted(self, ensemble):
+        _, one = member(ensemble, 1)
+        _, two = member(ensemble, 2)
+        create(two)
+
+        plan = one.delete_topics(["orders"])
+
+        assert isinstance(plan.outcomes["orders"], Topic)
+
+    def test_what_is_still_wrong_then_is_refused(self, ensemble):
+        _, one = member(ensemble, 1)
+
+        plan = one.delete_topics(["orders"])
+
+        assert plan.outcomes["orders"].error is ClusterError.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class TestIsr:
