@@ -27,7 +27,8 @@ _READ_BYTES = 4 << 20
 class EventLog:
     """Appends, syncs, reads and trims.
 
-    Threads: any. `_appending` guards the end of the log; nothing is held while the disk syncs.
+    Threads: any. `_appending` guards the end of the log and which puts are unsettled; nothing is
+    held while the disk syncs.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class EventLog:
         self._partition: PartitionLog | None = None
         self._commits: GroupCommit | None = None
         self._appending = Lock()
+        self._unsettled: set[int] = set()
 
     @property
     def is_open(self) -> bool:
@@ -83,6 +85,7 @@ class EventLog:
             commits.close()
         directory, self._directory = self._directory, None
         self._partition = None
+        self._unsettled.clear()
         if directory is not None:
             directory.close()
 
@@ -107,13 +110,35 @@ class EventLog:
 
     def append(self, key: bytes, value: bytes) -> int:
         """Write a record; its offset. It is in the kernel's hands, and on disk after `sync`."""
-        partition = self._open_partition
+        record = self._batch(key, value)
+        with self._appending:
+            return self._append(record)
+
+    def append_put(self, key: bytes, value: bytes) -> int:
+        """The same for a record that must not be trimmed before `settled` was called with it."""
+        record = self._batch(key, value)
+        with self._appending:
+            offset = self._append(record)
+            self._unsettled.add(offset)
+        return offset
+
+    def _batch(self, key: bytes, value: bytes) -> bytes:
         if self._cipher is not None:
             value = self._cipher.encrypt(value)
-        record = build_batch([(key, value)], time.time_ns() // 1_000_000)
+        return build_batch([(key, value)], time.time_ns() // 1_000_000)
+
+    def _append(self, record: bytes) -> int:
+        return int(self._open_partition.append(record, 0, from_client=False).base_offset)
+
+    def settled(self, offset: int) -> None:
         with self._appending:
-            appended = partition.append(record, 0, from_client=False)
-        return int(appended.base_offset)
+            self._unsettled.discard(offset)
+
+    @property
+    def unsettled(self) -> int:
+        """The first unsettled put, or the end of the log: where one could be."""
+        with self._appending:
+            return min(self._unsettled, default=self.end)
 
     def sync(self, offset: int) -> None:
         """Return when the record at `offset` is on disk; many that wait share one sync."""

@@ -1,42 +1,32 @@
 """Events on disk: a committed transaction survives kill -9 and, once synced, a power loss.
 
-Theory of operation. The channel is one partition of `headrace.log`: segments, checksums, recovery
-of a torn tail, and the lock on the directory are the log's. Each commit appends one record
-(`file_frame`). What is in the channel is what the puts hold less what the takes name, and a start
-finds that by reading the log.
+Theory of operation. The channel is one partition of `headrace.log` in each of its folders
+(`striped_log`): segments, checksums, recovery of a torn tail, and the lock on the directory are the
+log's. Each commit appends one record (`file_frame`). What is in the channel is what the puts hold
+less what the takes name, and a start finds that by reading the logs.
 
 Rule 1: a put is acknowledged when its record is synced. Commits that come together share one sync.
 Rule 2: a take is appended and not synced: a power loss may repeat what was taken since the last
     sync, and lose nothing. After kill -9 nothing is repeated, because the kernel has the bytes.
-Rule 3: the log starts at the oldest put that still has events. A take lies behind its puts, so it
-    is there as long as they are.
+Rule 3: a log starts at its oldest put that still has events. A take lies behind its puts, so it is
+    there as long as they are.
 """
 
 import time
 from collections import deque
-from pathlib import Path
-from threading import Condition
 
 import structlog
 
-from headrace.ingest.channel import Channel
+from headrace.ingest.channels.bounded import BoundedChannel
 from headrace.ingest.channels.event_log import EventLog
-from headrace.ingest.channels.file_frame import (
-    PUT,
-    TAKE,
-    Piece,
-    decode_put,
-    decode_take,
-    encode_put,
-    encode_take,
-    put_count,
-)
+from headrace.ingest.channels.file_frame import Piece, decode_put, encode_put
 from headrace.ingest.channels.frame_cipher import read_cipher
+from headrace.ingest.channels.queue import QueueTransaction, Taken
 from headrace.ingest.channels.row_range import RowRange
+from headrace.ingest.channels.striped_log import Place, StripedLog, folders_of
 from headrace.ingest.error import ChannelClosed, ChannelError, ChannelFull
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.settings import Settings, flag, number, prefix, text
-from headrace.ingest.transaction import Transaction
 from headrace.log.filesystem import FileSystem
 from headrace.model.error import DiskFull, HeadraceError
 
@@ -56,7 +46,7 @@ class _Waiting:
         self.batch = batch
 
 
-class FileChannel(Channel):
+class FileChannel(BoundedChannel[Piece]):
     """See the module.
 
     Threads: `_changed` guards the queue and the counts, and is never held while the disk works.
@@ -64,7 +54,7 @@ class FileChannel(Channel):
 
     DURABLE = True
     SETTINGS = (
-        text("dataDirs", "Where events are kept.", "~/.flume/file-channel/data"),
+        text("dataDirs", "Folders for events, used in turn.", "~/.flume/file-channel/data"),
         text("checkpointDir", "Has no meaning here: the log is its own checkpoint.", None),
         number("capacity", "How many events fit.", 1_000_000, minimum=1),
         number("transactionCapacity", "How many events one transaction has.", 10_000, minimum=1),
@@ -87,45 +77,26 @@ class FileChannel(Channel):
 
     def __init__(self, name: str, settings: Settings, filesystem: FileSystem | None = None) -> None:
         super().__init__(name, settings)
-        self._capacity = settings.number("capacity")
-        self._transaction_capacity = settings.number("transactionCapacity")
-        if self._transaction_capacity > self._capacity:
-            raise settings.wrong(
-                "transactionCapacity",
-                f"transactionCapacity {self._transaction_capacity} is more than the capacity "
-                f"{self._capacity}: lower the one or raise the other",
-            )
-        self.keep_alive_seconds = float(settings.number("keep-alive"))
-        self._required_bytes = settings.number("minimumRequiredSpace")
         self._sync_each = settings.flag("fsyncPerTransaction")
-        folders = settings.text("dataDirs").replace(",", " ").split()
-        self._log = EventLog(
-            Path(folders[0]).expanduser(),
-            segment_bytes=settings.number("maxFileSize"),
-            filesystem=filesystem,
-            cipher=read_cipher(settings),
-        )
+        folders = folders_of(settings.text("dataDirs"))
+        if not folders:
+            raise settings.wrong("dataDirs", "dataDirs is empty: write at least one folder")
+        cipher = read_cipher(settings)
+        logs = [
+            EventLog(
+                folder,
+                segment_bytes=settings.number("maxFileSize"),
+                filesystem=filesystem,
+                cipher=cipher,
+            )
+            for folder in folders
+        ]
+        self._log = StripedLog(logs, settings.number("minimumRequiredSpace"))
         self._queue: deque[_Waiting] = deque()
-        self._rows: dict[int, RowRange] = {}
-        self._used_count = 0
+        self._rows: dict[Place, RowRange] = {}
         self._cached_bytes = 0
-        self._changed = Condition()
-        self._interrupted = False
-        self._checked_at = 0.0
         self._trimmed_at = 0.0
         self._synced_at = 0.0
-
-    @property
-    def size(self) -> int:
-        return self._used_count
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def transaction_capacity(self) -> int:
-        return self._transaction_capacity
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -135,7 +106,7 @@ class FileChannel(Channel):
         Raises:
             StorageError: the directory is in use, damaged, or the disk refuses.
         """
-        self._interrupted = False
+        super().start()
         if self._log.is_open:
             return
         self._log.open()
@@ -153,56 +124,37 @@ class FileChannel(Channel):
             self._rows.clear()
             self._used_count = self._cached_bytes = 0
 
-    def interrupt(self) -> None:
-        with self._changed:
-            self._interrupted = True
-            self._changed.notify_all()
-
-    def begin(self) -> "FileTransaction":
+    def begin(self) -> QueueTransaction[Piece]:
         if not self._log.is_open:
             raise ChannelClosed(f"channel {self.name} is not open")
-        return FileTransaction(self)
+        return super().begin()
 
     def _replay(self) -> None:
-        """Puts less takes, from the start of the log to its end."""
-        self._rows = {}
-        self._queue.clear()
-        for record in self._log.records():
-            if record.key == PUT:
-                self._rows[record.offset] = RowRange(put_count(record.value or b""))
-            elif record.key == TAKE:
-                self._forget_rows(decode_take(record.value or b""))
-        for put, rows in self._rows.items():
-            for start, stop in rows.ranges:
-                self._queue.append(_Waiting(Piece(put, start, stop - start), None))
+        self._rows = self._log.replay()
+        self._queue = deque(
+            _Waiting(Piece(place.offset, start, stop - start, place.stripe), None)
+            for place, rows in self._rows.items()
+            for start, stop in rows.ranges
+        )
         self._used_count = sum(map(len, self._rows.values()))
         self._cached_bytes = 0
 
-    def _forget_rows(self, pieces: list[Piece]) -> None:
-        for piece in pieces:
-            rows = self._rows.get(piece.offset)
-            if rows is not None:
-                rows.remove(piece.first, piece.rows)
-                if not rows:
-                    del self._rows[piece.offset]
-
     # -- putting -------------------------------------------------------------------------------
 
-    def add(self, batch: Batch) -> None:
-        """Commit a put: on disk when this returns.
+    def add(self, batches: list[Batch]) -> None:
+        """Commit puts, as one record: on disk when this returns.
 
         Raises:
-            ChannelFull: no room in the channel or on the disk.
+            ChannelFull: no room in the channel or on a disk.
             ChannelError: the disk refuses.
         """
+        batch = Batch.join(batches)
         count = len(batch)
         self.counters.add("EventPutAttemptCount", count)
-        self._check_space()
-        self._reserve(count)
+        with self._changed:
+            self._reserve(count, lambda: self._used_count + count <= self._capacity)
         try:
-            offset = self._log.append(PUT, encode_put(batch))
-            if self._sync_is_due():
-                self._log.sync(offset)
+            place = self._log.put(encode_put(batch), sync=self._sync_is_due())
         except HeadraceError as error:
             self._release(count)
             if isinstance(error, DiskFull):
@@ -212,10 +164,11 @@ class FileChannel(Channel):
         with self._changed:
             keep = self._cached_bytes + size_bytes <= _CACHE_BYTES
             self._cached_bytes += size_bytes if keep else 0
-            self._rows[offset] = RowRange(count)
-            waiting = _Waiting(Piece(offset, 0, count), batch if keep else None)
-            self._queue.append(waiting)
+            self._rows[place] = RowRange(count)
+            piece = Piece(place.offset, 0, count, place.stripe)
+            self._queue.append(_Waiting(piece, batch if keep else None))
             self._changed.notify_all()
+        self._log.settled(place)
         self.counters.add("EventPutSuccessCount", count)
 
     def _sync_is_due(self) -> bool:
@@ -227,33 +180,6 @@ class FileChannel(Channel):
         self._synced_at = now
         return True
 
-    def _check_space(self) -> None:
-        now = time.monotonic()
-        if now - self._checked_at < 1.0 and self._checked_at:
-            return
-        free = self._log.free_bytes
-        if free < self._required_bytes:
-            raise ChannelFull(
-                f"channel {self.name}: the disk of {self._log.folder} has {free} bytes left, and "
-                f"minimumRequiredSpace is {self._required_bytes}"
-            )
-        self._checked_at = now
-
-    def _reserve(self, count: int) -> None:
-        deadline = time.monotonic() + self.keep_alive_seconds
-        with self._changed:
-            while self._used_count + count > self._capacity:
-                if self._interrupted:
-                    raise ChannelClosed(f"channel {self.name} is stopping and has no room")
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise ChannelFull(
-                        f"channel {self.name} has {self._used_count} of {self._capacity} events "
-                        f"and no room for {count}: are its sinks too slow, or down?"
-                    )
-                self._changed.wait(left)
-            self._used_count += count
-
     def _release(self, count: int) -> None:
         with self._changed:
             self._used_count -= count
@@ -261,12 +187,11 @@ class FileChannel(Channel):
 
     # -- taking --------------------------------------------------------------------------------
 
-    def remove(self, limit: int, wait: bool) -> tuple[list[Piece], Batch]:
-        """The oldest events, and which they are."""
+    def remove(self, limit: int, wait: bool) -> Taken[Piece]:
         taken: list[_Waiting] = []
         with self._changed:
-            if wait and not self._queue and not self._interrupted:
-                self._changed.wait(self.keep_alive_seconds)
+            if wait:
+                self._wait_for_events(lambda: self._queue)
             room = limit
             while self._queue and room > 0:
                 first = self._queue.popleft()
@@ -281,43 +206,43 @@ class FileChannel(Channel):
         try:
             batches = [self._events(each) for each in taken]
         except Exception:
-            self.give_back(pieces, None)
+            with self._changed:
+                self._queue.extendleft(reversed([_Waiting(piece, None) for piece in pieces]))
             raise
-        return pieces, Batch.join(batches) if batches else EMPTY
+        return Taken(pieces, Batch.join(batches) if batches else EMPTY)
 
     def _events(self, waiting: _Waiting) -> Batch:
         if waiting.batch is not None:
             return waiting.batch
         piece = waiting.piece
-        put = decode_put(self._log.read(piece.offset))
+        put = decode_put(self._log.read(Place(piece.stripe, piece.offset)))
         return put.cut(piece.first, piece.first + piece.rows)
 
-    def give_back(self, pieces: list[Piece], batch: Batch | None) -> None:
-        """Undo `remove`, in its order."""
+    def give_back(self, taken: list[Taken[Piece]]) -> None:
         with self._changed:
-            position = 0 if batch is None else len(batch)
-            for piece in reversed(pieces):
-                events = None
-                if batch is not None:
+            for pieces, batch in reversed(taken):
+                position = len(batch)
+                for piece in reversed(pieces):
                     events = batch.cut(position - piece.rows, position)
                     position -= piece.rows
                     self._cached_bytes += events.body_bytes
-                self._queue.appendleft(_Waiting(piece, events))
+                    self._queue.appendleft(_Waiting(piece, events))
             self._changed.notify_all()
 
-    def forget(self, pieces: list[Piece]) -> None:
-        """Commit a take.
-
-        Raises:
-            ChannelError: it could not be written; the events stay.
-        """
+    def forget(self, taken: list[Taken[Piece]]) -> None:
+        pieces = [piece for each in taken for piece in each.places]
         try:
-            self._log.append(TAKE, encode_take(pieces))
+            self._log.take(pieces)
         except HeadraceError as error:
             raise ChannelError(f"channel {self.name} could not write: {error}") from error
         count = sum(piece.rows for piece in pieces)
         with self._changed:
-            self._forget_rows(pieces)
+            for piece in pieces:
+                place = Place(piece.stripe, piece.offset)
+                rows = self._rows[place]
+                rows.remove(piece.first, piece.rows)
+                if not rows:
+                    del self._rows[place]
             self._used_count -= count
             self._changed.notify_all()
         self.counters.add("EventTakeSuccessCount", count)
@@ -329,59 +254,18 @@ class FileChannel(Channel):
         if now - self._trimmed_at < _TRIM_SECONDS:
             return
         self._trimmed_at = now
+        oldest = self._log.unsettled()
         with self._changed:
-            # A put that is being written is not in `_rows` yet, but lies behind this end.
-            end = self._log.end if not self._used_count else None
-            oldest = min(self._rows, default=end)
-        if oldest is not None and self._log.can_trim(oldest):
-            self._log.trim(oldest)
+            for stripe, offset in self._rows:
+                oldest[stripe] = min(oldest[stripe], offset)
+        self._log.trim(oldest)
 
 
 def _split(waiting: _Waiting, count: int) -> tuple[_Waiting, _Waiting]:
-    offset, first, total = waiting.piece
-    head, tail = Piece(offset, first, count), Piece(offset, first + count, total - count)
+    piece, total = waiting.piece, waiting.piece.rows
+    head = piece._replace(rows=count)
+    tail = piece._replace(first=piece.first + count, rows=total - count)
     if waiting.batch is None:
         return _Waiting(head, None), _Waiting(tail, None)
     batch = waiting.batch
     return _Waiting(head, batch.cut(0, count)), _Waiting(tail, batch.cut(count, total))
-
-
-class FileTransaction(Transaction):
-    """Puts wait here for the commit; takes are remembered for the rollback."""
-
-    def __init__(self, channel: FileChannel) -> None:
-        super().__init__()
-        self._channel = channel
-        self._puts: list[Batch] = []
-        self._put_count = 0
-        self._takes: list[tuple[list[Piece], Batch]] = []
-        self._take_count = 0
-
-    def _put(self, batch: Batch) -> None:
-        limit = self._channel.transaction_capacity
-        self._put_count += len(batch)
-        if self._put_count > limit:
-            raise ChannelFull(
-                f"a transaction of {self._put_count} events is more than the transactionCapacity "
-                f"{limit} of channel {self._channel.name}"
-            )
-        self._puts.append(batch)
-
-    def _take(self, limit: int) -> Batch:
-        room = min(limit, self._channel.transaction_capacity - self._take_count)
-        self._channel.counters.add("EventTakeAttemptCount")
-        pieces, batch = self._channel.remove(room, wait=not self._takes)
-        if pieces:
-            self._takes.append((pieces, batch))
-            self._take_count += len(batch)
-        return batch
-
-    def _commit(self) -> None:
-        if self._puts:
-            self._channel.add(Batch.join(self._puts))
-        if self._takes:
-            self._channel.forget([piece for pieces, _ in self._takes for piece in pieces])
-
-    def _rollback(self) -> None:
-        for pieces, batch in reversed(self._takes):
-            self._channel.give_back(pieces, batch)

@@ -1,6 +1,7 @@
 """What a file channel writes to its log: one record for each transaction.
 
-A *put* record has the key `P` and holds the events of one commit:
+A *put* record has the key `P`, with a sequence number (u64) behind it where a channel has several
+folders, and holds the events of one commit:
 
     u8   how headers are written: 0 none, 1 the same for all, 2 one for each event
     u32  number of events
@@ -33,11 +34,13 @@ _NONE, _SHARED, _EACH = 0, 1, 2
 
 
 class Piece(NamedTuple):
-    """Some rows of a put record."""
+    """Some rows of a put record. `stripe` is the log it is in; a take does not say so, because it
+    is written to the same one."""
 
     offset: int
     first: int
     rows: int
+    stripe: int = 0
 
 
 def encode_put(batch: Batch) -> bytes:
@@ -93,7 +96,7 @@ def put_count(data: bytes) -> int:
 
 
 def encode_take(pieces: Iterable[Piece]) -> bytes:
-    return b"".join(_PIECE.pack(*piece) for piece in pieces)
+    return b"".join(_PIECE.pack(*piece[:3]) for piece in pieces)
 
 
 def decode_take(data: bytes) -> list[Piece]:

@@ -10,33 +10,27 @@ import time
 from collections import deque
 from contextlib import suppress
 from threading import Condition, Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.ingest.avro_event import decode_event
-from headrace.ingest.channel import Channel
+from headrace.ingest.channels.queue import QueueChannel, Taken
 from headrace.ingest.channels.topic_cursor import Place, Span, TopicCursor
-from headrace.ingest.error import ChannelError, ChannelFull, DeliveryFailed, ProtocolError
+from headrace.ingest.error import ChannelError, DeliveryFailed, ProtocolError
 from headrace.ingest.event import EMPTY, Batch, Headers
 from headrace.ingest.kafka_setting import client_settings, consumer_config
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sinks.kafka import PRODUCER_SETTINGS, writer_options
 from headrace.ingest.topic_columns import TopicForm
 from headrace.ingest.topic_writer import TopicLedger, TopicWriter
-from headrace.ingest.transaction import Transaction
 
 _log = structlog.get_logger(__name__)
 _JOIN_SECONDS = 30.0
 
 
-class _Taken(NamedTuple):
-    spans: list[Span]
-    batch: Batch
-
-
-class KafkaChannel(Channel):
+class KafkaChannel(QueueChannel[Span]):
     """See the module. With `parseAsFlumeEvent` records are Flume's Avro events, with headers;
     without, only bodies travel, and any producer can fill the channel.
 
@@ -77,7 +71,7 @@ class KafkaChannel(Channel):
         self._consumer: Any = None
         self._early: list[Any] = []
         self._cursor = TopicCursor()
-        self._returned: deque[_Taken] = deque()
+        self._returned: deque[Taken[Span]] = deque()
         self._out_count = 0
         self._writing = Lock()
         self._reading = Lock()
@@ -121,9 +115,6 @@ class KafkaChannel(Channel):
     def interrupt(self) -> None:
         self._interrupted = True
 
-    def begin(self) -> "KafkaTransaction":
-        return KafkaTransaction(self)
-
     # -- putting -------------------------------------------------------------------------------
 
     def add(self, batches: list[Batch]) -> None:
@@ -140,7 +131,7 @@ class KafkaChannel(Channel):
 
     # -- taking --------------------------------------------------------------------------------
 
-    def remove(self, limit: int, wait: bool) -> _Taken:
+    def remove(self, limit: int, wait: bool) -> Taken[Span]:
         with self._changed:
             if self._returned:
                 return self._take_returned(limit)
@@ -151,23 +142,23 @@ class KafkaChannel(Channel):
             messages = self._consume(limit, seconds)
             taken = self._taken(messages)
             with self._changed:
-                self._cursor.taken(taken.spans)
+                self._cursor.taken(taken.places)
                 self._out_count += len(taken.batch)
         return taken
 
-    def _take_returned(self, limit: int) -> _Taken:
+    def _take_returned(self, limit: int) -> Taken[Span]:
         """What was rolled back, oldest first, whole: a span cannot be cut where records were
         left out of it."""
         taken = self._returned.popleft()
-        if len(taken.batch) > limit and len(taken.spans) == 1:
-            (span,) = taken.spans
+        if len(taken.batch) > limit and len(taken.places) == 1:
+            (span,) = taken.places
             if span.end - span.first == len(taken.batch):
                 middle = span.first + limit
-                rest = _Taken(
+                rest = Taken(
                     [span._replace(first=middle)], taken.batch.cut(limit, len(taken.batch))
                 )
-                taken = _Taken([span._replace(end=middle)], taken.batch.cut(0, limit))
-                self._cursor.replace(span, [*taken.spans, *rest.spans])
+                taken = Taken([span._replace(end=middle)], taken.batch.cut(0, limit))
+                self._cursor.replace(span, [*taken.places, *rest.places])
                 self._returned.appendleft(rest)
         return taken
 
@@ -203,9 +194,9 @@ class KafkaChannel(Channel):
                 _log.warning("channel_read_error", channel=self.name, reason=str(problem))
         return good
 
-    def _taken(self, messages: list[Any]) -> _Taken:
+    def _taken(self, messages: list[Any]) -> Taken[Span]:
         if not messages:
-            return _Taken([], EMPTY)
+            return Taken([], EMPTY)
         spans: dict[Place, Span] = {}
         headers: list[Headers] = []
         bodies: list[bytes] = []
@@ -217,7 +208,7 @@ class KafkaChannel(Channel):
             own, body = self._event(message)
             headers.append(own)
             bodies.append(body)
-        return _Taken(list(spans.values()), Batch(bodies, headers))
+        return Taken(list(spans.values()), Batch(bodies, headers))
 
     def _event(self, message: Any) -> tuple[Headers, bytes]:
         value = message.value() or b""
@@ -229,15 +220,15 @@ class KafkaChannel(Channel):
             headers["key"] = message.key().decode("utf-8", "replace")
         return headers, value
 
-    def give_back(self, taken: list[_Taken]) -> None:
+    def give_back(self, taken: list[Taken[Span]]) -> None:
         with self._changed:
-            self._returned.extendleft(reversed([each for each in taken if each.spans]))
+            self._returned.extendleft(reversed([each for each in taken if each.places]))
 
-    def forget(self, taken: list[_Taken]) -> None:
+    def forget(self, taken: list[Taken[Span]]) -> None:
         """Commit takes: the group's offsets move as far as everything before is delivered."""
         count = sum(len(each.batch) for each in taken)
         with self._changed:
-            moved = self._cursor.done([span for each in taken for span in each.spans])
+            moved = self._cursor.done([span for each in taken for span in each.places])
             self._out_count -= count
         if moved:
             with self._reading:
@@ -260,53 +251,10 @@ class KafkaChannel(Channel):
         with self._changed:
             self._cursor.lost(places)
             gone = [
-                each for each in self._returned if any(span.place in places for span in each.spans)
+                each for each in self._returned if any(span.place in places for span in each.places)
             ]
             self._returned = deque(each for each in self._returned if each not in gone)
             self._out_count -= sum(len(each.batch) for each in gone)
         self._early = [
             each for each in self._early if (each.topic(), each.partition()) not in places
         ]
-
-
-class KafkaTransaction(Transaction):
-    """Puts wait here for the commit; takes are remembered for the rollback."""
-
-    def __init__(self, channel: KafkaChannel) -> None:
-        super().__init__()
-        self._channel = channel
-        self._puts: list[Batch] = []
-        self._put_count = 0
-        self._takes: list[_Taken] = []
-        self._take_count = 0
-
-    def _put(self, batch: Batch) -> None:
-        limit = self._channel.transaction_capacity
-        self._put_count += len(batch)
-        if self._put_count > limit:
-            raise ChannelFull(
-                f"a transaction of {self._put_count} events is more than the transactionCapacity "
-                f"{limit} of channel {self._channel.name}"
-            )
-        self._puts.append(batch)
-
-    def _take(self, limit: int) -> Batch:
-        room = min(limit, self._channel.transaction_capacity - self._take_count)
-        if room <= 0:
-            return EMPTY
-        self._channel.counters.add("EventTakeAttemptCount")
-        taken = self._channel.remove(room, wait=not self._takes)
-        if taken.spans:
-            self._takes.append(taken)
-            self._take_count += len(taken.batch)
-        return taken.batch
-
-    def _commit(self) -> None:
-        if self._puts:
-            self._channel.add(self._puts)
-        if self._takes:
-            self._channel.forget(self._takes)
-
-    def _rollback(self) -> None:
-        if self._takes:
-            self._channel.give_back(self._takes)

@@ -3,6 +3,7 @@
 from headrace.ingest.channel import Channel
 from headrace.ingest.channels.file import FileChannel
 from headrace.ingest.channels.memory import MemoryChannel
+from headrace.ingest.channels.queue import CollectingTransaction
 from headrace.ingest.error import ChannelFull
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.settings import Settings, number
@@ -92,27 +93,15 @@ def _texts(values: dict[str, str]) -> dict[str, str]:
     }
 
 
-class SpillableTransaction(Transaction):
+class SpillableTransaction(CollectingTransaction):
     """A put goes to one of the two; a take comes from memory, and when that is empty from disk."""
 
     def __init__(self, channel: SpillableChannel) -> None:
-        super().__init__()
+        super().__init__(channel)
         self._channel = channel
-        self._puts: list[Batch] = []
-        self._put_count = 0
         self._memory: Transaction = channel.memory.begin()
         self._disk: Transaction = channel.disk.begin()
         self._taken = 0
-
-    def _put(self, batch: Batch) -> None:
-        self._put_count += len(batch)
-        limit = self._channel.transaction_capacity
-        if self._put_count > limit:
-            raise ChannelFull(
-                f"a transaction of {self._put_count} events is more than the transactionCapacity "
-                f"{limit} of channel {self._channel.name}"
-            )
-        self._puts.append(batch)
 
     def _take(self, limit: int) -> Batch:
         channel = self._channel

@@ -47,8 +47,9 @@ class TaildirSource(ReplayableSource):
 
     Rule 1: a file is its inode. Renaming it changes nothing; see `TailFile` for what is a new file.
     Rule 2: a position moves when the events before it are in the channel. After a crash what was
-        delivered since the position file was written comes again: at most `writePosInterval` worth.
-        With `exactlyOnce` positions are committed with the events, and nothing comes twice.
+        delivered since the position file was written comes again: at most `writePosInterval` worth,
+        and with an interval of 0 at most one batch. With `exactlyOnce` positions are committed with
+        the events, and nothing comes twice.
     Rule 3: a file whose name is taken away is read to its end before it is let go, also when that
         happened while the agent was down: it is looked for by its inode in its directory.
     Rule 4: a line without an end waits for it, unless its file was rotated or deleted.
@@ -120,7 +121,7 @@ class TaildirSource(ReplayableSource):
             found = self._read(file, now) or found
         if not found:
             self._scanned_at = float("-inf")  # look for new files at once when there is time
-        if self._dirty and (not found or now - self._written_at >= self._write_seconds):
+        if self._dirty and not found:
             self._write_positions()
         return found
 
@@ -278,6 +279,8 @@ class TaildirSource(ReplayableSource):
                 raise
             file.moved_to(piece.end)
             self._dirty = True
+            if time.monotonic() - self._written_at >= self._write_seconds:
+                self._write_positions()  # here too: a channel that is slow makes one read take long
             if self.stopping.is_set():
                 return
 
