@@ -71,6 +71,8 @@ def assemble(plan: AgentPlan, keep: Mapping[str, Channel] | None = None) -> Asse
         if name not in grouped:
             made.processors[name] = _single(sink)
     _join_ledgers(made)
+    for idle in plan.idle:
+        _make(made, idle)
     made.problems.sort(key=lambda problem: problem.line)
     return made
 

@@ -79,6 +79,7 @@ class _Reading:
 
     def __init__(self, agent: str, entries: Mapping[str, Entry]) -> None:
         self.problems: list[Problem] = []
+        self._idle: list[ComponentPlan] = []
         self._agent = agent
         self._entries = entries
 
@@ -91,13 +92,18 @@ class _Reading:
             self._error(0, f"agent {self._agent} has no channel: write {self._agent}.channels = c1")
         sources = self._section("sources", lambda name, own: self._source(name, own, channels))
         sinks = self._section("sinks", lambda name, own: self._sink(name, own, channels))
-        if not sources and not sinks:
+        if not any(self._entries.get(each, _NOTHING).value for each in ("sources", "sinks")):
             self._error(0, f"agent {self._agent} has neither a source nor a sink: nothing to do")
         taken: dict[str, str] = {}
         groups = self._section("sinkgroups", lambda name, own: self._group(name, own, sinks, taken))
         self._check_ends(channels, sources, sinks)
         return AgentPlan(
-            name=self._agent, sources=sources, channels=channels, sinks=sinks, groups=groups
+            name=self._agent,
+            sources=sources,
+            channels=channels,
+            sinks=sinks,
+            groups=groups,
+            idle=tuple(self._idle),
         )
 
     def _error(self, line: int, message: str) -> None:
@@ -181,6 +187,7 @@ class _Reading:
         component = self._component("source", name, own, ("channels", "interceptors", "selector"))
         wired = self._wired("source", name, own, "channels", channels)
         if component is None or not wired:
+            self._idle += [*filter(None, [component]), *self._interceptors(own)]
             return None
         selector = self._component("selector", name, _below(own, "selector"), (), "replicating")
         assert selector is not None
@@ -236,13 +243,13 @@ class _Reading:
     ) -> SinkPlan | None:
         component = self._component("sink", name, own, ("channel",))
         wired = self._wired("sink", name, own, "channel", channels)
-        if component is None or not wired:
-            return None
         if len(wired) > 1:
             self._error(
                 own["channel"].line,
                 f"sink {name} names {len(wired)} channels and can read from one: use one sink each",
             )
+        if component is None or len(wired) != 1:
+            self._idle += filter(None, [component])
             return None
         return SinkPlan(component=component, channel=wired[0])
 
@@ -289,6 +296,7 @@ class _Reading:
                 self._warn(channel.line, f"no source writes to channel {name}: nothing comes out")
 
 
+_NOTHING = Entry("", 0)
 _EXAMPLES = {
     "source": "netcat, TAILDIR or avro",
     "channel": "memory, file or kafka",

@@ -83,10 +83,16 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPlan:
-    """Everything of one agent, by name."""
+    """Everything of one agent, by name.
+
+    Attributes:
+        idle: components that cannot run for want of a channel. Only what else is wrong with them
+            is of interest, so that a user hears of everything at once.
+    """
 
     name: str
     sources: Mapping[str, SourcePlan] = field(default_factory=dict)
     channels: Mapping[str, ComponentPlan] = field(default_factory=dict)
     sinks: Mapping[str, SinkPlan] = field(default_factory=dict)
     groups: Mapping[str, GroupPlan] = field(default_factory=dict)
+    idle: tuple[ComponentPlan, ...] = ()

@@ -10,6 +10,7 @@ from thriftpy2.transport import TMemoryBuffer
 from headrace.ingest.avro_event import MAX_HEADERS
 from headrace.ingest.error import ProtocolError
 from headrace.ingest.event import Batch
+from headrace.ingest.settings import Setting, Settings, flag, text
 
 _INTERFACE = """
 enum Status { OK = 0, FAILED = 1, ERROR = 2, UNKNOWN = 3 }
@@ -20,8 +21,21 @@ service ThriftSourceProtocol {
 }
 """
 FLUME: Final[Any] = thriftpy2.load_fp(io.StringIO(_INTERFACE), "headrace_flume_thrift")
-PROTOCOLS: Final = ("compact", "binary")
+THRIFT_SETTINGS: Final[tuple[Setting, ...]] = (
+    text("protocol", "compact or binary.", "compact", choices=("compact", "binary")),
+    flag("kerberos", "Not done here.", False),
+)
 MAX_FRAME_BYTES: Final = 64 << 20
+
+
+def protocol_of(settings: Settings) -> str:
+    """
+    Raises:
+        SettingError: it asks for Kerberos.
+    """
+    if settings.flag("kerberos"):
+        raise settings.wrong("kerberos", "Kerberos is not done here: use ssl")
+    return settings.text("protocol")
 
 
 # thriftpy2's own annotations leave these open.

@@ -114,6 +114,32 @@ def test_a_mistake_is_explained_with_its_line(old: str, new: str, message: str) 
     assert any(message in problem for problem in changed(old, new)), changed(old, new)
 
 
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        (
+            "a1.sources = r1\na1.sources.r1.type = netkat\n",
+            ["line 2: source r1 has no channels", "'netkat'; did you mean netcat?"],
+        ),
+        (
+            "a1.sources = r1\na1.sources.r1.type = netcat\na1.sources.r1.interceptors = i\n"
+            "a1.sources.r1.interceptors.i.type = hots\n",
+            ["source r1 has no channels", "line 4: interceptor i", "line 2: source r1: bind is"],
+        ),
+        (
+            "a1.sinks = k1\na1.sinks.k1.type = loger\na1.sinks.k1.channel = c9\n",
+            ["line 3: sink k1 names channel c9", "line 2: sink k1: there is no sink of type"],
+        ),
+    ],
+)
+def test_a_component_without_a_channel_is_told_its_other_mistakes_too(
+    text: str, messages: list[str]
+) -> None:
+    problems = said(f"{text}a1.channels = c1\na1.channels.c1.type = memory\n")
+    for message in messages:
+        assert any(message in problem for problem in problems), problems
+
+
 def test_a_component_that_cannot_be_used_leaves_the_others_running() -> None:
     assembly = assemble_text(GOOD.replace("a1.sinks.k1.type = null", "a1.sinks.k1.type = nil"))
     assert list(assembly.sinks) == ["k2"]

@@ -9,14 +9,15 @@ from thriftpy2.thrift import TClient
 from headrace.ingest.error import IngestError, ProtocolError
 from headrace.ingest.event import Batch
 from headrace.ingest.peer_stream import PeerStream
-from headrace.ingest.settings import Settings, flag, text
+from headrace.ingest.settings import Settings
 from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
 from headrace.ingest.thrift_protocol import (
     FLUME,
     MAX_FRAME_BYTES,
-    PROTOCOLS,
+    THRIFT_SETTINGS,
     memory,
     protocol,
+    protocol_of,
     to_events,
 )
 
@@ -26,17 +27,11 @@ _LENGTH = struct.Struct(">i")
 class ThriftSink(RemoteSink):
     """To Flume's Thrift source, or ours."""
 
-    SETTINGS = (
-        *REMOTE_SETTINGS,
-        text("protocol", "compact or binary.", "compact", choices=PROTOCOLS),
-        flag("kerberos", "Not done here.", False),
-    )
+    SETTINGS = (*REMOTE_SETTINGS, *THRIFT_SETTINGS)
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        if settings.flag("kerberos"):
-            raise settings.wrong("kerberos", "Kerberos is not done here: use ssl")
-        self._protocol = settings.text("protocol")
+        self._protocol = protocol_of(settings)
         self._stream: PeerStream | None = None
 
     def _connected(self, connection: socket.socket) -> None:

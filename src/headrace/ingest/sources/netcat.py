@@ -4,14 +4,13 @@ import socket
 
 from headrace.ingest.event import Batch
 from headrace.ingest.line_buffer import LineBuffer
-from headrace.ingest.listener import Listener
-from headrace.ingest.settings import Settings, flag, number, port, text
-from headrace.ingest.source import Source
+from headrace.ingest.settings import Settings, flag, number, text
+from headrace.ingest.sources.listening import LISTENING, ListeningSource
 
 _RECEIVE_BYTES = 256 * 1024
 
 
-class NetcatSource(Source):
+class NetcatSource(ListeningSource):
     """Each line is an event. All lines that came together go into the channel together, and each
     is answered with OK once it is there.
 
@@ -20,8 +19,7 @@ class NetcatSource(Source):
     """
 
     SETTINGS = (
-        text("bind", "Which address to listen on.", required=True),
-        port("Which port to listen on."),
+        *LISTENING,
         number("max-line-length", "Longest line in bytes.", 512, minimum=1),
         flag("ack-every-event", "Answer every line with OK.", True),
         text("encoding", "Of the lines; bodies are bytes and stay as they came.", "utf-8"),
@@ -31,22 +29,8 @@ class NetcatSource(Source):
         super().__init__(name, settings)
         self._limit = settings.number("max-line-length")
         self._acknowledge = settings.flag("ack-every-event")
-        self.listener = Listener(name, settings.text("bind"), settings.number("port"), self._serve)
 
-    def start(self) -> None:
-        self.listener.start()
-
-    def stop(self) -> None:
-        self.listener.stop()
-
-    def _serve(self, connection: socket.socket) -> None:
-        self.counters.add("OpenConnectionCount")
-        try:
-            self._receive(connection)
-        finally:
-            self.counters.add("OpenConnectionCount", -1)
-
-    def _receive(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         buffer = LineBuffer(self._limit)
         while data := connection.recv(_RECEIVE_BYTES):
             lines = buffer.feed(data)
