@@ -1,0 +1,182 @@
+"""Running a plan from the command line: start, watch, change, stop.
+
+Rule 1: a stop lets the batch at hand end, for a while; then it is cut off, and the next start from
+        the same checkpoint does it again.
+Rule 2: a request of `headrace flow rebalance` is carried out between two batches: the query is
+        stopped so, and started again over its checkpoint with the new plan.
+Rule 3: the run is in the registry as long as it runs, and no longer.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.flow_pulse import Pulse, pulse_of
+from headrace.flow.error import FlowError
+from headrace.flow.graph import Graph
+from headrace.flow.plan import Latency, Plan
+from headrace.flow.rebalance import rebalanced
+from headrace.flow.registry import Registry, Run, this_run
+
+_LOOK_SECONDS = 0.25
+_BATCH_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What the command line asks for.
+
+    Attributes:
+        seconds: how long to run; None: until it is stopped.
+        once: only what is there now, then end.
+    """
+
+    program: str
+    brokers: str
+    checkpoint: Path
+    master: str | None = None
+    seconds: float | None = None
+    once: bool = False
+    spark_log: Path | None = None
+
+
+Watch = Callable[[Pulse], None]
+
+
+@dataclass(slots=True)
+class Execution:
+    """One plan, running.
+
+    Args:
+        stopped: asked several times a second.
+        watch: shown what the query says about itself, as often.
+    """
+
+    plan: Plan
+    order: Order
+    spark: Any
+    stopped: Callable[[], bool]
+    watch: Watch
+    registry: Registry = field(default_factory=Registry)
+
+    def run(self) -> None:
+        """Until it is stopped, its time is over, or it fails.
+
+        Raises:
+            FlowError: the query failed, or could not be started.
+        """
+        from headrace.flow.job import start
+
+        trigger = {"availableNow": True} if self.order.once else None
+        deadline = None if self.order.seconds is None else time.monotonic() + self.order.seconds
+
+        def begin() -> Any:
+            return start(
+                self.plan,
+                self.spark,
+                brokers=self.order.brokers,
+                checkpoint=self.order.checkpoint,
+                trigger=trigger,
+            )
+
+        query = begin()
+        run = self._announce()
+        try:
+            while query.isActive and not self._is_over(deadline):
+                request = self.registry.take_request(run)
+                if request is not None:
+                    run, query = self._carry_out(run, request, query, begin)
+                self.watch(pulse_of(query.lastProgress, active=query.isActive))
+                time.sleep(_LOOK_SECONDS)
+            finish(query)
+            self.watch(pulse_of(query.lastProgress, active=False))
+            failure = query.exception()
+            if failure is not None:
+                raise FlowError(f"{self.plan.name} failed: {_first_lines(str(failure))}")
+        finally:
+            query.stop()
+            self.registry.remove(run)
+
+    def _is_over(self, deadline: float | None) -> bool:
+        return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
+
+    def _announce(self) -> Run:
+        run = this_run(
+            name=self.plan.name,
+            program=self.order.program,
+            master=self.spark.sparkContext.master,
+            brokers=self.order.brokers,
+            checkpoint=str(self.order.checkpoint.resolve()),
+            console=self.spark.sparkContext.uiWebUrl,
+            graph=Graph.of(self.plan).to_json(),
+        )
+        self.registry.write(run)
+        return run
+
+    def _carry_out(
+        self, run: Run, request: Mapping[str, Any], query: Any, begin: Callable[[], Any]
+    ) -> tuple[Run, Any]:
+        try:
+            plan = rebalanced(
+                self.plan, request.get("parallelism") or {}, request.get("partitions")
+            )
+        except FlowError as error:
+            return self.registry.answer(run, request, str(error)), query
+        finish(query)
+        self.plan = plan
+        query = begin()
+        run = replace(run, graph=Graph.of(plan).to_json())
+        return self.registry.answer(run, request, None), query
+
+
+def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
+    """Let the batch at hand end, and stop the query before the next one."""
+    last = query.lastProgress
+    deadline = time.monotonic() + seconds
+    while query.isActive and time.monotonic() < deadline:
+        status = query.status
+        ended = query.lastProgress != last
+        if ended or not status["isTriggerActive"]:
+            break
+        time.sleep(_LOOK_SECONDS / 10)
+    query.stop()
+
+
+@contextmanager
+def spark_for(order: Order, plan: Plan) -> Iterator[Any]:
+    """A session for a plan, and its end."""
+    from headrace.demo.muted import stderr_to
+    from headrace.spark.ready_session import session
+
+    config = {key: value for key, value in plan.settings.items() if key.startswith("spark.")}
+    config = {
+        "spark.ui.showConsoleProgress": "false",
+        # Spark matches the message of an interrupted batch with a deep regular expression.
+        "spark.driver.extraJavaOptions": "-Xss16m",
+        **config,
+    }
+    handler = signal.getsignal(signal.SIGINT)
+    quiet = nullcontext() if order.spark_log is None else stderr_to(order.spark_log)
+    try:
+        with quiet:
+            spark = session(
+                plan.name,
+                master=order.master,
+                realtime=plan.latency is Latency.REALTIME,
+                config=config,
+            )
+    finally:
+        # Spark puts a handler of its own there, which would raise in the middle of a call to Java.
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _first_lines(text: str, lines: int = 12) -> str:
+    return "\n".join(text.strip().splitlines()[:lines])

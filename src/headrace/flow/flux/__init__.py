@@ -1,0 +1,1 @@
+"""Topologies in YAML, in the words of Storm's Flux."""
