@@ -90,20 +90,22 @@ def _make(made: Assembly, plan: ComponentPlan, *wiring: object) -> Component | N
     except ConfigError as error:
         made.problems.append(Problem(plan.line, Severity.ERROR, f"{whose}: {error}"))
         return None
-    try:
-        settings = Settings.of(kind.SETTINGS, plan.entries, whose)
-        component = kind(plan.name, settings, *wiring)
-    except SettingError as error:
-        line = plan.line_of(error.key)
-        made.problems.append(Problem(line, Severity.ERROR, f"{whose}: {error}"))
-        return None
-    except ConfigError as error:
-        made.problems.append(Problem(plan.line, Severity.ERROR, f"{whose}: {error}"))
-        return None
+    settings, mistakes = Settings.read(kind.SETTINGS, plan.entries, whose)
     for key in settings.unknown:
         hint = "".join(f"; did you mean {near}?" for near in nearest(key, kind.SETTINGS))
         message = f"{whose}: {key} has no effect{hint}"
         made.problems.append(Problem(plan.line_of(key), Severity.WARNING, message))
+    component = None
+    if not mistakes:
+        try:
+            component = kind(plan.name, settings, *wiring)
+        except SettingError as error:
+            mistakes.append(error)
+        except ConfigError as error:
+            made.problems.append(Problem(plan.line, Severity.ERROR, f"{whose}: {error}"))
+    for mistake in mistakes:
+        line = plan.line_of(mistake.key)
+        made.problems.append(Problem(line, Severity.ERROR, f"{whose}: {mistake}"))
     return component
 
 

@@ -8,8 +8,8 @@ from headrace.config.properties import Entry
 from headrace.model.config import ConfigKey, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
 
-_INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
+_ALIKE = 0.7
 
 
 class SettingError(ConfigError):
@@ -124,6 +124,16 @@ class Settings:
         Raises:
             SettingError: a value that its key cannot have, or a required key that is missing.
         """
+        settings, mistakes = cls.read(declared, entries, whose)
+        if mistakes:
+            raise mistakes[0]
+        return settings
+
+    @classmethod
+    def read(
+        cls, declared: Iterable[Setting], entries: Mapping[str, Entry], whose: str
+    ) -> tuple["Settings", list[SettingError]]:
+        """What can be read, and everything that is wrong with the rest."""
         settings = list(declared)
         names = {each.name: each for each in settings if not each.prefix}
         names |= {other: each for each in settings for other in each.other_names}
@@ -133,21 +143,24 @@ class Settings:
         }
         unknown = []
         written = set()
+        mistakes: list[SettingError] = []
         for name, entry in entries.items():
             setting = names.get(name)
             if setting is None:
                 if not name.startswith(prefixes):
                     unknown.append(name)
                 continue
+            written.add(setting.name)
             try:
                 values[setting.name] = setting.key.parse(entry.value)
             except ConfigError as error:
-                raise SettingError(name, str(error)) from None
-            written.add(setting.name)
-        for each in settings:
-            if each.required and each.name not in written:
-                raise SettingError(each.name, f"{each.name} is missing: {each.key.doc}")
-        return cls(whose, entries, values, tuple(unknown))
+                mistakes.append(SettingError(name, str(error)))
+        mistakes += [
+            SettingError(each.name, f"{each.name} is missing: {each.key.doc}")
+            for each in settings
+            if each.required and each.name not in written
+        ]
+        return cls(whose, entries, values, tuple(unknown)), mistakes
 
     @classmethod
     def from_texts(cls, declared: Iterable[Setting], texts: Mapping[str, str]) -> "Settings":
@@ -205,4 +218,4 @@ class Settings:
 
 def nearest(name: str, declared: Iterable[Setting]) -> Iterator[str]:
     """The declared name that a user may have meant, if there is one like it."""
-    yield from difflib.get_close_matches(name, [each.name for each in declared], n=1, cutoff=0.75)
+    yield from difflib.get_close_matches(name, [each.name for each in declared], n=1, cutoff=_ALIKE)

@@ -140,6 +140,22 @@ def test_a_component_without_a_channel_is_told_its_other_mistakes_too(
         assert any(message in problem for problem in problems), problems
 
 
+def test_all_mistakes_of_a_component_are_told_at_once() -> None:
+    problems = said(
+        "a1.sources = r1\na1.channels = c1\na1.channels.c1.type = memory\n"
+        "a1.sources.r1.type = netcat\na1.sources.r1.channels = c1\na1.sources.r1.prt = 5140\n"
+        "a1.sources.r1.max-line-length = long\na1.sources.r1.ack-every-event = perhaps\n"
+    )
+    for message in (
+        "error: line 4: source r1: bind is missing",
+        "error: line 4: source r1: port is missing",
+        "warning: line 6: source r1: prt has no effect; did you mean port?",
+        "error: line 7: source r1: max-line-length cannot be 'long'",
+        "error: line 8: source r1: ack-every-event cannot be 'perhaps'",
+    ):
+        assert any(message in problem for problem in problems), problems
+
+
 def test_a_component_that_cannot_be_used_leaves_the_others_running() -> None:
     assembly = assemble_text(GOOD.replace("a1.sinks.k1.type = null", "a1.sinks.k1.type = nil"))
     assert list(assembly.sinks) == ["k2"]
