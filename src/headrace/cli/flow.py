@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli import flow_land
 from headrace.cli.demo import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.flow_program import Given, load_plan
@@ -17,7 +18,8 @@ from headrace.cli.output import print_fields, print_json, print_rows
 from headrace.cli.output_format import Format, FormatOption
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
-from headrace.flow.plan import Plan
+from headrace.flow.graph import Graph
+from headrace.flow.plan import Latency, Plan
 from headrace.flow.registry import Registry, Run
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
@@ -122,31 +124,19 @@ def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> N
     begin = None if first is None else parse_place(first, clock)
     end = None if past is None else parse_place(past, clock)
     plan = bounded(plan, begin, end)
-    with spark_for(order, plan) as spark:
+    with spark_for(plan.name, order, plan.settings) as spark:
         run_batch(plan, spark, brokers=order.brokers)
     print(f"{plan.name} is done.", flush=True)
 
 
 def _run_stream(plan: Plan, order: Any) -> None:
-    from dataclasses import replace
-
-    from headrace.cli.flow_execution import Execution, spark_for
-    from headrace.cli.flow_live import watching
-    from headrace.cli.stop import Stop
+    from headrace.cli.flow_execution import plan_execution, started
     from headrace.flow.check import check
 
     check(plan)
-    registry = Registry()
-    registry.check_free(str(order.checkpoint.resolve()))
-    with Stop() as stop, watching(plan.name) as (watch, on_terminal):
-        if on_terminal:
-            # Spark's Java writes to the terminal, into the table.
-            order = replace(order, spark_log=order.checkpoint.with_suffix(".log"))
-        print(f"Starting Spark for {plan.name} ...", flush=True)
-        with spark_for(order, plan) as spark:
-            print(f"{plan.name} runs, checkpoint in {order.checkpoint}", flush=True)
-            Execution(plan, order, spark, lambda: stop.requested, watch, registry).run()
-    print("Stopped." if stop.requested else f"{plan.name} is done.", flush=True)
+    realtime = plan.latency is Latency.REALTIME
+    with started(plan.name, order, plan.settings, realtime=realtime) as (spark, stopped, watch):
+        plan_execution(plan, order, spark, stopped, watch).run()
 
 
 @app.command(name="list")
@@ -182,7 +172,7 @@ def describe(
     if found is None or plan:
         loaded, _ = _load(found.program if found else program, brokers, pairs, filter_file)
         check(loaded)
-    graph = Graph.of(loaded) if loaded is not None else Graph.from_json(_told(found))
+    graph = Graph.of(loaded) if loaded is not None else _told(found)
     if style is Format.JSON:
         print_json({**({"run": _fields(found)} if found else {}), "graph": graph.to_json()})
     else:
@@ -207,7 +197,7 @@ def _explain(plan: Plan) -> None:
     from headrace.flow.compile import compile_plan
 
     order = Order(program="", brokers="", checkpoint=Path(), master="local[1]")
-    with spark_for(order, plan) as spark:
+    with spark_for(plan.name, order, plan.settings) as spark:
         compiled: Any = compile_plan(plan, spark, streaming=True)
         getattr(compiled, "frame", compiled).explain(mode="formatted")
 
@@ -287,9 +277,12 @@ def _filter(path: Path | None) -> dict[str, str]:
     return parse_pairs(told, "--filter")
 
 
-def _told(found: Run | None) -> Any:
+def _told(found: Run | None) -> Graph:
+    """What a run says it looks like; landing a topic is a graph without nodes."""
     assert found is not None
-    return found.graph
+    return (
+        Graph.from_json(found.graph) if found.graph else Graph(found.name, "exactly-once", (), ())
+    )
 
 
 def _fields(found: Run) -> dict[str, Any]:
@@ -310,3 +303,6 @@ def _age(found: Run) -> str:
     seconds = max(0, time.time_ns() // 1_000_000 - found.started_ms) // 1_000
     hours, minutes = seconds // 3600, seconds // 60 % 60
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds % 60:02}s"
+
+
+app.command(epilog=epilog(flow_land.EXAMPLES))(flow_land.land)

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headrace.cli.flow_live import watching
 from headrace.cli.flow_pulse import Pulse, pulse_of
+from headrace.cli.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
-from headrace.flow.plan import Latency, Plan
+from headrace.flow.plan import Plan
 from headrace.flow.rebalance import rebalanced
 from headrace.flow.registry import Registry, Run, this_run
 
@@ -49,16 +51,22 @@ Watch = Callable[[Pulse], None]
 
 @dataclass(slots=True)
 class Execution:
-    """One plan, running.
+    """One flow, running.
 
     Args:
+        begin: starts its query, anew after every change.
+        change: takes a request of another process; raises FlowError if it cannot be.
+        graph: what it looks like now.
         stopped: asked several times a second.
         watch: shown what the query says about itself, as often.
     """
 
-    plan: Plan
+    name: str
     order: Order
     spark: Any
+    begin: Callable[[], Any]
+    change: Callable[[Mapping[str, Any]], None]
+    graph: Callable[[], Mapping[str, Any]]
     stopped: Callable[[], bool]
     watch: Watch
     registry: Registry = field(default_factory=Registry)
@@ -69,34 +77,21 @@ class Execution:
         Raises:
             FlowError: the query failed, or could not be started.
         """
-        from headrace.flow.job import start
-
-        trigger = {"availableNow": True} if self.order.once else None
         deadline = None if self.order.seconds is None else time.monotonic() + self.order.seconds
-
-        def begin() -> Any:
-            return start(
-                self.plan,
-                self.spark,
-                brokers=self.order.brokers,
-                checkpoint=self.order.checkpoint,
-                trigger=trigger,
-            )
-
-        query = begin()
+        query = self.begin()
         run = self._announce()
         try:
             while query.isActive and not self._is_over(deadline):
                 request = self.registry.take_request(run)
                 if request is not None:
-                    run, query = self._carry_out(run, request, query, begin)
+                    run, query = self._carry_out(run, request, query)
                 self.watch(pulse_of(query.lastProgress, active=query.isActive))
                 time.sleep(_LOOK_SECONDS)
             finish(query)
             self.watch(pulse_of(query.lastProgress, active=False))
             failure = query.exception()
             if failure is not None:
-                raise FlowError(f"{self.plan.name} failed: {_first_lines(str(failure))}")
+                raise FlowError(f"{self.name} failed: {_first_lines(str(failure))}")
         finally:
             query.stop()
             self.registry.remove(run)
@@ -106,31 +101,49 @@ class Execution:
 
     def _announce(self) -> Run:
         run = this_run(
-            name=self.plan.name,
+            name=self.name,
             program=self.order.program,
             master=self.spark.sparkContext.master,
             brokers=self.order.brokers,
             checkpoint=str(self.order.checkpoint.resolve()),
             console=self.spark.sparkContext.uiWebUrl,
-            graph=Graph.of(self.plan).to_json(),
+            graph=self.graph(),
         )
         self.registry.write(run)
         return run
 
-    def _carry_out(
-        self, run: Run, request: Mapping[str, Any], query: Any, begin: Callable[[], Any]
-    ) -> tuple[Run, Any]:
+    def _carry_out(self, run: Run, request: Mapping[str, Any], query: Any) -> tuple[Run, Any]:
         try:
-            plan = rebalanced(
-                self.plan, request.get("parallelism") or {}, request.get("partitions")
-            )
+            self.change(request)
         except FlowError as error:
             return self.registry.answer(run, request, str(error)), query
         finish(query)
-        self.plan = plan
-        query = begin()
-        run = replace(run, graph=Graph.of(plan).to_json())
+        query = self.begin()
+        run = replace(run, graph=self.graph())
         return self.registry.answer(run, request, None), query
+
+
+def plan_execution(
+    plan: Plan, order: Order, spark: Any, stopped: Callable[[], bool], watch: Watch
+) -> Execution:
+    """The execution of a plan, which `headrace flow rebalance` can change."""
+    from headrace.flow.job import start
+
+    now = [plan]
+
+    def begin() -> Any:
+        trigger = {"availableNow": True} if order.once else None
+        where = order.checkpoint
+        return start(now[0], spark, brokers=order.brokers, checkpoint=where, trigger=trigger)
+
+    def change(request: Mapping[str, Any]) -> None:
+        tasks = request.get("parallelism") or {}
+        now[0] = rebalanced(now[0], tasks, request.get("partitions"))
+
+    def graph() -> Mapping[str, Any]:
+        return Graph.of(now[0]).to_json()
+
+    return Execution(plan.name, order, spark, begin, change, graph, stopped, watch)
 
 
 def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
@@ -147,12 +160,14 @@ def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
 
 
 @contextmanager
-def spark_for(order: Order, plan: Plan) -> Iterator[Any]:
-    """A session for a plan, and its end."""
+def spark_for(
+    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+) -> Iterator[Any]:
+    """A session for a flow, and its end."""
     from headrace.demo.muted import stderr_to
     from headrace.spark.ready_session import session
 
-    config = {key: value for key, value in plan.settings.items() if key.startswith("spark.")}
+    config = {key: value for key, value in settings.items() if key.startswith("spark.")}
     config = {
         "spark.ui.showConsoleProgress": "false",
         # Spark matches the message of an interrupted batch with a deep regular expression.
@@ -164,9 +179,9 @@ def spark_for(order: Order, plan: Plan) -> Iterator[Any]:
     try:
         with quiet:
             spark = session(
-                plan.name,
+                name,
                 master=order.master,
-                realtime=plan.latency is Latency.REALTIME,
+                realtime=realtime,
                 config=config,
             )
     finally:
@@ -176,6 +191,23 @@ def spark_for(order: Order, plan: Plan) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def started(
+    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
+    """Spark, whether somebody wants it to stop, and whom to show what it does."""
+    Registry().check_free(str(order.checkpoint.resolve()))
+    with Stop() as stop, watching(name) as (watch, on_terminal):
+        if on_terminal:
+            # Spark's Java writes to the terminal, into the line that changes.
+            order = replace(order, spark_log=Path(f"{order.checkpoint}.log"))
+        print(f"Starting Spark for {name} ...", flush=True)
+        with spark_for(name, order, settings, realtime=realtime) as spark:
+            print(f"{name} runs, checkpoint in {order.checkpoint}", flush=True)
+            yield spark, lambda: stop.requested, watch
+    print("Stopped." if stop.requested else f"{name} is done.", flush=True)
 
 
 def _first_lines(text: str, lines: int = 12) -> str:

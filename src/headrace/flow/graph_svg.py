@@ -37,8 +37,8 @@ _STYLE = """
 def to_svg(graph: Graph) -> str:
     """The whole document. Hovering over a box shows the fields of its streams."""
     places = _places(graph)
-    width = max(x for x, _ in places.values()) + _BOX_WIDTH + _MARGIN
-    height = max(y for _, y in places.values()) + _BOX_HEIGHT + _MARGIN
+    width = max((x for x, _ in places.values()), default=0) + _BOX_WIDTH + _MARGIN
+    height = max((y for _, y in places.values()), default=0) + _BOX_HEIGHT + _MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
         f' viewBox="0 0 {width} {height}" role="img" aria-label="{_quoted(graph.name)}">',

@@ -1,0 +1,114 @@
+"""Landing topics in a folder of Parquet files, by the hour, each record once.
+
+Spark's file sink keeps a log of the files of every batch beside them (`_spark_metadata`). A batch
+that is done again after a crash finds itself in that log, or writes new files; what the crash left
+behind is in no log. Spark reads only what the log names, so it sees each record once. Readers that
+do not know the log (DuckDB, pyarrow) see the left files too, until `stray_files` are removed.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from headrace.flow.error import FlowError
+
+LOG = "_spark_metadata"
+CHECKPOINT = "_checkpoint"
+FORMATS = ("raw", "string", "json", "csv", "avro")
+_COMPACT = ".compact"
+_PARTITIONS = ("date", "hour")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """What is to be landed.
+
+    Args:
+        format: how values are decoded: raw, string, json, csv or avro; the last three need
+            `columns`, and give a struct.
+        columns: of the values, such as `page STRING, ms INT`.
+        time: which time decides on the hour: the record's `timestamp`, or a field such as
+            `value.at`. Hours are those of UTC.
+        options: more options of the source, such as kafka.* or maxOffsetsPerTrigger.
+    """
+
+    topics: str
+    brokers: str
+    folder: str
+    format: str = "raw"
+    columns: str | None = None
+    time: str = "timestamp"
+    starting: str = "earliest"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise FlowError(f"a format cannot be {self.format!r}: write {', '.join(FORMATS)}")
+        if (self.columns is None) == (self.format in ("json", "csv", "avro")):
+            raise FlowError(
+                "json, csv and avro need columns, such as 'page STRING, ms INT'; raw and string"
+                " have none"
+            )
+
+    def start(self, spark: Any, *, checkpoint: str, trigger: Mapping[str, Any] | None) -> Any:
+        """The query; it goes on where its checkpoint says."""
+        options = {
+            "kafka.bootstrap.servers": self.brokers,
+            "subscribe": self.topics,
+            "startingOffsets": self.starting,
+            "valueFormat": self.format,
+            # A record that was never committed must not land.
+            "kafka.isolation.level": "read_committed",
+        }
+        if self.columns is not None:
+            options["valueSchema"] = self.columns
+        rows = spark.readStream.format("headrace").options(**{**options, **self.options}).load()
+        utc = f"to_utc_timestamp({self.time}, current_timezone())"
+        landed = rows.selectExpr(
+            *("key", "value", "topic", "partition", "offset", "timestamp"),
+            f"date_format({utc}, 'yyyy-MM-dd') AS date",
+            f"date_format({utc}, 'HH') AS hour",
+        )
+        writer = landed.writeStream.queryName(f"land-{self.topics}").format("parquet")
+        writer = writer.option("path", self.folder).option("checkpointLocation", checkpoint)
+        if trigger:
+            writer = writer.trigger(**trigger)
+        return writer.partitionBy(*_PARTITIONS).outputMode("append").start()
+
+
+def stray_files(folder: Path) -> list[Path]:
+    """Parquet files below the hours of a folder that its log does not name: what crashes left.
+
+    Only while nothing is landed there: files of a batch at hand are not in the log yet.
+    """
+    named = {each.name for each in logged_files(folder)}
+    found = sorted(folder.glob("date=*/hour=*/*.parquet"))
+    return [each for each in found if each.name not in named]
+
+
+def logged_files(folder: Path) -> Iterator[Path]:
+    """The files that Spark's log names.
+
+    Raises:
+        FlowError: the log is not as Spark writes it.
+    """
+    log = folder / LOG
+    numbers = {_number(each): each for each in log.glob("*") if _number(each) is not None}
+    compacted = [number for number, each in numbers.items() if each.name.endswith(_COMPACT)]
+    first = max(compacted, key=lambda each: each or 0, default=0) or 0
+    for number, path in sorted(numbers.items(), key=lambda each: each[0] or 0):
+        if (number or 0) < first:
+            continue
+        version, *lines = path.read_text().splitlines() or [""]
+        if version != "v1":
+            raise FlowError(f"{path} begins with {version[:20]!r}: this log of Spark is not known")
+        for line in lines:
+            yield Path(unquote(urlparse(json.loads(line)["path"]).path))
+
+
+def _number(path: Path) -> int | None:
+    text = path.name.removesuffix(_COMPACT)
+    return int(text) if text.isdigit() else None

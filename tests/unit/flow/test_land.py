@@ -1,0 +1,68 @@
+"""Landing: what is asked for, and what crashes left."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.flow.error import FlowError
+from headrace.flow.land import LOG, Landing, logged_files, stray_files
+
+
+def landing(**told: str) -> Landing:
+    return Landing(topics="clicks", brokers="b:9092", folder="lake", **told)  # type: ignore[arg-type]
+
+
+def write_log(folder: Path, name: str, *files: Path, version: str = "v1") -> None:
+    (folder / LOG).mkdir(exist_ok=True)
+    lines = [json.dumps({"path": each.as_uri(), "size": 1, "action": "add"}) for each in files]
+    (folder / LOG / name).write_text("\n".join([version, *lines]))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    hour = tmp_path / "date=2026-11-15" / "hour=09"
+    hour.mkdir(parents=True)
+    made = [hour / f"part-{n} a.parquet" for n in range(4)]
+    for each in made:
+        each.touch()
+    return made
+
+
+def test_files_that_the_log_does_not_name_are_strays(tmp_path: Path, files: list[Path]) -> None:
+    write_log(tmp_path, "0", files[0])
+    write_log(tmp_path, "1", files[2])
+    (tmp_path / LOG / ".1.crc").touch()
+
+    assert stray_files(tmp_path) == [files[1], files[3]]
+
+
+def test_a_compacted_log_stands_for_what_came_before_it(tmp_path: Path, files: list[Path]) -> None:
+    write_log(tmp_path, "0", files[3])
+    write_log(tmp_path, "1.compact", files[0], files[1])
+    write_log(tmp_path, "2", files[2])
+
+    assert list(logged_files(tmp_path)) == [files[0], files[1], files[2]]
+
+
+def test_files_of_others_are_no_strays(tmp_path: Path, files: list[Path]) -> None:
+    write_log(tmp_path, "0", *files)
+    (tmp_path / "mine.parquet").touch()
+
+    assert stray_files(tmp_path) == []
+
+
+def test_a_log_of_another_version_is_not_guessed_at(tmp_path: Path, files: list[Path]) -> None:
+    write_log(tmp_path, "0", files[0], version="v9")
+
+    with pytest.raises(FlowError, match="begins with 'v9'"):
+        stray_files(tmp_path)
+
+
+def test_a_format_that_is_none_and_columns_that_are_missing_are_told() -> None:
+    with pytest.raises(FlowError, match="a format cannot be 'yaml'"):
+        landing(format="yaml")
+    with pytest.raises(FlowError, match="json, csv and avro need columns"):
+        landing(format="json")
+    with pytest.raises(FlowError, match="raw and string have none"):
+        landing(columns="a STRING")
