@@ -1,12 +1,14 @@
 """The spillable channel: memory first, then disk."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.channels.spillable import SpillableChannel
+from headrace.ingest.error import ChannelFull
 from headrace.testing.channel_contract import ChannelContract
 from headrace.testing.ingest_agent import drain, fill, make
 
@@ -52,3 +54,30 @@ def test_what_is_on_disk_survives_a_restart(tmp_path: Path) -> None:
     channel = spillable(tmp_path)
     assert drain(channel) == [b"safe"]
     channel.stop()
+
+
+def test_without_an_overflow_it_is_a_memory_channel(tmp_path: Path) -> None:
+    channel = spillable(tmp_path, overflowCapacity="0")
+    fill(channel, [b"1"] * 10)
+    fill(channel, [b"2"] * 10)
+    with pytest.raises(ChannelFull):
+        fill(channel, [b"3"])
+    assert channel.disk.size == 0
+    channel.stop()
+
+
+def test_without_memory_a_taker_waits_for_the_disk(tmp_path: Path) -> None:
+    """And not, as long as memory is given time to fill, for memory."""
+    channel = spillable(
+        tmp_path, memoryCapacity="0", overflowTimeout="3600", **{"keep-alive": "3600"}
+    )
+    with ThreadPoolExecutor(1) as thread:
+        taken = thread.submit(take_one, channel)
+        fill(channel, [b"there"])
+        assert taken.result(60) == [b"there"]
+    channel.stop()
+
+
+def take_one(channel: SpillableChannel) -> list[bytes]:
+    with channel.begin() as transaction:
+        return transaction.take(1).bodies

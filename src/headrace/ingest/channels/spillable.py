@@ -51,7 +51,8 @@ class SpillableChannel(Channel):
         for key, value in settings.below("encryption").items():
             disk_texts[f"encryption.{key}"] = value
         self.disk = FileChannel(name, Settings.from_texts(FileChannel.SETTINGS, _texts(disk_texts)))
-        self._only_disk = settings.number("memoryCapacity") == 0
+        self.only_disk = settings.number("memoryCapacity") == 0
+        self.only_memory = settings.number("overflowCapacity") == 0
 
     @property
     def size(self) -> int:
@@ -83,7 +84,7 @@ class SpillableChannel(Channel):
     @property
     def spills(self) -> bool:
         """Whether the next put goes to disk."""
-        return self._only_disk or self.disk.size > 0
+        return self.only_disk or (self.disk.size > 0 and not self.only_memory)
 
 
 def _texts(values: dict[str, str]) -> dict[str, str]:
@@ -107,9 +108,10 @@ class SpillableTransaction(CollectingTransaction):
         channel = self._channel
         channel.counters.add("EventTakeAttemptCount")
         batch = EMPTY
-        if channel.memory.size or not channel.disk.size:
+        # Whoever waits does so where the next event comes to.
+        if not channel.only_disk and (channel.memory.size or not channel.disk.size):
             batch = self._memory.take(limit)
-        if not len(batch) and channel.disk.size:
+        if not len(batch) and (channel.only_disk or channel.disk.size):
             batch = self._disk.take(limit)
         self._taken += len(batch)
         return batch
@@ -129,7 +131,7 @@ class SpillableTransaction(CollectingTransaction):
         try:
             _put(target, batch)
         except ChannelFull:
-            if target is channel.disk:
+            if target is channel.disk or channel.only_memory:
                 raise
             _put(channel.disk, batch)
         channel.counters.add("EventPutSuccessCount", len(batch))
