@@ -23,6 +23,7 @@ from headrace.broker.guard import Guard
 from headrace.broker.listener import Listener
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.partition import Partition
+from headrace.broker.promise import future_of
 from headrace.broker.quota import Quotas
 from headrace.broker.replica_fetcher import ReplicaFetchers
 from headrace.broker.settings import BrokerSettings
@@ -218,7 +219,7 @@ class Broker:
     def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
         """Done when every record below `end` is as safe as acks=all asks: with all replicas that
         are in sync, and on disk where that is waited for."""
-        committed = partition.when_committed(end, self.loop)
+        committed = future_of(partition.when_committed(end), self.loop)
         if not partition.syncs_before_answer:
             return committed
         both = asyncio.gather(committed, self.when_synced(partition, end))

@@ -8,10 +8,10 @@ Rule 3: a write with acks=all waits until the high watermark is past it. It ends
 too few replicas are left in sync, or when this broker stops leading: the records may still be kept.
 """
 
-import asyncio
 from collections import deque
 from typing import Protocol, cast
 
+from headrace.broker.promise import Promise
 from headrace.cluster.topic import Partition as PartitionRecord
 from headrace.log.append import Appended
 from headrace.log.filesystem import Bytes
@@ -85,7 +85,7 @@ class Partition:
         )
         self._waiters: set[Waiter] = set()
         self._replica_waiters: set[Waiter] = set()
-        self._uncommitted: deque[tuple[int, asyncio.Future[object]]] = deque()
+        self._uncommitted: deque[tuple[int, Promise[object]]] = deque()
         # A checkpoint that a crash left is old; rule 1 holds from the first request on.
         log.set_high_watermark(self.state.high_watermark)
 
@@ -203,13 +203,13 @@ class Partition:
 
     # -- other replicas
 
-    def when_committed(self, end: int, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[object]":
-        """Done when every replica in sync has all records below `end`.
+    def when_committed(self, end: int) -> Promise[object]:
+        """Done when every replica in sync has all records below `end`, in the very moment.
 
-        Raises (in the future):
+        Raises (in the promise):
             NotLeader, NotEnoughReplicasAfterAppend: rule 3.
         """
-        committed: asyncio.Future[object] = loop.create_future()
+        committed: Promise[object] = Promise()
         if self.state.is_committed(end):
             committed.set_result(None)
         elif self.resigned:

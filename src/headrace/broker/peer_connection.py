@@ -1,12 +1,17 @@
 """A connection to another broker: one request at a time, answered into one buffer.
 
 A follower's fetches go through it, so bytes are received into a buffer that is kept, and an answer
-is a view of it: it must have been used before the next request.
+is a view of it: it must have been used before the next request. And the answer to a fetch is handed
+over in the turn of the event loop that received it, without a task in between: the next fetch tells
+the leader what producers wait for, and each turn would add to the time they wait.
+
+Rule 1: at most one request is under way. Bytes that nobody asked for end the connection.
+Rule 2: whatever goes wrong ends it (`lost`), once; so does an answer that does not come in time.
 """
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace import __version__
@@ -28,7 +33,11 @@ class PeerLost(PeerError):
 
 
 class PeerConnection:
-    """Lives on the event loop. After any error it is closed: make a new one."""
+    """Lives on the event loop. After any error it is closed: make a new one.
+
+    Attributes:
+        lost: done when it is closed: with the reason, or with None by `close`.
+    """
 
     def __init__(self, sock: socket.socket, *, limit_bytes: int) -> None:
         """Use `open`."""
@@ -36,9 +45,17 @@ class PeerConnection:
         self._loop = asyncio.get_running_loop()
         self._limit_bytes = limit_bytes
         self._buffer = bytearray(_SMALL_BYTES)
+        self._have = 0
+        self._unsent: memoryview | None = None
         self._correlation_id = 0
         self._turn = asyncio.Lock()
+        self._asked: tuple[ApiKey, int] | None = None
+        self._take: Callable[[Any], None] | None = None
+        self._deadline = 0.0
+        self._watchdog: asyncio.TimerHandle | None = None
         self.closed = False
+        self.lost: asyncio.Future[PeerLost | None] = self._loop.create_future()
+        self._loop.add_reader(sock.fileno(), self._on_readable)
 
     @classmethod
     async def open(cls, host: str, port: int, *, limit_bytes: int = 1 << 30) -> "PeerConnection":
@@ -69,12 +86,20 @@ class PeerConnection:
             raise
         return cls(sock, limit_bytes=limit_bytes)
 
-    async def fetch(self, version: int, request: FetchRequest, seconds: float) -> FetchResponse:
-        """Fetch; the records are views that hold until the next request."""
+    # -- asking
+
+    def fetch(
+        self,
+        version: int,
+        request: FetchRequest,
+        seconds: float,
+        take: Callable[[FetchResponse], None],
+    ) -> None:
+        """Fetch. `take` is called with the answer, whose records are views that hold until the next
+        request; it may send that. When there is no answer `lost` says so."""
         self._correlation_id += 1
         frame = pack_fetch_request(version, self._correlation_id, _CLIENT_ID, request)
-        answer: FetchResponse = await self._call(ApiKey.FETCH, version, frame, seconds)
-        return answer
+        self._ask(ApiKey.FETCH, version, frame, seconds, take)
 
     async def call(
         self, api: ApiKey, version: int, body: Mapping[str, Any], seconds: float = 30.0
@@ -85,32 +110,98 @@ class PeerConnection:
             PeerLost: no answer, or not one to this.
         """
         async with self._turn:
+            if self.closed:
+                raise PeerLost("the connection to the other broker is closed")
             self._correlation_id += 1
             frame = pack_request(api, version, self._correlation_id, _CLIENT_ID, body)
-            return await self._call(api, version, frame, seconds)
+            answer: asyncio.Future[Any] = self._loop.create_future()
+            self._ask(api, version, frame, seconds, answer.set_result)
+            try:
+                await asyncio.wait((answer, self.lost), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not answer.done():
+                    # Also when whoever waits was cancelled: the answer would be taken for the next.
+                    answer.cancel()
+                    self.close()
+            if answer.cancelled():
+                raise self.lost.result() or PeerLost("the connection was closed")
+            return answer.result()
 
-    async def _call(self, api: ApiKey, version: int, frame: bytes, seconds: float) -> Any:
+    def _ask(
+        self,
+        api: ApiKey,
+        version: int,
+        frame: bytes,
+        seconds: float,
+        take: Callable[[Any], None],
+    ) -> None:
         if self.closed:
-            raise PeerLost("the connection to the other broker is closed")
+            return
+        assert self._asked is None, "one request at a time"
+        self._asked = (api, version)
+        self._take = take
+        self._have = 0
+        self._deadline = self._loop.time() + seconds
+        if self._watchdog is None:
+            self._watchdog = self._loop.call_at(self._deadline, self._watch)
         try:
-            async with asyncio.timeout(seconds):
-                await self._loop.sock_sendall(self._socket, frame)
-                answer = await self._receive()
-            correlation_id, body = parse_response(api, version, answer)
-        except (OSError, TimeoutError, PeerError) as error:
-            self.close()
-            raise PeerLost(f"the other broker did not answer {api.name}: {error}") from error
-        except BaseException:
-            self.close()
-            raise
-        if correlation_id != self._correlation_id:
-            self.close()
-            raise PeerLost("the other broker answered another request")
-        return body
+            sent = self._socket.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self.fail(f"it cannot be sent {api.name}: {error}")
+            return
+        if sent < len(frame):
+            self._unsent = memoryview(frame)[sent:]
+            self._loop.add_writer(self._socket.fileno(), self._on_writable)
 
-    async def _receive(self) -> memoryview:
-        """The next frame, without its size."""
-        have = await self._fill(0, INT32.size)
+    def _on_writable(self) -> None:
+        assert self._unsent is not None
+        try:
+            sent = self._socket.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.fail(f"it cannot be sent anything: {error}")
+            return
+        self._unsent = self._unsent[sent:]
+        if not self._unsent:
+            self._unsent = None
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _watch(self) -> None:
+        """One timer for many requests: it is only set again when it is over."""
+        self._watchdog = None
+        if self.closed or self._asked is None:
+            return
+        if self._loop.time() >= self._deadline:
+            self.fail(f"it did not answer {self._asked[0].name} in time")
+        else:
+            self._watchdog = self._loop.call_at(self._deadline, self._watch)
+
+    # -- answers
+
+    def _on_readable(self) -> None:
+        try:
+            frame = self._receive()
+            if frame is not None:
+                self._answered(frame)
+        except BlockingIOError:
+            return
+        except (OSError, PeerError) as error:
+            self.fail(str(error))
+
+    def _receive(self) -> memoryview | None:
+        """The next frame, without its size, if it is all there."""
+        view = memoryview(self._buffer)
+        received = self._socket.recv_into(view[self._have :])
+        if received == 0:
+            raise PeerLost("it closed the connection")
+        if self._asked is None:
+            raise PeerLost("it said something that was not asked for")
+        self._have += received
+        if self._have < INT32.size:
+            return None
         (size,) = INT32.unpack_from(self._buffer)
         if not INT32.size <= size <= self._limit_bytes:
             raise PeerLost(f"an answer of {size} bytes is not what was asked for")
@@ -118,22 +209,37 @@ class PeerConnection:
         if end > len(self._buffer):
             # Not resized: views of the last answer may still be there.
             larger = bytearray(end)
-            larger[:have] = self._buffer[:have]
+            larger[: self._have] = view[: self._have]
             self._buffer = larger
-        await self._fill(have, end)
-        return memoryview(self._buffer)[INT32.size : end]
+        if self._have > end:
+            raise PeerLost("it said more than was asked for")
+        return view[INT32.size : end] if self._have == end else None
 
-    async def _fill(self, have: int, wanted: int) -> int:
-        """Receive until so many bytes are there; more may come."""
-        view = memoryview(self._buffer)
-        while have < wanted:
-            received = await self._loop.sock_recv_into(self._socket, view[have:])
-            if received == 0:
-                raise PeerLost("the other broker closed the connection")
-            have += received
-        return have
+    def _answered(self, frame: memoryview) -> None:
+        asked, take = self._asked, self._take
+        assert asked is not None
+        assert take is not None
+        correlation_id, body = parse_response(*asked, frame)
+        if correlation_id != self._correlation_id:
+            raise PeerLost("it answered another request")
+        self._asked = self._take = None
+        take(body)
+
+    def fail(self, why: str) -> None:
+        """Close it for a reason that `lost` tells."""
+        if not self.closed:
+            self._end(PeerLost(f"the other broker is lost: {why}"))
 
     def close(self) -> None:
         if not self.closed:
-            self.closed = True
-            self._socket.close()
+            self._end(None)
+
+    def _end(self, why: PeerLost | None) -> None:
+        self.closed = True
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        if not self.lost.done():
+            self.lost.set_result(why)

@@ -1,5 +1,6 @@
 """An answer that comes later, and is handed on in the very moment it is there."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -69,3 +70,29 @@ class Promise(Generic[Result]):
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
+
+
+def future_of(
+    promise: Promise[Result], loop: asyncio.AbstractEventLoop
+) -> "asyncio.Future[Result]":
+    """For those who can only await; a future that is cancelled cancels the promise."""
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def kept(done: Promise[Result]) -> None:
+        if future.done():
+            return
+        error = done.exception()
+        if done.cancelled():
+            future.cancel()
+        elif error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(done.result())
+
+    def given_up(done: "asyncio.Future[Result]") -> None:
+        if done.cancelled():
+            promise.cancel()
+
+    promise.add_done_callback(kept)
+    future.add_done_callback(given_up)
+    return future

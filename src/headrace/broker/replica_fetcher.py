@@ -25,7 +25,7 @@ from headrace.model.ids import BrokerId, TopicPartition
 from headrace.replication.divergence import Divergence
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from headrace.wire.fetch_response import FetchPartitionResult
+from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +58,13 @@ class ReplicaFetcher:
         self._followers: dict[Key, Follower] = {}
         self._resting: dict[Key, float] = {}
         self._sent: dict[Key, FetchPartition] = {}
+        # What the next fetch may have to name: looking at all of them each time would cost more
+        # than the copying, where a broker has thousands.
+        self._touched: set[Key] = set()
+        self._wait_ms = int(settings["replica.fetch.wait.max.ms"])
+        self._min_bytes = int(settings["replica.fetch.min.bytes"])
+        self._max_bytes = int(settings["replica.fetch.response.max.bytes"])
+        self._partition_max_bytes = int(settings["replica.fetch.max.bytes"])
         self._session_id = 0
         self._session_epoch = 0
         self._loop = asyncio.get_running_loop()
@@ -68,10 +75,13 @@ class ReplicaFetcher:
         key = (follower.topic_id, follower.name.partition)
         self._followers[key] = follower
         self._resting.pop(key, None)
+        self._touched.add(key)
         self._changed.set()
 
     def remove(self, topic_id: UUID, index: int) -> None:
         self._followers.pop((topic_id, index), None)
+        self._resting.pop((topic_id, index), None)
+        self._touched.add((topic_id, index))
 
     @property
     def idle(self) -> bool:
@@ -113,60 +123,91 @@ class ReplicaFetcher:
         endpoint = None if record is None else record.inter_broker_endpoint
         if endpoint is None:
             raise PeerLost(f"broker {self.leader} is not running, or has no PLAINTEXT listener")
-        self._session_id = self._session_epoch = 0
-        self._sent.clear()
+        self._begin_session()
         return await PeerConnection.open(endpoint.host, endpoint.port, limit_bytes=_ONE_BATCH_BYTES)
 
     async def _follow(self, connection: PeerConnection) -> None:
-        wait_ms = int(self._settings["replica.fetch.wait.max.ms"])
-        while self._followers:
-            asked, request = self._request(wait_ms)
-            if not asked and not self._sent:
-                await asyncio.sleep(_REST_SECONDS)
-                continue
-            response = await connection.fetch(_VERSION, request, wait_ms / 1000 + _GRACE_SECONDS)
-            if response.error_code:
-                # The leader forgot the session: name everything again.
-                self._session_id = self._session_epoch = 0
-                self._sent.clear()
-                continue
-            self._session_id = response.session_id
-            self._session_epoch = self._session_epoch + 1 if response.session_id else 0
-            if not response.session_id:
-                self._sent.clear()
-            size = 0
-            for topic in response.topics:
-                for result in topic.partitions:
-                    if topic.topic_id is not None:
-                        size += self._take((topic.topic_id, result.partition), result)
-            if size:
-                self._copied(size)
+        """Ask, and go on from answer to answer until there is nothing left to follow."""
+        self._ask(connection)
+        failure = await connection.lost
+        if failure is not None:
+            raise failure
+
+    def _ask(self, connection: PeerConnection) -> None:
+        if not self._followers:
+            connection.close()
+        if connection.closed:
+            return
+        asked, request = self._request()
+        if not asked and not self._sent:
+            self._loop.call_later(_REST_SECONDS, self._ask, connection)
+            return
+        connection.fetch(
+            _VERSION,
+            request,
+            self._wait_ms / 1000 + _GRACE_SECONDS,
+            lambda response: self._answered(connection, response),
+        )
+
+    def _answered(self, connection: PeerConnection, response: FetchResponse) -> None:
+        try:
+            self._take_all(response)
+        except Exception as error:
+            log.error("copying failed", leader=self.leader, exc_info=error)
+            connection.fail("what it sent could not be copied")
+        else:
+            self._ask(connection)
+
+    def _take_all(self, response: FetchResponse) -> None:
+        if response.error_code:
+            # The leader forgot the session: name everything again.
+            self._begin_session()
+            return
+        self._session_id = response.session_id
+        self._session_epoch = self._session_epoch + 1 if response.session_id else 0
+        if not response.session_id:
+            self._begin_session()
+        size = 0
+        for topic in response.topics:
+            for result in topic.partitions:
+                if topic.topic_id is not None:
+                    size += self._take((topic.topic_id, result.partition), result)
+        if size:
+            self._copied(size)
 
     # -- asking
 
-    def _request(self, wait_ms: int) -> "tuple[int, FetchRequest]":
-        now = self._loop.time()
-        changed: dict[UUID, list[FetchPartition]] = {}
-        count = 0
-        for key, follower in self._followers.items():
-            until = self._resting.get(key)
-            if until is not None:
-                if now < until:
-                    continue
+    def _begin_session(self) -> None:
+        self._session_id = self._session_epoch = 0
+        self._sent.clear()
+        self._touched.update(self._followers)
+
+    def _request(self) -> "tuple[int, FetchRequest]":
+        if self._resting:
+            now = self._loop.time()
+            rested = [key for key, until in self._resting.items() if until <= now]
+            for key in rested:
                 del self._resting[key]
+            self._touched.update(rested)
+        changed: dict[UUID, list[FetchPartition]] = {}
+        gone: dict[UUID, list[int]] = {}
+        count = 0
+        for key in self._touched:
+            follower = None if key in self._resting else self._followers.get(key)
+            if follower is None:
+                if self._sent.pop(key, None) is not None:
+                    gone.setdefault(key[0], []).append(key[1])
+                continue
             wanted = self._wanted(follower)
             if self._sent.get(key) != wanted:
                 self._sent[key] = wanted
                 changed.setdefault(key[0], []).append(wanted)
                 count += 1
-        gone: dict[UUID, list[int]] = {}
-        for key in [key for key in self._sent if not self._asks(key)]:
-            del self._sent[key]
-            gone.setdefault(key[0], []).append(key[1])
+        self._touched.clear()
         return count, FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=int(self._settings["replica.fetch.min.bytes"]),
-            max_bytes=int(self._settings["replica.fetch.response.max.bytes"]),
+            max_wait_ms=self._wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
             isolation_level=0,
             topics=[FetchTopic(None, topic, each) for topic, each in changed.items()],
             session_id=self._session_id,
@@ -176,9 +217,6 @@ class ReplicaFetcher:
             replica_epoch=self._epoch(),
         )
 
-    def _asks(self, key: Key) -> bool:
-        return key in self._followers and key not in self._resting
-
     def _wanted(self, follower: Follower) -> FetchPartition:
         return FetchPartition(
             partition=follower.name.partition,
@@ -186,13 +224,14 @@ class ReplicaFetcher:
             fetch_offset=follower.log.log_end_offset,
             last_fetched_epoch=follower.last_epoch,
             log_start_offset=follower.log.log_start_offset,
-            max_bytes=int(self._settings["replica.fetch.max.bytes"]),
+            max_bytes=self._partition_max_bytes,
         )
 
     # -- taking
 
     def _take(self, key: Key, result: FetchPartitionResult[memoryview]) -> int:
         follower, asked = self._followers.get(key), self._sent.get(key)
+        self._touched.add(key)
         if follower is None or asked is None:
             return 0
         if asked.current_leader_epoch != follower.leader_epoch:

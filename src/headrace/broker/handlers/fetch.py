@@ -297,24 +297,29 @@ class _ReplicaFetch(_Fetch):
             return FetchPartitionResult(index, ErrorCode.not_leader_or_follower)
         log = partition.log
         told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        parted = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
-        if parted is not None:
-            self._failed = True
-            diverging = DivergingEpoch(*parted)
-            return FetchPartitionResult(index, 0, *told, diverging_epoch=diverging)
-        try:
-            piece = log.read(
-                wanted.fetch_offset,
-                max(0, min(wanted.max_bytes, budget)),
-                max_offset=log.log_end_offset,
-                at_least_one=at_least_one,
-            )
-        except HeadraceError as error:
-            return FetchPartitionResult(index, code_of(error), *told)
+        # With records of this very epoch it has them from this leader, and nothing else.
+        ours = wanted.last_fetched_epoch == partition.leader_epoch
+        if not ours or wanted.fetch_offset > log.log_end_offset:
+            parted = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
+            if parted is not None:
+                self._failed = True
+                diverging = DivergingEpoch(*parted)
+                return FetchPartitionResult(index, 0, *told, diverging_epoch=diverging)
+        piece: LogSlice | None = None
+        if wanted.fetch_offset != log.log_end_offset or log.storage.failure is not None:
+            try:
+                piece = log.read(
+                    wanted.fetch_offset,
+                    max(0, min(wanted.max_bytes, budget)),
+                    max_offset=log.log_end_offset,
+                    at_least_one=at_least_one,
+                )
+            except HeadraceError as error:
+                return FetchPartitionResult(index, code_of(error), *told)
         if not self._counted:
             self._count(partition, wanted.fetch_offset)
             told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        return FetchPartitionResult(index, 0, *told, piece.size, piece)
+        return FetchPartitionResult(index, 0, *told, 0 if piece is None else piece.size, piece)
 
     def _count(self, partition: Partition, fetch_offset: int) -> None:
         """Once a request: it says where the follower was when it asked."""

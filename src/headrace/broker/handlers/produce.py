@@ -22,6 +22,7 @@ from headrace.broker.connection import Answer, Parts
 from headrace.broker.fault import code_of, join_code
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition
+from headrace.broker.promise import Promise, future_of
 from headrace.broker.topics import INTERNAL
 from headrace.broker.turn import Turn
 from headrace.log.append import Appended
@@ -91,11 +92,13 @@ def handle(broker: Broker, call: Call) -> Answer:
 Refused = Mapping[TopicPartition, ErrorCode]
 """Partitions whose transactional batch must not be appended."""
 
-Appending: TypeAlias = "Parts | asyncio.Future[Parts | None] | None"
-"""The answer, the work that leads to it, or None with acks=0."""
+Appending: TypeAlias = "Parts | Promise[Parts | None] | None"
+"""The answer, when it will be there, or None with acks=0."""
 
-Unsynced = list[tuple[int, int, "asyncio.Future[object]"]]
-"""Which topic, which partition in it, and when its records are on disk."""
+Safe: TypeAlias = "asyncio.Future[object] | Promise[object]"
+
+Unsynced = list[tuple[int, int, Safe]]
+"""Which topic, which partition in it, and when its records are as safe as was asked."""
 
 
 # -- transactions
@@ -163,7 +166,7 @@ async def _append_in_turn(
         await asyncio.wait((joined,))
     answer = _append_and_answer(broker, call, request, joined)
     turn.done()
-    return await answer if isinstance(answer, asyncio.Future) else answer
+    return await future_of(answer, broker.loop) if isinstance(answer, Promise) else answer
 
 
 # -- appending
@@ -253,11 +256,11 @@ def _append(
     return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
 
 
-def _when_safe(
-    broker: Broker, partition: Partition, end: int, acks: int
-) -> "asyncio.Future[object] | None":
+def _when_safe(broker: Broker, partition: Partition, end: int, acks: int) -> "Safe | None":
     """None when there is nothing to wait for."""
     if acks == _ALL:
+        if not partition.syncs_before_answer:
+            return partition.when_committed(end)
         return broker.when_safe(partition, end)
     if acks and partition.syncs_before_answer:
         return broker.when_synced(partition, end)
@@ -291,7 +294,7 @@ def _answer(
         return (pack_produce_response(header.api_version, header.correlation_id, results),)
     if not unsynced:
         return _pack(broker, call, request, results)
-    return broker.loop.create_task(_answer_when_synced(broker, call, request, results, unsynced))
+    return _Acknowledgement(broker, call, request, results, unsynced).answer
 
 
 def _succeeded(index: int, appended: Appended) -> ProducePartitionResult:
@@ -321,27 +324,81 @@ def _close_on_error(results: Sequence[ProduceTopicResult]) -> None:
                 )
 
 
-async def _answer_when_synced(
-    broker: Broker,
-    call: Call,
-    request: ProduceRequest,
-    results: list[ProduceTopicResult],
-    unsynced: Unsynced,
-) -> Parts:
-    # As long as the request says: replicas may be slow, and what was appended stays appended.
-    waits = [synced for *_, synced in unsynced]
-    timeout = max(0, request.timeout_ms) / 1000 if request.acks == _ALL else None
-    await asyncio.wait(waits, timeout=timeout)
-    for topic, partition, synced in unsynced:
-        error = _failure(synced)
-        if error is not None:
-            partitions = results[topic].partitions
-            assert isinstance(partitions, list)
-            partitions[partition] = _failed(partitions[partition].partition, error)
-    return _pack(broker, call, request, results)
+class _Acknowledgement:
+    """An answer that is owed until all records of its request are safe, or its time is up.
+
+    It goes out when the request that brought the last word, as a follower's fetch, has been served;
+    not turns of the event loop later, as a task would have it.
+    """
+
+    __slots__ = (
+        "_broker",
+        "_call",
+        "_left",
+        "_request",
+        "_results",
+        "_timer",
+        "_unsynced",
+        "answer",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        request: ProduceRequest,
+        results: list[ProduceTopicResult],
+        unsynced: Unsynced,
+    ) -> None:
+        self.answer: Promise[Parts | None] = Promise()
+        self._broker = broker
+        self._call = call
+        self._request = request
+        self._results = results
+        self._unsynced = unsynced
+        self._left = len(unsynced)
+        self._timer: asyncio.TimerHandle | None = None
+        if request.acks == _ALL:
+            # As long as the request says: replicas may be slow, and what was appended stays.
+            wait_seconds = max(0, request.timeout_ms) / 1000
+            self._timer = broker.loop.call_later(wait_seconds, self._finish)
+        self.answer.add_done_callback(self._answered)
+        for _, _, safe in unsynced:
+            safe.add_done_callback(self._one_is_safe)
+
+    def _one_is_safe(self, _: Safe) -> None:
+        self._left -= 1
+        if not self._left:
+            self._broker.soon(self._finish)
+
+    def _finish(self) -> None:
+        if self.answer.done():
+            return
+        try:
+            self._take_failures()
+            answer = _pack(self._broker, self._call, self._request, self._results)
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(answer)
+
+    def _take_failures(self) -> None:
+        for topic, partition, safe in self._unsynced:
+            error = _failure(safe)
+            if error is not None:
+                partitions = self._results[topic].partitions
+                assert isinstance(partitions, list)
+                partitions[partition] = _failed(partitions[partition].partition, error)
+
+    def _answered(self, answer: Promise[Parts | None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if answer.cancelled():
+            for _, _, safe in self._unsynced:
+                safe.cancel()
 
 
-def _failure(safe: "asyncio.Future[object]") -> HeadraceError | None:
+def _failure(safe: Safe) -> HeadraceError | None:
     if not safe.done():
         safe.cancel()
         return RequestTimedOut("the replicas did not have the records in the time the client gave")
