@@ -22,6 +22,7 @@ SUITES = (
     "compaction",
     "wire",
     "broker",
+    "cluster",
     "background",
     "client",
     "client_write",

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -69,8 +69,21 @@ Figures: TypeAlias = dict[str, float]
 Rounds: TypeAlias = dict[str, list[float]]
 
 
+Side = TypeVar("Side", covariant=True)
+
+
+class Sides(Protocol[Side]):
+    """A `Pair`, or another two of a kind."""
+
+    @property
+    def ours(self) -> Side: ...
+
+    @property
+    def theirs(self) -> Side: ...
+
+
 def alternate_rounds(
-    pair: Pair, measure: Callable[[Broker], Figures], *, rounds: int, warm_up: bool = True
+    pair: Sides[Side], measure: Callable[[Side], Figures], *, rounds: int, warm_up: bool = True
 ) -> tuple[Rounds, Rounds]:
     """Both sides in turn. The first round of each counts for nothing: it warms a JVM's compiler.
 
@@ -88,11 +101,11 @@ def alternate_rounds(
     return ours, theirs
 
 
-def new_topic(broker: Broker, partitions: int) -> str:
+def new_topic(broker: Broker, partitions: int, *, replicas: int = 1) -> str:
     """A topic of its own for each round, each partition of it ready to be written to."""
     name = f"bench-{next(_numbers)}"
     admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    admin.create_topics([NewTopic(name, partitions, replicas)])[name].result(60)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(name, each): latest for each in range(partitions)}
 

@@ -119,9 +119,11 @@ def _batch(consumer: Consumer) -> int:
             raise AssertionError(f"nothing came in {_STALL_SECONDS:g} s")
 
 
-def latencies_us(address: str, topic: str, value: bytes, *, count: int) -> list[float]:
-    """One message at a time with acks=1: produced, acknowledged, then the next."""
-    producer = _producer(address, {"linger.ms": "0"})
+def latencies_us(
+    address: str, topic: str, value: bytes, *, count: int, acks: str = "1"
+) -> list[float]:
+    """One message at a time: produced, acknowledged, then the next."""
+    producer = _producer(address, {"linger.ms": "0", "acks": acks})
     taken = []
     for number in range(-count // 10, count):
         start = time.perf_counter_ns()

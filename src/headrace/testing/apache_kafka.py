@@ -70,6 +70,12 @@ STOCK = KafkaProfile(
 )
 
 
+def new_cluster_id() -> str:
+    """With the top bit clear the text cannot begin with a dash and look like an option."""
+    raw = uuid.uuid4().bytes
+    return urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
+
+
 class ApacheKafka(ServerProcess):
     """One broker that is its own controller (KRaft), on loopback and free ports.
 
@@ -95,6 +101,7 @@ class ApacheKafka(ServerProcess):
         super().__init__(folder)
         self._profile = profile
         self._settings = dict(settings or {})
+        self._cluster_id = new_cluster_id()
         self._java = find_java()
         self._jars = kafka_jars()
 
@@ -149,11 +156,9 @@ class ApacheKafka(ServerProcess):
         return self.folder / "server-log4j2.properties"
 
     def _format(self) -> None:
-        # With the top bit clear the text cannot begin with a dash and look like an option.
-        raw = uuid.uuid4().bytes
-        cluster_id = urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
         result = KafkaTools.find(self.folder).run(
-            KafkaTool.STORAGE, "format", "--cluster-id", cluster_id, "-c", str(self._properties)
+            KafkaTool.STORAGE,
+            *("format", "--cluster-id", self._cluster_id, "-c", str(self._properties)),
         )
         if result.exit_code != 0:
             raise ServerFailed(str(result))

@@ -26,7 +26,12 @@ class ClusterProcess:
     """
 
     def __init__(
-        self, folder: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] = FOR_CLUSTER_TESTS,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.zookeeper = ZooKeeper(folder / "zookeeper")
@@ -34,7 +39,7 @@ class ClusterProcess:
             number: BrokerProcess(
                 folder / f"broker-{number}",
                 {
-                    **FOR_CLUSTER_TESTS,
+                    **defaults,
                     "node.id": str(number),
                     "zookeeper.connect": self.zookeeper.address,
                     **(settings or {}),
@@ -114,7 +119,7 @@ class ClusterProcess:
         try:
             self.start()
         except BaseException:
-            self._kill()
+            self.kill()
             raise
         return self
 
@@ -124,9 +129,10 @@ class ClusterProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._kill()
+        self.kill()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """All of them, as a power cut does."""
         for broker in self.brokers.values():
             broker.kill()
         self.zookeeper.kill()
