@@ -1,63 +1,69 @@
-"""A plan as one DataFrame of Spark: stage after stage, then the records for the sink."""
+"""A plan as one DataFrame of Spark, stage after stage."""
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.flow.check import check
 from headrace.flow.plan import Kind, Plan
+from headrace.flow.runtime.aggregate_stage import AggregateTail
 from headrace.flow.runtime.outlet import CHUNK_DDL
 from headrace.flow.runtime.program import Program
-from headrace.flow.runtime.record import RECORD_FIELDS
-from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
+from headrace.flow.runtime.report import ReportAddress
+from headrace.flow.runtime.stage_map import BoltStage, SpoutStage
 from headrace.flow.spark_aggregate import aggregate_frame, spark_aggregate
 from headrace.flow.stage import Layout, Stage, cut
 
 
-def compile_plan(plan: Plan, spark: Any, *, streaming: bool) -> Any:
-    """The records that a plan writes, as a DataFrame with the columns of the sink.
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What Spark is to run.
+
+    Attributes:
+        frame: chunks with the plan's records, for the sink in `chunk_sink`; or totals.
+        tail: makes records of the totals that Spark has added up.
+    """
+
+    frame: Any
+    tail: AggregateTail | None = None
+
+
+def compile_plan(
+    plan: Plan, spark: Any, *, streaming: bool, report_to: ReportAddress | None = None
+) -> Compiled:
+    """What a plan becomes.
 
     Args:
         streaming: over what comes, or over what is there.
+        report_to: where tasks tell what they have counted.
 
     Raises:
         FlowError: the plan has a mistake.
     """
     check(plan)
     layout = cut(plan)
-    program = Program(plan, layout, uuid.uuid4().hex)
-    frames = {
-        each.name: each.work.frame(spark, streaming=streaming)
-        for each in plan.components.values()
-        if each.kind is Kind.SPOUT
-    }
+    program = Program(plan, layout, uuid.uuid4().hex, report_to)
+
+    def spout(name: str, stage: Any, made: str) -> Any:
+        return program.component(name).work.staged(
+            spark, stage, made, label=f"headrace-{program.run}-{name}", streaming=streaming
+        )
+
     aggregate = spark_aggregate(plan, layout)
     if aggregate is not None:
-        return aggregate_frame(program, aggregate, frames)
-    frame = _spouts(program, frames)
+        return Compiled(*aggregate_frame(program, aggregate, spout))
+    spouts = [each.name for each in plan.components.values() if each.kind is Kind.SPOUT]
+    frame = spout(spouts[0], SpoutStage(program, spouts[0]), CHUNK_DDL)
+    for each in spouts[1:]:
+        frame = frame.unionAll(spout(each, SpoutStage(program, each), CHUNK_DDL))
     for stage in layout.stages[1:]:
         frame = _stage(program, stage, frame, spark, streaming=streaming)
-    if streaming and layout.stages[-1].stateful:
-        frame = frame.mapInArrow(open_records, RECORD_FIELDS.ddl)
-    return frame
-
-
-def _spouts(program: Program, frames: dict[str, Any]) -> Any:
-    last = len(program.layout.stages) == 1
-    ddl = RECORD_FIELDS.ddl if last else CHUNK_DDL
-    made = [
-        frame.mapInArrow(SpoutStage(program, name, last).__call__, ddl)
-        for name, frame in frames.items()
-    ]
-    frame = made[0]
-    for each in made[1:]:
-        frame = frame.unionAll(each)
-    return frame
+    return Compiled(frame)
 
 
 def _stage(program: Program, stage: Stage, frame: Any, spark: Any, *, streaming: bool) -> Any:
     from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-    last = stage.number == len(program.layout.stages) - 1
     if streaming and stage.stateful:
         # Imported here: it brings pandas and Spark's streaming API with it.
         from headrace.flow.runtime.stage_state import StageProcessor
@@ -70,8 +76,8 @@ def _stage(program: Program, stage: Stage, frame: Any, spark: Any, *, streaming:
         )
     tasks = min(_slots_of(program.layout, stage), int(spark.conf.get(_SHUFFLE_PARTITIONS)))
     spread = frame.repartitionById(tasks, F.pmod(F.col("slot"), F.lit(tasks)))
-    work = BoltStage(program, stage.number, last, bounded=not streaming).__call__
-    return spread.mapInArrow(work, RECORD_FIELDS.ddl if last else CHUNK_DDL)
+    work = BoltStage(program, stage.number, bounded=not streaming).__call__
+    return spread.mapInArrow(work, CHUNK_DDL)
 
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

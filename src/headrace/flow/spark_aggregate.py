@@ -6,6 +6,7 @@ Rule 2: the aggregate's tasks each see all tuples of their keys, so that tasks d
 Rule 3: Spark has the function; `top` it has not.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,6 @@ from headrace.flow.runtime.aggregate_stage import (
     partial_columns,
 )
 from headrace.flow.runtime.program import Program
-from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.stage import Layout
 
 
@@ -50,11 +50,13 @@ def _keeps_keys(grouping: Grouping, by: tuple[str, ...]) -> bool:
     return isinstance(grouping, Global)
 
 
-def aggregate_frame(program: Program, aggregate: Component, frames: dict[str, Any]) -> Any:
-    """The records of a plan with such an aggregate.
+def aggregate_frame(
+    program: Program, aggregate: Component, spout: Callable[[str, Any, str], Any]
+) -> tuple[Any, AggregateTail]:
+    """The totals of a plan with such an aggregate, and what makes records of them.
 
     Args:
-        frames: the rows of every spout, by name.
+        spout: the rows that a stage, with its columns, makes of a spout's, by name.
     """
     from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
@@ -64,9 +66,7 @@ def aggregate_frame(program: Program, aggregate: Component, frames: dict[str, An
     columns = partial_columns(program, aggregate)
     ddl = f"{columns.ddl}, {LANE_DDL}"
     fed = [
-        frames[each.name].mapInArrow(
-            AggregateFeed(program, each.name, aggregate.name).__call__, ddl
-        )
+        spout(each.name, AggregateFeed(program, each.name, aggregate.name), ddl)
         for each in program.plan.components.values()
         if each.kind is Kind.SPOUT
     ]
@@ -81,8 +81,7 @@ def aggregate_frame(program: Program, aggregate: Component, frames: dict[str, An
     summed = rows.groupBy(*columns.by, LANE).agg(
         *totals, F.last(LETTERS, ignorenulls=True).alias(LETTERS)
     )
-    tail = AggregateTail(program, aggregate.name).__call__
-    return summed.mapInArrow(tail, RECORD_FIELDS.ddl)
+    return summed, AggregateTail(program, aggregate.name)
 
 
 def _total(number: int, measure: Measure) -> Any:

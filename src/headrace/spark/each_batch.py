@@ -8,7 +8,7 @@ pack their rows as the sink's do, and the driver commits them in its own process
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,8 +18,20 @@ from headrace.spark.sink_option import read_sink_options
 from headrace.spark.sink_packing import pack
 from headrace.spark.sink_parcel import query_of, task_query_id
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
-def each_batch(sink_id: str, options: Mapping[str, str]) -> Callable[[Any, int], None]:
+
+Finish = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def each_batch(
+    sink_id: str,
+    options: Mapping[str, str],
+    *,
+    finish: Finish | None = None,
+    finished_schema: "StructType | None" = None,
+) -> Callable[[Any, int], None]:
     """What to give to `foreachBatch`. A batch that Spark repeats after a crash adds nothing.
 
     Args:
@@ -27,6 +39,8 @@ def each_batch(sink_id: str, options: Mapping[str, str]) -> Callable[[Any, int],
             lives in the checkpoint, is added to it: with a new checkpoint, whose batches count from
             0 again, it is a new sink.
         options: those of `write.format("headrace")`: kafka.bootstrap.servers, topic, ...
+        finish: makes the rows to write of those that come, in the task that packs them.
+        finished_schema: what it makes.
 
     Raises:
         ConfigError: a wrong option, by name.
@@ -45,10 +59,11 @@ def each_batch(sink_id: str, options: Mapping[str, str]) -> Callable[[Any, int],
         return name if query_id is None else f"{name}-{query_id}"
 
     def write(rows: Any, batch_id: int) -> None:
-        columns = SinkColumns(rows.schema, wanted.topic)
+        columns = SinkColumns(finished_schema or rows.schema, wanted.topic)
 
         def parcel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             query = task_query_id()
+            batches = batches if finish is None else finish(batches)
             packed = pack(wanted, columns, batches, stage_topic=name(query), query_id=query)
             yield pa.record_batch({"parcel": pa.array([pickle.dumps(packed)], pa.binary())})
 

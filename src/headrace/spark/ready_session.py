@@ -16,6 +16,7 @@ from headrace.spark.data_source import HeadraceDataSource
 # Present below spark-submit, which has chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_STACK = "-Xss16m"
 # What the source is better with than without, unless the user says otherwise.
 _BETTER_WITH = {"spark.sql.python.filterPushdown.enabled": "true"}
 
@@ -76,6 +77,7 @@ def _start(app_name: str, wanted: dict[str, str], realtime: bool) -> SparkSessio
         # A laptop's own name may lead to an address at which it cannot be reached.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    settings["spark.driver.extraJavaOptions"] = _java_options(settings)
     if realtime:
         settings |= connector_config(settings)
     try:
@@ -90,6 +92,13 @@ def _start(app_name: str, wanted: dict[str, str], realtime: bool) -> SparkSessio
             " with realtime=True in a new process"
         )
     return started
+
+
+def _java_options(settings: Mapping[str, str]) -> str:
+    """Those of the user, and a stack that is deep enough: Spark matches the message of a batch that
+    was interrupted with a regular expression that overflows Java's default."""
+    given = settings.get("spark.driver.extraJavaOptions", "")
+    return given if "-Xss" in given else f"{given} {_STACK}".strip()
 
 
 def _what_it_needs(settings: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from headrace.spark.sink_encoder import SinkEncoder
 from headrace.spark.sink_option import SinkOptions
 from headrace.spark.sink_parcel import CARRIED_MAX_BYTES, CarriedBatch, Parcel, StagedBatch
 from headrace.spark.sink_stage import Stage
+from headrace.spark.worker_memory import settle
 
 _STAGED_AT_ONCE_BYTES = 8 * 1024 * 1024
 
@@ -51,5 +52,6 @@ def pack(
         if stage is not None and waiting:
             staged += stage.write(waiting)
             waiting = []
+    settle()
     carried = [CarriedBatch(target, bytes(data)) for target, data in waiting]
     return Parcel(query_id, record_count, carried, staged)

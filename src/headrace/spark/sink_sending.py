@@ -15,6 +15,7 @@ from headrace.spark.sink_column import SinkColumns
 from headrace.spark.sink_option import SinkOptions
 from headrace.spark.sink_parcel import Parcel
 from headrace.spark.sink_topic import find_topic
+from headrace.spark.worker_memory import settle
 
 
 def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBatch]) -> Parcel:
@@ -43,4 +44,5 @@ def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBat
                     found.add(topic)
                 writer.write(records, topic)
             record_count += batch.num_rows
+    settle()
     return Parcel(record_count=record_count)

@@ -24,6 +24,7 @@ from headrace.spark.source_column import SourceColumns
 from headrace.spark.source_filter import TimeTest, keep_rows
 from headrace.spark.source_schema import check_columns
 from headrace.spark.value_decoder import value_decoder
+from headrace.spark.worker_memory import settle
 from headrace.wire.error_code import ErrorCode
 
 # The topic is not there any more, or another one has its name.
@@ -63,6 +64,7 @@ class SourceTask:
             kept = keep_rows(decoded, self.times, "timestamp")
             if kept.num_rows:
                 yield columns.batch(kept)
+        settle()
 
     def _columns(self, partition: TopicPartition) -> SourceColumns:
         check_columns(self.schema.names, headers=self.options.include_headers)

@@ -55,11 +55,10 @@ class FlowRun:
         """
         names = [each.name for each in self._plan.components.values() if each.kind is Kind.SPOUT]
         spout = spout or names[0]
-        last = len(self._layout.stages) == 1
         made: list[pa.RecordBatch] = []
         for partition, values in enumerate(partitions):
             rows = self._rows(partition, values, columns)
-            made += SpoutStage(self._program, spout, last)(iter([rows]))
+            made += SpoutStage(self._program, spout)(iter([rows]))
         self._later_stages(made)
 
     def tick(self, seconds: float) -> None:
@@ -100,15 +99,12 @@ class FlowRun:
         )
 
     def _later_stages(self, made: list[pa.RecordBatch]) -> None:
-        last = len(self._layout.stages) - 1
         for stage in self._layout.stages[1:]:
             if stage.stateful:
                 made = list(self._with_state(stage.number, _chunks(made)))
             else:
-                made = list(BoltStage(self._program, stage.number, stage.number == last)(made))
-        if self._layout.stages[-1].stateful:
-            made = list(open_records(made))
-        for batch in made:
+                made = list(BoltStage(self._program, stage.number)(made))
+        for batch in open_records(made):
             self.records += batch.to_pylist()
 
     def _with_state(self, stage: int, chunks: _Chunks) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from headrace.flow.runtime.outlet import CHUNK_BYTES, Outlet
 from headrace.flow.runtime.partial import PartialColumns, PartialSheet
 from headrace.flow.runtime.program import Program
 from headrace.flow.runtime.record import RECORD_FIELDS
-from headrace.flow.runtime.stage_map import opened, rows_of, spark_partition
+from headrace.flow.runtime.stage_map import open_records, opened, spark_partition
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
 
@@ -109,8 +109,8 @@ class AggregateTail:
             totals = batch.filter(batch.column(LANE).is_null())
             if totals.num_rows:
                 run.totals(component, _tuples(totals, fields))
-            yield from rows_of(run.outlet.ready(), last=True)
-        yield from rows_of(run.finish(), last=True)
+            yield from open_records(run.outlet.ready())
+        yield from open_records(run.finish())
 
 
 def _partials(made: pa.Table | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -6,17 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.flow.plan import Component, Plan
+from headrace.flow.runtime.report import ReportAddress
 from headrace.flow.runtime.work import TaskContext, Work
 from headrace.flow.stage import Layout
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What every worker gets. `run` names one start of the program."""
+    """What every worker gets.
+
+    Attributes:
+        run: names one start of the program.
+        report_to: where tasks tell what they have counted.
+    """
 
     plan: Plan
     layout: Layout
     run: str
+    report_to: ReportAddress | None = None
 
     def component(self, name: str) -> Component:
         return self.plan.components[name]

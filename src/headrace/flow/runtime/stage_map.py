@@ -14,17 +14,17 @@ from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch, from_chunk, joined
+from headrace.spark.worker_memory import settle
 
 Batches = Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class SpoutStage:
-    """Stage 0: from a spout's Spark rows to chunks, or to records if there is no later stage."""
+    """Stage 0: from a spout's rows to chunks."""
 
     program: Program
     spout: str
-    last: bool
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         component = self.program.component(self.spout)
@@ -33,13 +33,13 @@ class SpoutStage:
             if batch.num_rows:
                 for stream, made in component.work.decode(batch):
                     run.spout(component, made, stream)
-                yield from rows_of(run.outlet.ready(), self.last)
-        yield from rows_of(run.finish(), self.last)
+                yield from run.outlet.ready()
+        yield from run.finish()
 
 
 @dataclass(frozen=True, slots=True)
 class BoltStage:
-    """A later stage in one go: from chunks to chunks, or to records.
+    """A later stage in one go: from chunks to chunks.
 
     `bounded`: all there will ever be comes in this call, as in a batch over what is there. A bolt
     with state begins with none, and a clock strikes once, at the end.
@@ -47,7 +47,6 @@ class BoltStage:
 
     program: Program
     stage: int
-    last: bool
     bounded: bool = False
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -58,11 +57,12 @@ class BoltStage:
                 mine[slot][edge].append(chunk)
             else:
                 run.outlet.pass_on(slot, edge, chunk)
-        yield from rows_of(run.outlet.ready(), self.last)
+        yield from run.outlet.ready()
         for slot, edges in sorted(mine.items()):
             self._slot(run, slot, edges)
-            yield from rows_of(run.outlet.ready(), self.last)
-        yield from rows_of(run.finish(), self.last)
+            yield from run.outlet.ready()
+        yield from run.finish()
+        settle()
 
     def _slot(self, run: StageRun, slot: int, edges: dict[int, list[bytes]]) -> None:
         component = component_of(self.program, slot)
@@ -75,8 +75,10 @@ class BoltStage:
 
 
 def open_records(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The records in chunks, behind a last stage that could only give chunks."""
-    return rows_of(batches, last=True)
+    """The records in a last stage's chunks."""
+    for batch in batches:
+        for chunk in batch.column("chunk"):
+            yield from opened(chunk.as_buffer())
 
 
 def is_for(program: Program, stage: int, edge: int) -> bool:
@@ -126,16 +128,6 @@ def _chunks(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
     for batch in batches:
         slots, edges, chunks = batch.columns
         yield from zip(slots.to_pylist(), edges.to_pylist(), chunks.to_pylist(), strict=True)
-
-
-def rows_of(batches: Batches, last: bool) -> Iterator[pa.RecordBatch]:
-    """Rows for Spark: chunks as they are, or behind the last stage the records in them."""
-    if not last:
-        yield from batches
-        return
-    for batch in batches:
-        for chunk in batch.column("chunk"):
-            yield from opened(chunk.as_buffer())
 
 
 def opened(chunk: pa.Buffer) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.outlet import Outlet
 from headrace.flow.runtime.program import Program, cast_of
 from headrace.flow.runtime.record import RECORD_FIELDS, RECORDS
+from headrace.flow.runtime.report import send_report
 from headrace.flow.runtime.route import route
 from headrace.flow.runtime.tally import TallySheet
 from headrace.flow.runtime.task_state import TaskState
@@ -96,6 +97,8 @@ class StageRun:
             counted = self.tallies.to_records(topic, self._program.plan.name)
             if counted is not None:
                 self.outlet.to_topics(counted)
+        if self._program.report_to is not None:
+            send_report(self._program.report_to, self._place, self.tallies.tallies)
         yield from self.outlet.close()
 
     def _call(self, component: Component, source: Source, batch: TupleBatch) -> None:

@@ -16,6 +16,7 @@ from headrace.flow.runtime.program import Program, cast_of
 from headrace.flow.runtime.stage_map import component_of, in_order, is_for, spark_partition
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import StateKeeper
+from headrace.spark.worker_memory import settle
 
 
 class StageProcessor(StatefulProcessor):
@@ -85,6 +86,7 @@ class StageProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """The worker's bolts live on for the next batch."""
+        settle()
 
 
 def _frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:

@@ -22,11 +22,11 @@ class TallySheet:
     """Counts by component; one for each task of Spark and batch, begun with it."""
 
     def __init__(self) -> None:
-        self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self._started_ns = time.perf_counter_ns()
 
     def of(self, component: str) -> Tally:
-        return self._tallies[component]
+        return self.tallies[component]
 
     def to_records(self, topic: str, plan: str) -> pa.RecordBatch | None:
         """A record for each component that did something, keyed by plan and component.
@@ -34,7 +34,7 @@ class TallySheet:
         `latency_ms` is what a tuple took, `capacity` the part of the task's time that the component
         was busy: near 1 it is the one that holds the others up.
         """
-        rows = {name: each for name, each in self._tallies.items() if each.executed or each.emitted}
+        rows = {name: each for name, each in self.tallies.items() if each.executed or each.emitted}
         if not rows:
             return None
         at_ms = time.time_ns() // 1_000_000

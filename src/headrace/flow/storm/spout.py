@@ -29,6 +29,16 @@ class Spout:
         """The Spark rows that tuples are made of."""
         raise NotImplementedError
 
+    def staged(self, spark: Any, stage: Any, made: str, *, label: str, streaming: bool) -> Any:
+        """What a stage makes of those rows; override it if the stage can run where they are read.
+
+        Args:
+            stage: a function of Arrow batches that pickles.
+            made: the columns it gives, in Spark's words.
+            label: a name that no other spout of the session has.
+        """
+        return self.frame(spark, streaming=streaming).mapInArrow(stage.__call__, made)
+
     def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
         """Tuples of those rows, by stream."""
         raise NotImplementedError
@@ -44,7 +54,8 @@ class TopicSpout(Spout):
             read gives a tuple of nulls.
         starting: earliest, latest, or offsets as the source's `startingOffsets` takes them.
         ending: for a batch over what is there.
-        options: more options of the source, such as maxOffsetsPerTrigger or kafka.*.
+        options: more options of the source, such as maxOffsetsPerTrigger or kafka.*; for avro
+            `valueSchema`, the schema that values were written with.
 
     Example:
         TopicSpout("lines", brokers="127.0.0.1:9092", fields="value STRING")
@@ -73,9 +84,29 @@ class TopicSpout(Spout):
             RECORD_COLUMNS.check_known(self.fields.names, f"the spout on {', '.join(self.topics)}")
         elif format not in ("json", "csv", "avro"):
             raise FlowError(f"a spout's format cannot be {format!r}: write json, csv or avro")
+        elif format == "avro" and "valueSchema" not in self.options:
+            raise FlowError(
+                "a spout's format avro needs the schema that its values were written with:"
+                " options={'valueSchema': '{...}'}"
+            )
 
     def frame(self, spark: Any, *, streaming: bool) -> Any:
         reader = (spark.readStream if streaming else spark.read).format("headrace")
+        # Spark does not tell a source which columns are used, a schema does.
+        return reader.schema(self._columns()).options(**self._settings(streaming=streaming)).load()
+
+    def staged(self, spark: Any, stage: Any, made: str, *, label: str, streaming: bool) -> Any:
+        from pyspark.sql.types import StructType
+
+        from headrace.flow.runtime.stage_source import stage_source
+
+        columns = StructType.fromDDL(self._columns())
+        assert isinstance(columns, StructType)
+        spark.dataSource.register(stage_source(label, stage, columns=columns, made=made))
+        reader = (spark.readStream if streaming else spark.read).format(label)
+        return reader.options(**self._settings(streaming=streaming)).load()
+
+    def _settings(self, *, streaming: bool) -> dict[str, str]:
         options = {
             "kafka.bootstrap.servers": self.brokers,
             "subscribe": ",".join(self.topics),
@@ -84,13 +115,20 @@ class TopicSpout(Spout):
         if not streaming:
             options["endingOffsets"] = self.ending
         if self.format is not None:
-            options |= {"valueFormat": self.format, "valueSchema": self.fields.ddl}
-        if self.format is None:
-            # Spark does not tell a source which columns are used, a schema does.
-            kinds = [f"{name} {RECORD_COLUMNS.ddl_of(name)}" for name in self._read()]
-            reader = reader.schema(", ".join([*kinds, _PLACE]))
-        rows = reader.options(**(options | self.options)).load()
-        return rows.select("topic", "partition", "offset", *self._read())
+            options["valueFormat"] = self.format
+            options["valueSchema"] = self.fields.ddl
+        return options | self.options
+
+    def _columns(self) -> str:
+        """What of a record is read."""
+        if self.format is not None:
+            from headrace.spark.option import SourceOptions
+
+            options = SourceOptions.of(self._settings(streaming=True))
+            return f"value {options.value_format.ddl()}, {_PLACE}"
+        place = ("topic", "partition", "offset")
+        read = [name for name in self.fields.names if name not in place]
+        return ", ".join([*(f"{name} {RECORD_COLUMNS.ddl_of(name)}" for name in read), _PLACE])
 
     def kafka_frame(self, spark: Any) -> Any:
         """The fields as a stream of Spark's own connector, for its real-time mode."""
@@ -105,11 +143,6 @@ class TopicSpout(Spout):
             *(f"CAST({name} AS {self.fields.ddl_of(name)}) AS {name}" for name in self.fields.names)
         )
 
-    def _read(self) -> list[str]:
-        if self.format is not None:
-            return ["value.*"]
-        return [name for name in self.fields.names if name not in ("topic", "partition", "offset")]
-
     def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
         origin = pa.RecordBatch.from_arrays(
             [
@@ -119,6 +152,9 @@ class TopicSpout(Spout):
             ],
             schema=ORIGIN,
         )
+        if self.format is not None:
+            value = batch.column("value")
+            batch = pa.RecordBatch.from_arrays(value.flatten(), fields=list(value.type))
         yield DEFAULT_STREAM, TupleBatch(_select(batch, self.fields), origin)
 
 

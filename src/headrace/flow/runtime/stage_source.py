@@ -1,0 +1,78 @@
+"""A topic's records and the stage that takes them, in one process of Spark's.
+
+Between a source in Python and an operator in Python, Spark makes a row of every record, twice. Here
+the stage runs inside the source: what reaches Spark are chunks, or partial totals.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from headrace.spark.option import SourceOptions
+from headrace.spark.source_batch import BatchSource
+from headrace.spark.source_stream import StreamSource
+
+StageFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class StageSource(DataSource):
+    """`stage_source` makes a class of this for each spout: Spark pickles it with what it holds.
+
+    Attributes:
+        stage: what the records go through.
+        columns: of the source, which the stage gets.
+        made: the stage's columns, in Spark's words.
+    """
+
+    label: ClassVar[str]
+    stage: ClassVar[StageFunction]
+    columns: ClassVar[StructType]
+    made: ClassVar[str]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.label
+
+    def schema(self) -> str:
+        return self.made
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _StageBatch(SourceOptions.of(self.options), self.columns, type(self).stage)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return _StageStream(SourceOptions.of(self.options), self.columns, type(self).stage)
+
+
+def stage_source(
+    label: str, stage: StageFunction, *, columns: StructType, made: str
+) -> type[StageSource]:
+    """The data source, to be registered under its label, that reads records and runs a stage."""
+    # Not a class of a module: cloudpickle would send no more than its name.
+    members: dict[str, Any] = {
+        "label": label,
+        "stage": staticmethod(stage),
+        "columns": columns,
+        "made": made,
+    }
+    return type("StageSourceOfSpout", (StageSource,), members)
+
+
+class _StageBatch(BatchSource):
+    def __init__(self, options: SourceOptions, columns: StructType, stage: StageFunction) -> None:
+        super().__init__(options, columns)
+        self._stage = stage
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        return self._stage(super().read(partition))
+
+
+class _StageStream(StreamSource):
+    def __init__(self, options: SourceOptions, columns: StructType, stage: StageFunction) -> None:
+        super().__init__(options, columns)
+        self._stage = stage
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        return self._stage(super().read(partition))

@@ -1,0 +1,31 @@
+"""What a worker has imported is not collected after every task."""
+
+import subprocess
+import sys
+
+SCRIPT = """
+import gc, sys
+from headrace.spark.worker_memory import settle
+settle()
+first = gc.get_freeze_count()
+kept = [[number] for number in range(1000)]
+settle()
+assert gc.get_freeze_count() == first, "nothing was imported, so nothing is new for good"
+import sqlite3.dbapi2
+settle()
+assert gc.get_freeze_count() > first, "what was imported since stays as well"
+for number in range(100):
+    sys.modules[f"made-up-{number}"] = gc
+    settle()
+most = gc.get_freeze_count()
+kept2 = [[number] for number in range(1000)]
+sys.modules["one-more"] = gc
+settle()
+assert gc.get_freeze_count() <= most, "an importer without end is left alone"
+"""
+
+
+def test_a_worker_settles_when_it_has_imported_something_and_not_without_end() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], check=False, timeout=120)
+
+    assert done.returncode == 0
