@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.flow.metrics import records_read
+
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
@@ -48,12 +50,14 @@ def pulse_of(progress: Mapping[str, Any] | None, *, active: bool) -> Pulse:
     operators = progress.get("stateOperators") or []
     behind = [_lag(each) for each in sources]
     known = [each for each in behind if each is not None]
+    rows = records_read(progress)
+    batch_ms = int(progress.get("batchDuration") or 0)
     return Pulse(
         active=active,
         batch=progress.get("batchId"),
-        rows=int(progress.get("numInputRows") or 0),
-        rows_per_second=float(progress.get("processedRowsPerSecond") or 0.0),
-        batch_ms=int(progress.get("batchDuration") or 0),
+        rows=rows,
+        rows_per_second=rows * 1_000 / max(1, batch_ms),
+        batch_ms=batch_ms,
         state_rows=sum(int(each.get("numRowsTotal") or 0) for each in operators),
         state_bytes=sum(int(each.get("memoryUsedBytes") or 0) for each in operators),
         lag=sum(known) if known else None,

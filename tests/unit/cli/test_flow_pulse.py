@@ -4,13 +4,14 @@ from headrace.cli.flow_pulse import Pulse, pulse_of
 
 PROGRESS = {
     "batchId": 7,
-    "numInputRows": 1200,
-    "processedRowsPerSecond": 2400.0,
+    "numInputRows": 8,
+    "processedRowsPerSecond": 16.0,
     "batchDuration": 500,
     "sources": [
         {
-            "endOffset": '{"lines": {"0": 10, "1": 20}}',
-            "latestOffset": {"lines": {"0": 12, "1": 20}, "more": {"0": 5}},
+            "startOffset": {"lines": {"0": 10, "1": 20}},
+            "endOffset": '{"lines": {"0": 1010, "1": 220}}',
+            "latestOffset": {"lines": {"0": 1012, "1": 220}, "more": {"0": 5}},
         }
     ],
     "stateOperators": [{"numRowsTotal": 3, "memoryUsedBytes": 2_000_000}],
