@@ -1,0 +1,1 @@
+"""Topics as streaming tables: statements of ours around Spark's own SQL."""

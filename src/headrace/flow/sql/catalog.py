@@ -1,0 +1,197 @@
+"""The streams and tables that statements can name: what lies in which topic, and how."""
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.flow.error import FlowError
+from headrace.flow.fields import Fields
+from headrace.flow.sql.error import SqlError
+from headrace.flow.sql.statement import Column, Create
+
+FORMATS = ("json", "csv", "avro", "string")
+METADATA = {
+    "key": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+}
+"""The columns of a record that a column may be taken from, with their types."""
+
+_OPTIONS = ("topic", "format", "timestamp", "watermark", "key", "schema", "starting", "partitions")
+_STARTS = ("earliest", "latest")
+_COUNTS = [str(number) for number in range(10_000)]
+_PREFIXES = ("kafka.", "source.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """What is known about one.
+
+    Attributes:
+        table: the newest row of every key, instead of all rows.
+        columns: name, type, and which column of the record it is, or None for the value's.
+        timestamp: the column that says when a row happened; with a `watermark` it bounds how late.
+        key: the column that is the key of records that are written, and of a table.
+        schema: an Avro schema, of avro values.
+    """
+
+    name: str
+    topic: str
+    table: bool = False
+    format: str = "json"
+    columns: tuple[tuple[str, str, str | None], ...]
+    timestamp: str | None = None
+    watermark: str | None = None
+    key: str | None = None
+    schema: str | None = None
+    starting: str = "earliest"
+    partitions: int = 0
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def value_columns(self) -> list[tuple[str, str]]:
+        return [(name, ddl) for name, ddl, metadata in self.columns if metadata is None]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.columns]
+
+
+def stream_of(create: Create, script: str) -> Stream:
+    """The stream that a statement declares.
+
+    Raises:
+        SqlError: showing what is wrong with it.
+    """
+    options = create.options
+    for name, each in options.items():
+        if name not in _OPTIONS and not name.startswith(_PREFIXES):
+            near = difflib.get_close_matches(name, _OPTIONS, n=1)
+            instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS)}"
+            raise SqlError(f"there is no option {name}; {instead}", script, each.start)
+    texts = {name: each.text for name, each in options.items()}
+    found = Stream(
+        name=create.name,
+        topic=texts.get("topic", create.name),
+        table=create.table,
+        format=_one_of(create, script, "format", FORMATS),
+        columns=tuple(_column(each, script) for each in create.columns),
+        timestamp=texts.get("timestamp"),
+        watermark=texts.get("watermark"),
+        key=texts.get("key"),
+        schema=texts.get("schema"),
+        starting=_one_of(create, script, "starting", _STARTS),
+        partitions=int(_one_of(create, script, "partitions", _COUNTS)),
+        options=tuple(
+            sorted(
+                (key.removeprefix("source."), each)
+                for key, each in texts.items()
+                if key.startswith(_PREFIXES)
+            )
+        ),
+    )
+    for option, why in _problems(found):
+        at = options[option].start if option in options else create.start
+        raise SqlError(why, script, at)
+    return found
+
+
+def _one_of(create: Create, script: str, name: str, known: Sequence[str]) -> str:
+    """The value of an option; the first that there is by default."""
+    option = create.options.get(name)
+    if option is None:
+        return known[0]
+    if option.text.lower() not in known:
+        shown = ", ".join(known) if len(known) < 10 else f"{known[0]} to {known[-1]}"
+        raise SqlError(f"{name} cannot be {option.text!r}: write {shown}", script, option.start)
+    return option.text.lower()
+
+
+def _problems(stream: Stream) -> Iterator[tuple[str, str]]:
+    """Options that do not fit each other, by name, with what is wrong."""
+    known = ", ".join(stream.names)
+    for option, column in (("timestamp", stream.timestamp), ("key", stream.key)):
+        if column is not None and stream.columns and column not in stream.names:
+            yield option, f"{option} is {column!r}, which is no column: there are {known}"
+    if stream.watermark is not None and stream.timestamp is None:
+        yield "watermark", "a watermark needs the option timestamp too, naming a column"
+    if stream.table and stream.key is None:
+        yield "key", "a table needs WITH (key = '...'), naming a column"
+    if (stream.format == "avro") != (stream.schema is not None) and stream.columns:
+        yield "schema", "format avro, and no other, needs the option schema: an Avro schema"
+    kinds = [ddl for _, ddl in stream.value_columns]
+    if stream.format == "string" and stream.columns and kinds != ["STRING"]:
+        yield "format", "format string needs one column of type STRING for the value"
+
+
+def _column(column: Column, script: str) -> tuple[str, str, str | None]:
+    try:
+        fields = Fields.parse(f"{column.name} {column.ddl}")
+    except FlowError:
+        why = f"{column.ddl} is not a type; write STRING, BIGINT, DOUBLE, TIMESTAMP, ARRAY<...> ..."
+        raise SqlError(why, script, column.start) from None
+    ddl = fields.ddl_of(column.name)
+    if column.metadata is not None and column.metadata not in METADATA:
+        why = f"a record has no {column.metadata!r}: it has {', '.join(METADATA)}"
+        raise SqlError(why, script, column.start)
+    return column.name, ddl, column.metadata
+
+
+class Catalog:
+    """Streams by name, whatever the case of their letters. With a file it outlives the process."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._streams: dict[str, Stream] = {}
+        if path is not None and path.exists():
+            for each in self._read(path):
+                self._streams[each.name.lower()] = each
+
+    def __iter__(self) -> Iterator[Stream]:
+        return iter(sorted(self._streams.values(), key=lambda each: each.name))
+
+    def get(self, name: str) -> Stream | None:
+        return self._streams.get(name.lower())
+
+    def find(self, name: str, script: str, at: int) -> Stream:
+        """Raises:
+        SqlError: there is none of that name.
+        """
+        found = self.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name.lower(), self._streams, n=1)
+            instead = f"did you mean {near[0]}?" if near else "SHOW STREAMS lists those there are"
+            raise SqlError(f"there is no stream {name}; {instead}", script, at)
+        return found
+
+    def put(self, stream: Stream) -> None:
+        self._streams[stream.name.lower()] = stream
+        self._write()
+
+    def drop(self, name: str) -> None:
+        self._streams.pop(name.lower(), None)
+        self._write()
+
+    @staticmethod
+    def _read(path: Path) -> Iterator[Stream]:
+        try:
+            for each in json.loads(path.read_text()):
+                yield Stream(**{key: _frozen(value) for key, value in each.items()})
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise FlowError(f"{path} is no catalog of streams: {error}") from error
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        part = self._path.with_name(f"{self._path.name}.part")
+        part.write_text(json.dumps([asdict(each) for each in self], indent=2))
+        part.replace(self._path)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,124 @@
+"""SQL over topics, on a real Spark session and a real broker.
+
+What a statement means is proved without Spark in `tests/unit/flow/sql`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from headrace.flow.sql.catalog import Catalog
+from headrace.flow.sql.engine import Answer, Engine
+from headrace.flow.sql.error import SqlError
+from headrace.flow.sql.parser import parse
+from headrace.flow.sql.statement import Select
+from headrace.spark.data_source import HeadraceDataSource
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.transactional import read_to_end
+
+VIEWS = [
+    {"page": "/", "ms": 10, "user": "ann", "at": "2026-11-15T09:00:10Z"},
+    {"page": "/", "ms": 700, "user": "bob", "at": "2026-11-15T09:00:50Z"},
+    {"page": "/cart", "ms": 900, "user": "ann", "at": "2026-11-15T09:01:10Z"},
+]
+DECLARATIONS = """
+CREATE STREAM views
+  (page STRING, ms INT, user STRING, at TIMESTAMP, o BIGINT METADATA FROM 'offset')
+  WITH (topic = '{views}', timestamp = 'at', watermark = '1 minute');
+CREATE TABLE users (id STRING METADATA FROM 'key', town STRING)
+  WITH (topic = '{users}', key = 'id');
+"""
+
+
+class Desk:
+    """An engine, and topics of one's own."""
+
+    def __init__(self, broker: BrokerProcess, spark: SparkSession, name: str, folder: Path) -> None:
+        self.address, self.name = broker.address, name
+        self.engine = Engine(spark, broker.address, Catalog(), folder / "checkpoints", once=True)
+        names = {each: f"{name}-{each}" for each in ("views", "users")}
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        for made in admin.create_topics([NewTopic(each, 1, 1) for each in names.values()]).values():
+            made.result(30)
+        self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+        for view in VIEWS:
+            self._producer.produce(names["views"], json.dumps(view))
+        for user, town in (("ann", "Ulm"), ("bob", "Bonn"), ("ann", "Trier"), ("cleo", "Kiel")):
+            self._producer.produce(names["users"], json.dumps({"town": town}), user)
+        self._producer.produce(names["users"], None, "cleo")
+        assert self._producer.flush(60) == 0
+        self.run(DECLARATIONS.format(**names))
+
+    def run(self, script: str) -> list[Answer]:
+        return [self.engine.run(each, script) for each in parse(script)]
+
+    def emit(self, script: str) -> list[tuple[list[Any], bool]]:
+        (select,) = parse(script)
+        assert isinstance(select, Select)
+        shown: list[tuple[list[Any], bool]] = []
+
+        def show(columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: bool) -> None:
+            shown.append(([dict(zip(columns, row, strict=True)) for row in rows], whole))
+
+        self.engine.emit(select, script, show, lambda: False)
+        return shown
+
+
+@pytest.fixture
+def desk(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path) -> Desk:
+    spark.dataSource.register(HeadraceDataSource)
+    return Desk(broker, spark, topic, tmp_path)
+
+
+@pytest.mark.timeout(600)
+def test_what_is_there_is_asked_and_joined_with_the_newest_rows_of_a_table(desk: Desk) -> None:
+    (answer,) = desk.run(
+        "SELECT page, town, o FROM views JOIN users ON user = id WHERE ms > 500 ORDER BY o"
+    )
+    (users,) = desk.run("SELECT id, town FROM users ORDER BY id")
+
+    assert answer.columns == ["page", "town", "o"]
+    assert answer.rows == [("/", "Bonn", 1), ("/cart", "Trier", 2)]
+    assert users.rows == [("ann", "Trier"), ("bob", "Bonn")]  # cleo was deleted
+
+
+@pytest.mark.timeout(600)
+def test_a_stream_made_of_a_query_goes_on_where_it_was(desk: Desk) -> None:
+    name = f"{desk.name}-slow"
+    script = (
+        f"CREATE STREAM `{name}` WITH (key = 'page') AS SELECT page, ms FROM views WHERE ms > 500;"
+    )
+
+    desk.run(script)
+    desk.run(script.replace("CREATE", "CREATE OR REPLACE"))
+
+    written = [json.loads(each) for each in read_to_end(desk.address, name)]
+    assert written == [{"page": "/", "ms": 700}, {"page": "/cart", "ms": 900}]
+
+
+@pytest.mark.timeout(600)
+def test_emit_shows_changes_or_the_whole_table_until_it_is_enough(desk: Desk) -> None:
+    (changes, whole), *_ = desk.emit("SELECT page, ms FROM views EMIT CHANGES LIMIT 2")
+    (table, all_of_it), *_ = desk.emit(
+        "SELECT window.start AS minute, page, count(*) AS n FROM views"
+        " GROUP BY window(at, '1 minute'), page EMIT LIMIT 2"
+    )
+
+    assert (changes, whole) == ([{"page": "/", "ms": 10}, {"page": "/", "ms": 700}], False)
+    assert all_of_it
+    assert sorted((row["page"], row["n"]) for row in table) == [("/", 2), ("/cart", 1)]
+
+
+def test_a_mistake_that_spark_finds_is_shown_at_its_place_in_the_script(desk: Desk) -> None:
+    script = "SHOW STREAMS;\n\n  SELECT pag\n  FROM views;"
+
+    with pytest.raises(SqlError) as raised:
+        desk.run(script)
+
+    assert (raised.value.line, raised.value.column) == (3, 10)

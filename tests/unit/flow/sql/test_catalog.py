@@ -1,0 +1,99 @@
+"""Streams: what a declaration means, and what it cannot."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.flow.error import FlowError
+from headrace.flow.sql.catalog import Catalog, Stream, stream_of
+from headrace.flow.sql.error import SqlError
+from headrace.flow.sql.parser import parse
+from headrace.flow.sql.statement import Create
+
+
+def declared(script: str) -> Stream:
+    (create,) = parse(script)
+    assert isinstance(create, Create)
+    return stream_of(create, script)
+
+
+def test_a_declaration_with_everything() -> None:
+    stream = declared(
+        "CREATE STREAM views (page STRING, ms int, at TIMESTAMP METADATA FROM 'timestamp')"
+        " WITH (topic = 'page-views', format = 'CSV', timestamp = 'at', watermark = '10 seconds',"
+        " key = 'page', starting = 'latest', partitions = 3, kafka.client.id = 'me',"
+        " source.maxOffsetsPerTrigger = 5)"
+    )
+
+    assert stream == Stream(
+        name="views",
+        topic="page-views",
+        format="csv",
+        columns=(
+            ("page", "STRING", None),
+            ("ms", "INT", None),
+            ("at", "TIMESTAMP", "timestamp"),
+        ),
+        timestamp="at",
+        watermark="10 seconds",
+        key="page",
+        starting="latest",
+        partitions=3,
+        options=(("kafka.client.id", "me"), ("maxoffsetspertrigger", "5")),
+    )
+    assert stream.value_columns == [("page", "STRING"), ("ms", "INT")]
+
+
+def test_a_topic_is_called_as_its_stream_unless_told() -> None:
+    assert declared("CREATE STREAM views (page STRING)").topic == "views"
+
+
+@pytest.mark.parametrize(
+    ("script", "why", "place"),
+    [
+        ("CREATE STREAM v (a STRNG)", "STRNG is not a type", "a STRNG"),
+        ("CREATE STREAM v (a INT METADATA FROM 'time')", "a record has no 'time'", "a INT"),
+        ("CREATE STREAM v (a INT) WITH (topik = 'x')", "did you mean topic", "'x'"),
+        ("CREATE STREAM v (a INT) WITH (format = 'xml')", "format cannot be 'xml'", "'xml'"),
+        ("CREATE STREAM v (a INT) WITH (starting = 'now')", "starting cannot be", "'now'"),
+        ("CREATE STREAM v (a INT) WITH (partitions = -1)", "a value in quotes", "-1"),
+        ("CREATE STREAM v (a INT) WITH (key = 'b')", "key is 'b', which is no column", "'b'"),
+        ("CREATE STREAM v (a INT) WITH (watermark = '1 s')", "needs the option timestamp", "'1 s'"),
+        ("CREATE STREAM v (a INT) WITH (format = 'string')", "one column of type STR", "'string'"),
+        ("CREATE STREAM v (a INT) WITH (format = 'avro')", "needs the option schema", "CREATE"),
+        ("CREATE TABLE v (a INT)", "a table needs WITH", "CREATE"),
+    ],
+)
+def test_what_cannot_be_is_shown_at_its_place(script: str, why: str, place: str) -> None:
+    with pytest.raises(SqlError, match=why) as raised:
+        declared(script)
+
+    assert raised.value.column == script.index(place) + 1
+
+
+def test_names_are_found_whatever_their_case_and_the_nearest_is_told() -> None:
+    catalog = Catalog()
+    catalog.put(declared("CREATE STREAM Views (page STRING)"))
+
+    assert catalog.find("VIEWS", "", 0).name == "Views"
+    with pytest.raises(SqlError, match="there is no stream veiws; did you mean views"):
+        catalog.find("veiws", "", 0)
+
+
+def test_a_catalog_with_a_file_is_there_again(tmp_path: Path) -> None:
+    path = tmp_path / "streams.json"
+    catalog = Catalog(path)
+    stream = declared("CREATE STREAM views (page STRING) WITH (kafka.client.id = 'me')")
+    catalog.put(stream)
+    catalog.put(declared("CREATE STREAM gone (page STRING)"))
+    catalog.drop("GONE")
+
+    assert list(Catalog(path)) == [stream]
+
+
+def test_a_file_that_is_no_catalog_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "streams.json"
+    path.write_text('[{"surprise": 1}]')
+
+    with pytest.raises(FlowError, match="is no catalog of streams"):
+        Catalog(path)

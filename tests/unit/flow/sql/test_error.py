@@ -1,0 +1,36 @@
+"""Mistakes that Spark finds, shown at their place in the script."""
+
+from headrace.flow.sql.error import SqlError, spark_error
+
+
+def test_a_place_of_sparks_is_a_place_in_the_script() -> None:
+    script = "SHOW STREAMS;\nSELECT pag FROM views"
+    said = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `pag` cannot be resolved."
+        " SQLSTATE: 42703; line 2 pos 7;\n'Project ['pag]"
+    )
+
+    error = spark_error(ValueError(said), script, script.index("SELECT"))
+
+    assert (error.line, error.column) == (2, 8)
+    assert str(error) == (
+        "line 2, column 8: A column with name `pag` cannot be resolved\n"
+        "  SELECT pag FROM views\n"
+        "         ^"
+    )
+
+
+def test_without_a_place_the_statement_is_shown() -> None:
+    error = spark_error(ValueError("[SOME_CLASS] it went wrong"), "SELECT 1", 0)
+
+    assert (error.line, error.column, error.why) == (1, 1, "it went wrong")
+
+
+def test_a_place_outside_of_the_script_does_not_matter() -> None:
+    error = spark_error(ValueError("odd (line 9, pos 99)"), "SELECT 1", 0)
+
+    assert (error.line, error.column) == (1, 9)
+
+
+def test_a_tab_is_as_wide_below() -> None:
+    assert str(SqlError("odd", "\tSELECT", 1)).splitlines()[-1] == "  \t^"
