@@ -25,6 +25,8 @@ _COMMANDS = {
     "console": ("console", "command", "Serve a page for a cluster in the browser."),
     "cluster": ("cluster", "app", "Look at a cluster's brokers, health and configuration."),
     "flow": ("flow", "app", "Run stream programs on Spark, and look after those that run."),
+    "sql": ("sql", "command", "Ask topics in SQL: streams, windows, joins, live tables."),
+    "drpc": ("drpc", "app", "Call functions that topologies answer, over HTTP too."),
     "agent": ("agent", "app", "Collect events and move them: run a Flume configuration."),
     "log": ("log", "app", "Look into log segments on disk."),
     "doctor": ("doctor", "command", "Check this machine: Java, ports, disk, limits, versions."),

@@ -1,0 +1,1 @@
+"""Functions that a topology answers: requests and replies travel through topics."""

@@ -1,0 +1,220 @@
+"""Calling a function from Python.
+
+Theory of operation. One thread writes requests, as many at once as wait; another one reads replies
+and failures from where the topics ended when the client was made, and hands each to whoever waits
+for it. What belongs to other clients, or came too late, is passed over.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from queue import Empty, Full, Queue
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.client.error import ClientError
+from headrace.client.read_range import Offset
+from headrace.client.reader import Reader
+from headrace.client.writer import Writer
+from headrace.flow.drpc.exchange import (
+    MAX_ARGUMENT_BYTES,
+    DrpcBusy,
+    DrpcError,
+    DrpcFailed,
+    DrpcTimeout,
+    Exchange,
+    new_request,
+)
+
+MOST_WAITING = 1_000
+_AT_ONCE = 500
+_POLL_SECONDS = 0.2
+
+
+class DrpcClient:
+    """Calls one function, from any number of threads.
+
+    Example:
+        with DrpcClient("reach", brokers="127.0.0.1:9092") as reach:
+            followers = int(reach.execute("https://example.com/1", timeout_seconds=10))
+
+    Args:
+        most_waiting: how many calls may wait at a time; the next one is refused.
+
+    Raises:
+        ClientError: no broker is there, or the function's topics are not.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        *,
+        brokers: str,
+        settings: Mapping[str, str] | None = None,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._exchange = Exchange(function)
+        self._most = most_waiting
+        self._waiting: dict[str, Future[str]] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._problem: ClientError | None = None
+        self._queue: Queue[tuple[str, str]] = Queue(most_waiting)
+        texts = {**(settings or {}), "bootstrap.servers": brokers}
+        self._reader = Reader.of_topics(
+            texts,
+            self._exchange.replies,
+            self._exchange.failures,
+            start=Offset.LATEST,
+            follow=True,
+            read_committed=True,
+            columns=["key", "value", "headers"],
+            reset=Offset.LATEST,
+        )
+        self._writer = Writer(texts, self._exchange.requests, linger_ms=0)
+        self._threads = [
+            threading.Thread(target=each, name=f"drpc-{name}", daemon=True)
+            for name, each in (("write", self._write), ("read", self._read))
+        ]
+        for each in self._threads:
+            each.start()
+
+    def execute(self, argument: str = "", *, timeout_seconds: float = 10.0) -> str:
+        """The function's result.
+
+        Raises:
+            DrpcTimeout: no reply came in time; the function may still have seen the request.
+            DrpcFailed: a bolt of the function raised.
+            DrpcBusy: too many calls wait already.
+            DrpcError: the argument is too long, or the topics cannot be reached.
+        """
+        size = len(argument.encode())
+        if size > MAX_ARGUMENT_BYTES:
+            raise DrpcError(
+                f"the argument has {size:,} bytes: at most {MAX_ARGUMENT_BYTES:,} can be sent"
+            )
+        request = new_request(time.time_ns() // 1_000_000 + int(timeout_seconds * 1_000))
+        answer = self._send(request, argument)
+        try:
+            return answer.result(timeout_seconds)
+        except FutureTimeout:
+            raise DrpcTimeout(
+                f"{self._exchange.function} did not answer in {timeout_seconds:g} s"
+            ) from None
+        finally:
+            with self._lock:
+                self._waiting.pop(request, None)
+
+    def _send(self, request: str, argument: str) -> Future[str]:
+        answer: Future[str] = Future()
+        with self._lock:
+            if self._problem is not None:
+                raise DrpcError(f"{self._exchange.function} cannot be reached: {self._problem}")
+            if self._closed.is_set():
+                raise DrpcError("the client is closed")
+            if len(self._waiting) >= self._most:
+                raise DrpcBusy(f"{self._most:,} calls of {self._exchange.function} wait already")
+            self._waiting[request] = answer
+        try:
+            self._queue.put_nowait((request, argument))
+        except Full:
+            with self._lock:
+                del self._waiting[request]
+            raise DrpcBusy(
+                f"{self._most:,} calls of {self._exchange.function} are not even sent"
+            ) from None
+        return answer
+
+    def _write(self) -> None:
+        try:
+            while not self._closed.is_set():
+                some = self._next_requests()
+                if some:
+                    keys, values = zip(*some, strict=True)
+                    self._writer.write(pa.table({"key": keys, "value": values}))
+                    self._writer.flush()
+        except ClientError as error:
+            self._fail(error)
+
+    def _next_requests(self) -> list[tuple[str, str]]:
+        try:
+            found = [self._queue.get(timeout=_POLL_SECONDS)]
+        except Empty:
+            return []
+        while len(found) < _AT_ONCE:
+            try:
+                found.append(self._queue.get_nowait())
+            except Empty:
+                break
+        return found
+
+    def _read(self) -> None:
+        try:
+            while not self._closed.is_set():
+                chunk = self._reader.poll(_POLL_SECONDS)
+                if chunk is None:
+                    continue
+                rows = chunk.columns.to_pylist()
+                failed = chunk.partition.topic == self._exchange.failures
+                for row in rows:
+                    self._failure(row) if failed else self._reply(row)
+        except ClientError as error:
+            self._fail(error)
+
+    def _reply(self, row: Mapping[str, Any]) -> None:
+        answer = self._take((row["key"] or b"").decode(errors="replace"))
+        if answer is not None:
+            answer.set_result((row["value"] or b"").decode(errors="replace"))
+
+    def _failure(self, row: Mapping[str, Any]) -> None:
+        """A dead letter: the tuple, and among the headers the component and the error."""
+        try:
+            tuple_ = json.loads(row["value"] or b"{}")
+        except ValueError:
+            return
+        request = tuple_.get("request") if isinstance(tuple_, dict) else None
+        answer = self._take(request) if isinstance(request, str) else None
+        if answer is not None:
+            headers = {each["key"]: each["value"] or b"" for each in row["headers"] or ()}
+            where = headers.get("component", b"a bolt").decode(errors="replace")
+            why = headers.get("error", b"an error").decode(errors="replace")
+            answer.set_exception(DrpcFailed(f"{where} of {self._exchange.function}: {why}"))
+
+    def _take(self, request: str) -> "Future[str] | None":
+        with self._lock:
+            return self._waiting.pop(request, None)
+
+    def _fail(self, error: ClientError) -> None:
+        with self._lock:
+            self._problem = error
+            left, self._waiting = self._waiting, {}
+        for each in left.values():
+            each.set_exception(DrpcError(f"{self._exchange.function} cannot be reached: {error}"))
+
+    def close(self) -> None:
+        """Calls that wait are ended with an error."""
+        self._closed.set()
+        self._reader.close()
+        for thread in self._threads:
+            thread.join()
+        self._writer.close()
+        with self._lock:
+            left, self._waiting = self._waiting, {}
+        for each in left.values():
+            each.set_exception(DrpcError("the client is closed"))
+
+    def __enter__(self) -> "DrpcClient":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

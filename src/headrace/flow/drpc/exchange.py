@@ -1,0 +1,103 @@
+"""What a caller and a function agree on: three topics, and what a request is called.
+
+    drpc-<function>-requests    key: the request, value: its argument
+    drpc-<function>-replies     key: the request, value: the result
+    drpc-<function>-failures    dead letters: a tuple that a bolt could not take, and the error
+
+A request is called after the time until which somebody waits for it, so that a function that was
+away for a while does not work off what nobody waits for any more: `<milliseconds>-<random>`.
+"""
+
+import re
+import uuid
+from dataclasses import dataclass
+
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.flow.error import FlowError
+from headrace.wire.error_code import ErrorCode
+
+MAX_ARGUMENT_BYTES = 512 * 1024
+"""Well below what a broker takes for one record."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class DrpcError(FlowError):
+    """A call that was not answered."""
+
+
+class DrpcTimeout(DrpcError):
+    """No reply came in time."""
+
+
+class DrpcFailed(DrpcError):
+    """The function failed; the message is its error."""
+
+
+class DrpcBusy(DrpcError):
+    """Too many calls wait already: try again later."""
+
+
+class UnknownFunction(DrpcError):
+    """Nobody has made the topics of such a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The topics of one function."""
+
+    function: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.function):
+            raise FlowError(
+                f"a function cannot be called {self.function[:120]!r}: use up to 100 letters,"
+                " digits, dots, dashes and underscores"
+            )
+
+    @property
+    def requests(self) -> str:
+        return f"drpc-{self.function}-requests"
+
+    @property
+    def replies(self) -> str:
+        return f"drpc-{self.function}-replies"
+
+    @property
+    def failures(self) -> str:
+        return f"drpc-{self.function}-failures"
+
+    def create(self, brokers: str, partitions: int = 1) -> None:
+        """Make the topics that are missing. Requests of many partitions are read by many tasks."""
+        wanted = [
+            NewTopic(self.requests, partitions, configs=_SHORT),
+            NewTopic(self.replies, 1, configs=_SHORT),
+            NewTopic(self.failures, 1, configs=_SHORT),
+        ]
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
+            for error in Admin(pool).create_topics(wanted).values():
+                if error is not None and error.code is not ErrorCode.topic_already_exists:
+                    raise error
+
+    def exists(self, brokers: str) -> bool:
+        names = [self.requests, self.replies, self.failures]
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
+            topics = pool.metadata(names).topics
+        found = [topics.get(each) for each in names]
+        return all(each is not None and each.error is None for each in found)
+
+
+# Nobody reads them a second time.
+_SHORT = {"retention.ms": "3600000"}
+
+
+def new_request(deadline_ms: int) -> str:
+    return f"{deadline_ms}-{uuid.uuid4().hex}"
+
+
+def deadline_of(request: str | None) -> int:
+    """Until when somebody waits; 0 for what is no request of ours."""
+    text = (request or "").partition("-")[0]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
