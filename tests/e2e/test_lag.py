@@ -70,6 +70,18 @@ def test_a_group_that_commits_no_more_has_stopped(
     assert [each.status for each in found.partitions] == [Status.STOP]
 
 
+def test_a_group_that_was_at_the_end_has_stopped_only_since_more_came(
+    broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
+) -> None:
+    partition = fill(broker.address, pool, topic, 30)
+    GroupAdmin(pool).commit(group, {partition: 30})
+    producer = Producer({"bootstrap.servers": broker.address})
+    producer.produce(topic, b"one more", partition=0)
+    assert producer.flush(60) == 0
+    assert look_later(pool, group, 0).status is Status.OK
+    assert look_later(pool, group, 10**6).status is Status.ERR
+
+
 def test_one_look_sees_a_rewind_of_before(
     broker: BrokerProcess, pool: ConnectionPool, topic: str, group: str
 ) -> None:

@@ -16,8 +16,8 @@ def past_ends(
     pool: ConnectionPool,
     wanted: Iterable[tuple[TopicPartition, int]],
     ends: Mapping[TopicPartition, int],
-) -> dict[tuple[TopicPartition, int], int]:
-    """The log end of each partition at each time: the first offset of a record that is not older.
+) -> dict[tuple[TopicPartition, int], FoundOffset]:
+    """The log end of each partition at each time: the first record that is not older, and its time.
 
     Producers choose timestamps, so it is an estimate. Where nothing is younger, and for what is
     left after `MOST_ROUNDS`, it is the end now.
@@ -26,7 +26,7 @@ def past_ends(
     for partition, at_ms in sorted(set(wanted), reverse=True):
         times[partition].append(at_ms)
     found = {
-        (partition, at_ms): ends.get(partition, 0)
+        (partition, at_ms): FoundOffset(ends.get(partition, 0), at_ms)
         for partition, each in times.items()
         for at_ms in each
     }
@@ -36,5 +36,5 @@ def past_ends(
             break
         for partition, answer in list_offsets(pool, asked).items():
             if isinstance(answer, FoundOffset) and answer.offset >= 0:
-                found[partition, asked[partition]] = answer.offset
+                found[partition, asked[partition]] = answer
     return found

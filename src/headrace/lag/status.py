@@ -4,14 +4,16 @@ A lag of a million is fine while it shrinks, and a lag of ten is not when nobody
 partition of a group keeps its last ten commits, each with the lag it left, and is judged by the
 first rule that applies (they are Burrow's):
 
-1. A commit left no lag, or there is none now: OK. Whoever reached the end is not behind.
-2. A committed offset went back: REWIND. Somebody reset it, or a consumer lost its place.
-3. Nothing was committed for longer than these commits took together: STOP.
-4. Commits come, and the offset does not move: STALL. The consumer lives and gets nowhere.
-5. Every commit left at least the lag of the one before it: WARN. It reads, and falls behind.
-6. Otherwise: OK.
+1. There is no lag now: OK.
+2. There has been something to read, and nothing was committed, for longer than these commits took
+   together: STOP.
+3. A commit left no lag: OK. Whoever reached the end is not behind.
+4. A committed offset went back: REWIND. Somebody reset it, or a consumer lost its place.
+5. Commits come, and the offset does not move: STALL. The consumer lives and gets nowhere.
+6. Every commit left at least the lag of the one before it: WARN. It reads, and falls behind.
+7. Otherwise: OK.
 
-Rules 4 and 5 need all ten commits: two or three say nothing about a direction. Rule 3 stretches a
+Rules 5 and 6 need all ten commits: two or three say nothing about a direction. Rule 2 stretches a
 short window to ten commits at the pace of those that are there; a lone commit is given
 `LONE_COMMIT_MS`.
 
@@ -55,23 +57,29 @@ class Commit:
     lag: int
 
 
-def partition_status(commits: Sequence[Commit], *, lag_now: int, now_ms: int) -> Status:
+def partition_status(
+    commits: Sequence[Commit], *, lag_now: int, now_ms: int, behind_since_ms: int = 0
+) -> Status:
     """Judge one partition of one group.
 
     Args:
         commits: the last ones, oldest first, at most `WINDOW`.
         lag_now: what is left to read at this moment.
+        behind_since_ms: when the first of it came. A consumer that was at the end then is silent
+            only since.
 
     >>> falling = [Commit(offset=n, at_ms=n * 1000, lag=50 + n) for n in range(10)]
     >>> partition_status(falling, lag_now=60, now_ms=9_500)
     <Status.WARN: 'WARN'>
     """
-    if not commits or lag_now <= 0 or any(each.lag <= 0 for each in commits):
+    if not commits or lag_now <= 0:
+        return Status.OK
+    if now_ms - max(commits[-1].at_ms, behind_since_ms) > _patience_ms(commits):
+        return Status.STOP
+    if any(each.lag <= 0 for each in commits):
         return Status.OK
     if any(after.offset < before.offset for before, after in pairwise(commits)):
         return Status.REWIND
-    if now_ms - commits[-1].at_ms > _patience_ms(commits):
-        return Status.STOP
     if len(commits) < WINDOW:
         return Status.OK
     if commits[0].offset == commits[-1].offset:

@@ -53,6 +53,8 @@ class LagWatch:
         self._clock = clock or SystemClock()
         self._feed = CommitFeed(settings, self._clock.wall_ms() - lookback_ms)
         self._windows: dict[Key, CommitWindow] = {}
+        # Since when there has been something to read.
+        self._behind: dict[Key, int] = {}
         self._caught_up = False
 
     def look(
@@ -77,6 +79,7 @@ class LagWatch:
             self._sample(groups, committed, known)
         present = {(group, each) for group, offsets in committed.items() for each in offsets}
         self._windows = {key: each for key, each in self._windows.items() if key in present}
+        self._behind = {key: each for key, each in self._behind.items() if key in present}
         return [self._report(each, committed[each.group], known) for each in groups]
 
     def close(self) -> None:
@@ -123,9 +126,11 @@ class LagWatch:
             for commit in window.commits
         ]
         then = past_ends(pool, wanted, ends)
-        for (_, partition), window in self._windows.items():
+        for key, window in self._windows.items():
+            partition = key[1]
             if partition in ends:
                 window.correct_lags(partial(_end_then, then, partition))
+                self._behind[key] = then[partition, window.commits[-1].at_ms].timestamp_ms
 
     def _sample(
         self,
@@ -151,9 +156,16 @@ class LagWatch:
         now_ms = self._clock.wall_ms()
         partitions = []
         for partition, offset in sorted(committed.items()):
-            window = self._windows.get((group.group, partition)) or CommitWindow()
+            key = (group.group, partition)
+            window = self._windows.get(key) or CommitWindow()
             end = ends.get(partition, -1)
-            status = window.status(lag_now=max(end - offset, 0), now_ms=now_ms)
+            if end <= offset:
+                self._behind.pop(key, None)
+            status = window.status(
+                lag_now=max(end - offset, 0),
+                now_ms=now_ms,
+                behind_since_ms=self._behind.setdefault(key, now_ms) if end > offset else 0,
+            )
             partitions.append(PartitionLag(partition, offset, end, status, tuple(window.commits)))
         return GroupLag(
             group.group,
@@ -166,9 +178,9 @@ class LagWatch:
 
 
 def _end_then(
-    ends: Mapping[tuple[TopicPartition, int], int], partition: TopicPartition, at_ms: int
+    ends: Mapping[tuple[TopicPartition, int], FoundOffset], partition: TopicPartition, at_ms: int
 ) -> int:
-    return ends[partition, at_ms]
+    return ends[partition, at_ms].offset
 
 
 def _offsets(admin: GroupAdmin, group: str) -> dict[TopicPartition, int]:

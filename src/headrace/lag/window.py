@@ -44,5 +44,7 @@ class CommitWindow:
             maxlen=WINDOW,
         )
 
-    def status(self, *, lag_now: int, now_ms: int) -> Status:
-        return partition_status(self._commits, lag_now=lag_now, now_ms=now_ms)
+    def status(self, *, lag_now: int, now_ms: int, behind_since_ms: int = 0) -> Status:
+        return partition_status(
+            self._commits, lag_now=lag_now, now_ms=now_ms, behind_since_ms=behind_since_ms
+        )

@@ -1,4 +1,4 @@
-"""The six rules that judge a consumer by its last ten commits."""
+"""The rules that judge a consumer by its last ten commits."""
 
 import pytest
 from hypothesis import given
@@ -32,9 +32,21 @@ def test_no_commit_is_no_problem() -> None:
     assert partition_status([], lag_now=1000, now_ms=0) is Status.OK
 
 
-def test_a_commit_that_left_no_lag_excuses_everything() -> None:
-    window = commits([5] * 10, [9, 9, 9, 9, 0, 9, 9, 9, 9, 9])
-    assert judge(window, silent_ms=10**9) is Status.OK
+def test_a_commit_that_left_no_lag_excuses_standing_still() -> None:
+    assert judge(commits([5] * 10, [9, 9, 9, 9, 0, 9, 9, 9, 9, 9])) is Status.OK
+
+
+def test_a_commit_that_left_no_lag_does_not_excuse_the_end() -> None:
+    window = commits(list(range(10)), [0] * 10)
+    assert judge(window, silent_ms=window[-1].at_ms + 1) is Status.STOP
+
+
+def test_silence_counts_from_when_there_was_something_to_read() -> None:
+    window = commits(list(range(10)), [0] * 10)
+    now_ms = 10**9
+    just_came = partition_status(window, lag_now=1, now_ms=now_ms, behind_since_ms=now_ms - 1000)
+    long_there = partition_status(window, lag_now=1, now_ms=now_ms, behind_since_ms=now_ms - 10**8)
+    assert (just_came, long_there) == (Status.OK, Status.STOP)
 
 
 def test_no_lag_now_is_ok_however_long_the_silence() -> None:

@@ -1,0 +1,123 @@
+"""`headrace console`: a page in the browser for any Kafka cluster."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.epilog import epilog
+from headrace.cli.option import BrokersOption, SettingsOption, connect
+from headrace.client.address import Address
+from headrace.model.error import ConfigError
+
+command = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_EXAMPLES = """
+Examples:
+
+  headrace console                                      of the cluster at 127.0.0.1:9092
+
+  headrace console --bootstrap kafka-1:9092 --read-only
+
+  headrace console --users users.txt --add-user ada --role admin    asks for a password
+
+  headrace console --users users.txt --listen 0.0.0.0:8080
+
+  headrace console --mask email --mask 'payments:*'     hide fields, hide all of a topic
+
+Without users everybody may do everything, and the console listens on loopback only. Every change is
+written to the topic headrace.console.changes before it is made.
+"""
+
+
+@command.command(epilog=epilog(_EXAMPLES))
+def console(
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap", metavar="HOST:PORT,...", help="The same as --brokers."),
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to serve the page.")
+    ] = "127.0.0.1:8080",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody change.")] = False,
+    users: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may log in, and as what.")
+    ] = None,
+    add_user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Put a user into --users, and end.")
+    ] = None,
+    role: Annotated[str, typer.Option(help="Of --add-user: viewer, editor or admin.")] = "viewer",
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD", help="Hide FIELD, TOPIC:FIELD or TOPIC:*; repeatable."),
+    ] = None,
+    avro_schema: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC=FILE", help="How values of a topic are written."),
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=URL", help="An agent's /metrics, for the Agents page."),
+    ] = None,
+    flow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=URL", help="A flow's metrics, for the Flows page."),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option(min=0.5, max=300, help="Seconds between two looks at the cluster.")
+    ] = 2.0,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Serve the console until Ctrl-C."""
+    try:
+        from headrace.console.mask import Masks
+        from headrace.console.server import ConsoleServer
+        from headrace.console.settings import ConsoleSettings, read_places, read_schemas
+        from headrace.console.user import Users
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the console needs {error.name}: pip install 'headrace[console]'"
+        ) from error
+    if add_user is not None:
+        _add_user(users, add_user, role)
+        return
+    with connect(bootstrap or brokers, setting) as pool:
+        client = pool.settings
+    settings = ConsoleSettings(
+        client,
+        listen=_address(listen),
+        read_only=read_only,
+        users=None if users is None else Users.read(users),
+        masks=Masks(mask or ()),
+        schemas=read_schemas(avro_schema or ()),
+        agents=read_places(agent or (), "--agent"),
+        flows=read_places(flow or (), "--flow"),
+        interval_seconds=interval,
+    )
+    server = ConsoleServer(settings)
+    print(f"The console is at {server.url}", flush=True)
+    server.run()
+    print("Stopped.")
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ConfigError(f"--listen {text} is no place: write it as 127.0.0.1:8080")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _add_user(path: Path | None, name: str, role: str) -> None:
+    from headrace.console.user import Role, add_user
+
+    if path is None:
+        raise ConfigError("--add-user needs the file to put the user into: add --users FILE")
+    chosen = Role.named(role)
+    if sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    add_user(path, name, chosen, password)
+    print(f"{name} is in {path} as {chosen.name.lower()}.")

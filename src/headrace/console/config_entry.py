@@ -1,0 +1,22 @@
+"""A configuration key as the page shows it, with what our tables say about it."""
+
+from typing import Any
+
+from headrace.client.admin import ConfigEntry
+from headrace.model.config import ConfigTable
+
+
+def as_json(entry: ConfigEntry, table: ConfigTable) -> dict[str, Any]:
+    """Keys of Apache Kafka that Headrace does not have come without a description."""
+    key = table.keys.get(entry.name)
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source.name.lower(),
+        "default": entry.is_default,
+        "read_only": entry.read_only,
+        "sensitive": entry.sensitive,
+        "doc": "" if key is None else key.doc,
+        "type": "" if key is None else key.type.name.lower(),
+        "choices": [] if key is None else list(key.choices),
+    }

@@ -1,0 +1,225 @@
+"""`/api/topics`: list, look at, create, configure, delete."""
+
+from collections import Counter
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from headrace.client.admin import (
+    Admin,
+    ConfigChange,
+    ConfigOperation,
+    NewTopic,
+    ResourceType,
+)
+from headrace.client.error import BrokerError
+from headrace.client.metadata import Topic
+from headrace.client.pool import ConnectionPool
+from headrace.console.config_entry import as_json
+from headrace.console.desk import Desk
+from headrace.console.request import body_of, changer, desk_of, text_in
+from headrace.console.user import Role
+from headrace.console.watch import Sight
+from headrace.model.error import InvalidArgument
+from headrace.model.topic_config import TOPIC_CONFIG
+
+_MOST_CONFIGS: Final = 100
+_MOST_PARTITIONS: Final = 10_000
+
+
+async def list_topics(request: Request) -> Response:
+    desk = desk_of(request)
+    sight = desk.watch.sight
+    sizes: Counter[str] = Counter()
+    records: Counter[str] = Counter()
+    readers: Counter[str] = Counter()
+    for partition, size in sight.sizes.partitions.items():
+        sizes[partition.topic] += size
+    for partition, end in sight.ends.items():
+        records[partition.topic] += max(end - sight.starts.get(partition, end), 0)
+    for group in sight.groups.values():
+        readers.update(group.topics)
+    return JSONResponse(
+        {
+            "at_ms": sight.at_ms,
+            "topics": [
+                {
+                    "name": name,
+                    "internal": topic.internal or name.startswith("__"),
+                    "partitions": len(topic.partitions),
+                    "replicas": topic.replication_factor,
+                    "records": records[name],
+                    "bytes": sizes[name],
+                    "rate": round(desk.watch.past.ends.rate(name), 1),
+                    "groups": readers[name],
+                    "under_replicated": sum(
+                        each.under_replicated for each in topic.partitions.values()
+                    ),
+                    "offline": sum(each.leader < 0 for each in topic.partitions.values()),
+                }
+                for name, topic in sorted(sight.metadata.topics.items())
+            ],
+        }
+    )
+
+
+async def see(request: Request) -> Response:
+    desk = desk_of(request)
+    sight, topic = _topic(request)
+    times, rates = desk.watch.past.ends.rates(topic.name)
+    readers = [each for each in sight.groups.values() if topic.name in each.topics]
+    return JSONResponse(
+        {
+            "name": topic.name,
+            "internal": topic.internal,
+            "at_ms": sight.at_ms,
+            "rate": round(desk.watch.past.ends.rate(topic.name), 1),
+            "rates": {"times": [at / 1000 for at in times], "in": rates},
+            "partitions": [_partition(sight, topic, index) for index in topic.partitions],
+            "groups": [
+                {
+                    "name": each.group,
+                    "state": each.state,
+                    "status": str(each.status),
+                    "lag": sum(
+                        part.lag for part in each.partitions if part.partition.topic == topic.name
+                    ),
+                }
+                for each in readers
+            ],
+            "hidden": desk.painter(topic.name).hides,
+        }
+    )
+
+
+def _topic(request: Request) -> tuple[Sight, Topic]:
+    sight = desk_of(request).watch.sight
+    topic = sight.metadata.topics.get(request.path_params["topic"])
+    if topic is None:
+        raise HTTPException(404, f"there is no topic {request.path_params['topic'][:250]}")
+    return sight, topic
+
+
+def _partition(sight: Sight, topic: Topic, index: int) -> dict[str, Any]:
+    each, partition = topic.partitions[index], topic.partition(index)
+    return {
+        "partition": index,
+        "leader": each.leader,
+        "replicas": each.replicas,
+        "in_sync": each.in_sync,
+        "offline": each.offline,
+        "start": sight.starts.get(partition),
+        "end": sight.ends.get(partition),
+        "bytes": sight.sizes.partitions.get(partition),
+    }
+
+
+async def config(request: Request) -> Response:
+    name = request.path_params["topic"]
+
+    def ask(pool: ConnectionPool) -> list[dict[str, Any]]:
+        found = Admin(pool).describe_configs(ResourceType.TOPIC, [name])[name]
+        if isinstance(found, BrokerError):
+            raise found
+        return [as_json(each, TOPIC_CONFIG) for each in found]
+
+    return JSONResponse({"config": await desk_of(request).cluster.ask(ask)})
+
+
+async def change_config(request: Request) -> Response:
+    """`{"set": {key: value}, "reset": [key]}`."""
+    user = changer(request, Role.EDITOR)
+    desk, name = desk_of(request), request.path_params["topic"]
+    body = await body_of(request)
+    changes = _config_changes(body)
+
+    def ask(pool: ConnectionPool) -> None:
+        with desk.changes.change(pool, user, "topic config", name, body):
+            _raise(Admin(pool).alter_configs(ResourceType.TOPIC, {name: changes})[name])
+
+    await desk.cluster.ask(ask)
+    return JSONResponse({})
+
+
+def _config_changes(body: dict[str, Any]) -> list[ConfigChange]:
+    values, resets = body.get("set", {}), body.get("reset", [])
+    if not isinstance(values, dict) or not isinstance(resets, list):
+        raise InvalidArgument("set is an object of keys and values, reset a list of keys")
+    changes = [
+        ConfigChange(ConfigOperation.SET, str(key), str(value)) for key, value in values.items()
+    ]
+    changes += [ConfigChange(ConfigOperation.DELETE, str(key)) for key in resets]
+    if not 0 < len(changes) <= _MOST_CONFIGS:
+        raise InvalidArgument(f"change between 1 and {_MOST_CONFIGS} keys at once")
+    return changes
+
+
+async def create(request: Request) -> Response:
+    """`{"name": ..., "partitions": 1, "replicas": 1, "config": {}}`."""
+    user = changer(request, Role.EDITOR)
+    desk = desk_of(request)
+    body = await body_of(request)
+    name = text_in(body, "name")
+    new = NewTopic(
+        name,
+        _count(body, "partitions", _MOST_PARTITIONS),
+        _count(body, "replicas", 100),
+        {str(key): str(value) for key, value in dict(body.get("config") or {}).items()},
+    )
+
+    def ask(pool: ConnectionPool) -> None:
+        with desk.changes.change(pool, user, "create topic", name, body):
+            _raise(Admin(pool).create_topics([new])[name])
+
+    await desk.cluster.ask(ask)
+    desk.watch.hurry()
+    return JSONResponse({"name": name}, status_code=201)
+
+
+def _count(body: dict[str, Any], name: str, most: int) -> int:
+    found = body.get(name, -1)
+    if not isinstance(found, int) or isinstance(found, bool) or not (found == -1 or found > 0):
+        raise InvalidArgument(f"{name} is a number from 1 on, or -1 for the broker's own default")
+    if found > most:
+        raise InvalidArgument(f"{name} is {found}: here it is at most {most}")
+    return found
+
+
+async def delete(request: Request) -> Response:
+    """`{"confirm": the topic's name}`."""
+    user = changer(request, Role.ADMIN)
+    desk, name = desk_of(request), request.path_params["topic"]
+    if (await body_of(request)).get("confirm") != name:
+        raise InvalidArgument("to delete a topic, confirm it with its name")
+    _refuse_own(desk, name)
+
+    def ask(pool: ConnectionPool) -> None:
+        with desk.changes.change(pool, user, "delete topic", name, {}):
+            _raise(Admin(pool).delete_topics([name])[name])
+
+    await desk.cluster.ask(ask)
+    desk.watch.hurry()
+    return JSONResponse({})
+
+
+def _refuse_own(desk: Desk, name: str) -> None:
+    if name == desk.settings.changes_topic:
+        raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
+
+
+def _raise(error: BrokerError | None) -> None:
+    if error is not None:
+        raise error
+
+
+ROUTES: Final = [
+    Route("/topics", list_topics, methods=["GET"]),
+    Route("/topics", create, methods=["POST"]),
+    Route("/topics/{topic}", see, methods=["GET"]),
+    Route("/topics/{topic}", delete, methods=["DELETE"]),
+    Route("/topics/{topic}/config", config, methods=["GET"]),
+    Route("/topics/{topic}/config", change_config, methods=["PATCH"]),
+]

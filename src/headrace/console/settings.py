@@ -1,0 +1,98 @@
+"""What a console is told when it starts."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from headrace.client.address import Address
+from headrace.client.settings import ClientSettings
+from headrace.console.change_log import TOPIC as CHANGES_TOPIC
+from headrace.console.mask import Masks
+from headrace.console.user import Users
+from headrace.model.error import ConfigError
+
+AUDIT_TOPIC = "headrace.audit"
+DEFAULT_LISTEN = Address("127.0.0.1", 8080)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """Everything but the cluster has a default.
+
+    Attributes:
+        listen: port 0 lets the kernel choose.
+        users: None lets everybody do everything, and only on loopback.
+        schemas: parsed Avro schemas of values, by topic.
+        agents, flows: where they serve their metrics, by name.
+    """
+
+    client: ClientSettings
+    listen: Address = DEFAULT_LISTEN
+    read_only: bool = False
+    users: Users | None = None
+    masks: Masks = field(default_factory=Masks)
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    agents: Mapping[str, str] = field(default_factory=dict)
+    flows: Mapping[str, str] = field(default_factory=dict)
+    changes_topic: str = CHANGES_TOPIC
+    audit_topic: str = AUDIT_TOPIC
+    interval_seconds: float = 2.0
+
+    def check(self) -> None:
+        """Refuse what would open the cluster to everybody.
+
+        Raises:
+            ConfigError: saying what to add.
+        """
+        if self.users is None and not self.is_loopback:
+            raise ConfigError(
+                f"the console would listen on {self.listen} without a login: add --users FILE, or "
+                "listen on 127.0.0.1"
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.listen.host == "localhost":
+            return True
+        try:
+            return ip_address(self.listen.host).is_loopback
+        except ValueError:
+            return False
+
+
+def read_schemas(pairs: Sequence[str]) -> dict[str, Any]:
+    """`TOPIC=FILE` pairs as parsed Avro schemas.
+
+    Raises:
+        ConfigError: a file that cannot be read, or holds no schema.
+    """
+    found = {}
+    for pair in pairs:
+        topic, equals, name = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"--avro-schema {pair} has no file: write it as TOPIC=FILE")
+        try:
+            from fastavro import parse_schema
+
+            found[topic] = parse_schema(json.loads(Path(name).read_text()))
+        except ImportError as error:
+            raise ConfigError("Avro needs fastavro: pip install 'headrace[ingest]'") from error
+        except Exception as error:  # fastavro raises whatever its input brings about
+            raise ConfigError(f"{name} holds no Avro schema: {error}") from error
+    return found
+
+
+def read_places(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """`NAME=URL` pairs, or URLs that name themselves."""
+    found = {}
+    for pair in pairs:
+        name, equals, url = pair.partition("=")
+        if not equals or "://" in name:
+            name, url = pair.split("://", 1)[-1].split("/", 1)[0], pair
+        if not url.startswith(("http://", "https://")):
+            raise ConfigError(f"{option} {pair} is no address: write NAME=http://HOST:PORT/metrics")
+        found[name] = url
+    return found

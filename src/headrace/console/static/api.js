@@ -1,0 +1,66 @@
+// Questions to the console's server. Every answer is JSON; every failure has one sentence.
+
+export class Failure extends Error {
+  constructor(status, sentence) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+export async function ask(path, { method = "GET", body, signal } = {}) {
+  let answer;
+  try {
+    answer = await fetch(`/api/${path}`, {
+      method,
+      signal,
+      headers: { "X-Headrace-Console": "1", ...(body ? { "Content-Type": "application/json" } : {}) },
+      body: body ? JSON.stringify(body) : undefined,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure(0, "The console does not answer.");
+  }
+  const found = await answer.json().catch(() => ({}));
+  if (answer.status === 401 && path !== "session") dispatchEvent(new Event("headrace-login"));
+  if (!answer.ok) throw new Failure(answer.status, found.error ?? `The console answered ${answer.status}.`);
+  return found;
+}
+
+export const query = (values) => {
+  const kept = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return new URLSearchParams(kept).toString();
+};
+
+/**
+ * Ask again and again while a page is shown and the tab is seen.
+ * `show` gets the answers, `fail` the failures.
+ */
+export function poll(path, show, fail, every = 2000) {
+  const stop = new AbortController();
+  let timer = 0;
+  const round = async () => {
+    try {
+      if (!document.hidden) {
+        const found = await ask(path, { signal: stop.signal });
+        if (!stop.signal.aborted) show(found);
+      }
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      fail(error);
+    }
+    if (!stop.signal.aborted) timer = setTimeout(round, every);
+  };
+  round();
+  const seen = () => {
+    if (!document.hidden) {
+      clearTimeout(timer);
+      round();
+    }
+  };
+  document.addEventListener("visibilitychange", seen);
+  stop.signal.addEventListener("abort", () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", seen);
+  });
+  return () => stop.abort();
+}

@@ -1,0 +1,191 @@
+"""The cluster, looked at every few seconds, so that pages are answered at once and charts have a
+past.
+
+One thread asks; requests read the last `Sight`, which never changes once it is there. A cluster
+that does not answer leaves the last sight standing, with the problem beside it. A look that takes
+long makes the pause before the next one long as well: the console takes about a fifth of the time
+of what it looks at, and not more.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Final
+
+from headrace.client.error import ClientError
+from headrace.client.metadata import Metadata
+from headrace.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.console.log_size import LogSizes, log_sizes
+from headrace.console.series import SeriesSet
+from headrace.lag.report import GroupLag
+from headrace.lag.watch import LagWatch
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
+
+_SLOW_EVERY: Final = 5
+_PAUSE_PER_LOOK: Final = 4.0
+_LONGEST_PAUSE_SECONDS: Final = 20.0
+
+Extra = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Everything one look saw."""
+
+    at_ms: int
+    metadata: Metadata
+    ends: dict[TopicPartition, int]
+    starts: dict[TopicPartition, int]
+    sizes: LogSizes
+    groups: dict[str, GroupLag]
+    took_ms: int
+
+
+@dataclass(slots=True)
+class Past:
+    """What the looks before it saw."""
+
+    ends: SeriesSet[str] = field(default_factory=SeriesSet)
+    committed: SeriesSet[tuple[str, str]] = field(default_factory=SeriesSet)
+    lags: SeriesSet[tuple[str, TopicPartition]] = field(default_factory=SeriesSet)
+    sizes: SeriesSet[str] = field(default_factory=SeriesSet)
+
+
+class Watch:
+    """The looking thread.
+
+    Args:
+        interval_seconds: from one look to the next, if it is quick.
+        also: called after each look, in the same thread; it must not raise and must not take long.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        interval_seconds: float = 2.0,
+        clock: Clock | None = None,
+        also: Extra | None = None,
+    ) -> None:
+        self._settings = settings
+        self._interval = interval_seconds
+        self._clock = clock or SystemClock()
+        self._also = also
+        self._lag = LagWatch(settings, self._clock)
+        self._looks = 0
+        self._stop = Event()
+        self._hurry = Event()
+        self._thread = Thread(target=self._run, name="console-watch", daemon=True)
+        self._sight: Sight | None = None
+        self.past = Past()
+        self.problem: str | None = "the console has not reached the cluster yet"
+
+    @property
+    def sight(self) -> Sight:
+        """The last look.
+
+        Raises:
+            ClientError: there was none that worked.
+        """
+        if self._sight is None:
+            raise ClientError(self.problem or "the console has just started")
+        return self._sight
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._hurry.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+
+    def hurry(self) -> None:
+        """Look again now: something was changed."""
+        self._looks = 0
+        self._hurry.set()
+
+    def _run(self) -> None:
+        pool: ConnectionPool | None = None
+        try:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                pool = pool or ConnectionPool(self._settings)
+                try:
+                    self._look(pool)
+                    self.problem = None
+                except HeadraceError as error:
+                    self.problem = str(error)
+                    pool.close()
+                    pool = None
+                if self._also is not None:
+                    self._also()
+                took = time.monotonic() - began
+                pause = min(took * _PAUSE_PER_LOOK, _LONGEST_PAUSE_SECONDS)
+                first = self._looks <= 1
+                self._hurry.wait(max(self._interval - took, self._interval if first else pause))
+                self._hurry.clear()
+        finally:
+            self._lag.close()
+            if pool is not None:
+                pool.close()
+
+    def _look(self, pool: ConnectionPool) -> None:
+        began = time.monotonic()
+        slowly = self._looks % _SLOW_EVERY == 0 or self._sight is None
+        before = self._sight
+        if slowly or before is None:
+            metadata = pool.metadata()
+            sizes = log_sizes(pool, sorted(metadata.brokers))
+        else:
+            metadata, sizes = before.metadata, before.sizes
+        partitions = [
+            topic.partition(index)
+            for topic in metadata.topics.values()
+            for index, each in topic.partitions.items()
+            if each.leader >= 0
+        ]
+        ends = _found(pool, partitions, LATEST)
+        starts = _found(pool, partitions, EARLIEST) if slowly or before is None else before.starts
+        if before is None:
+            # The first look at commits reads minutes of them: the rest need not wait for it.
+            self._sight = Sight(self._clock.wall_ms(), metadata, ends, starts, sizes, {}, 0)
+        groups = {each.group: each for each in self._lag.look(pool, ends)}
+        took_ms = round((time.monotonic() - began) * 1000)
+        sight = Sight(self._clock.wall_ms(), metadata, ends, starts, sizes, groups, took_ms)
+        self._remember(sight)
+        self._sight = sight
+        self._looks += 1
+
+    def _remember(self, sight: Sight) -> None:
+        ends: Counter[str] = Counter()
+        for partition, end in sight.ends.items():
+            ends[partition.topic] += end
+        committed: Counter[tuple[str, str]] = Counter()
+        lags: dict[tuple[str, TopicPartition], int] = {}
+        for name, group in sight.groups.items():
+            for each in group.partitions:
+                committed[name, each.partition.topic] += each.committed
+                lags[name, each.partition] = each.lag
+        sizes: Counter[str] = Counter()
+        for partition, size in sight.sizes.partitions.items():
+            sizes[partition.topic] += size
+        self.past.ends.add(sight.at_ms, ends)
+        self.past.committed.add(sight.at_ms, committed)
+        self.past.lags.add(sight.at_ms, lags)
+        self.past.sizes.add(sight.at_ms, sizes)
+
+
+def _found(
+    pool: ConnectionPool, partitions: list[TopicPartition], time_ms: int
+) -> dict[TopicPartition, int]:
+    answers = list_offsets(pool, dict.fromkeys(partitions, time_ms)) if partitions else {}
+    return {
+        each: answer.offset for each, answer in answers.items() if isinstance(answer, FoundOffset)
+    }

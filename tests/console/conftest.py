@@ -1,0 +1,58 @@
+"""A console of a broker with something in it, and a browser to look at it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from headrace.client.address import Address
+from headrace.client.settings import ClientSettings
+from headrace.console.server import ConsoleServer
+from headrace.console.settings import ConsoleSettings
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.console_client import ConsoleClient
+from headrace.testing.readiness import wait_until
+
+StartConsole = Callable[..., ConsoleServer]
+
+
+def ready(server: ConsoleServer) -> bool:
+    return server.desk.watch.problem is None
+
+
+@pytest.fixture
+def start_console(broker: BrokerProcess) -> Iterator[StartConsole]:
+    """A console of the shared broker, told this and that."""
+    with ExitStack() as running:
+
+        def start(**told: Any) -> ConsoleServer:
+            settings = ConsoleSettings(
+                ClientSettings.of({"bootstrap.servers": broker.address}),
+                listen=Address("127.0.0.1", 0),
+                interval_seconds=0.3,
+                **told,
+            )
+            server = running.enter_context(ConsoleServer(settings))
+            wait_until(lambda: ready(server), what="a first look", timeout_seconds=120)
+            return server
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def console(broker: BrokerProcess) -> Iterator[ConsoleServer]:
+    """One console for a file of tests, without login."""
+    settings = ConsoleSettings(
+        ClientSettings.of({"bootstrap.servers": broker.address}),
+        listen=Address("127.0.0.1", 0),
+        interval_seconds=0.3,
+    )
+    with ConsoleServer(settings) as server:
+        wait_until(lambda: ready(server), what="a first look", timeout_seconds=120)
+        yield server
+
+
+@pytest.fixture
+def client(console: ConsoleServer) -> ConsoleClient:
+    return ConsoleClient(console.url)

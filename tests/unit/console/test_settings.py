@@ -1,0 +1,66 @@
+"""What a console may be told."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from headrace.client.address import Address
+from headrace.client.settings import ClientSettings
+from headrace.console.server import ConsoleServer
+from headrace.console.settings import ConsoleSettings, read_places, read_schemas
+from headrace.console.user import Users, hash_password
+from headrace.model.error import ConfigError
+from headrace.testing.command_line import run_headrace
+
+
+def settings(host: str, users: Users | None = None) -> ConsoleSettings:
+    return ConsoleSettings(ClientSettings.of({}), listen=Address(host, 0), users=users)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_loopback_needs_no_login(host: str) -> None:
+    settings(host).check()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", ""])
+def test_anywhere_else_does(host: str) -> None:
+    with pytest.raises(ConfigError, match="without a login"):
+        settings(host).check()
+    settings(host, Users(f"ada:admin:{hash_password('long enough')}")).check()
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match="cannot listen"):
+            ConsoleServer(ConsoleSettings(ClientSettings.of({}), listen=Address("127.0.0.1", port)))
+
+
+def test_the_command_refuses_a_public_place_without_login() -> None:
+    done = run_headrace("console", "--listen", "0.0.0.0:0")
+    assert (done.code, "--users" in done.err) == (2, True)
+
+
+def test_the_command_adds_users(tmp_path: Path) -> None:
+    path = tmp_path / "users.txt"
+    arguments = ("console", "--users", str(path), "--add-user", "ada", "--role", "admin")
+    done = run_headrace(*arguments, stdin=b"long enough\n")
+    assert done.code == 0
+    assert Users.read(path).check("ada", "long enough") is not None
+
+
+def test_agents_may_have_names() -> None:
+    assert read_places(["a1=http://h:1/metrics", "http://h:2/metrics"], "--agent") == {
+        "a1": "http://h:1/metrics",
+        "h:2": "http://h:2/metrics",
+    }
+    with pytest.raises(ConfigError):
+        read_places(["file:///etc/passwd"], "--agent")
+
+
+def test_a_schema_that_is_none_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "schema.avsc"
+    path.write_text('{"type": "nonsense"}')
+    with pytest.raises(ConfigError, match="no Avro schema"):
+        read_schemas([f"clicks={path}"])
