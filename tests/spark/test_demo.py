@@ -1,10 +1,12 @@
-"""The demo as a user runs it: a process of its own, with a broker and a Spark below it."""
+"""The demo as a user runs it: a process of its own, with broker, agent and Spark below it."""
 
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from headrace.testing.readiness import wait_until
 
@@ -25,17 +27,19 @@ def children(pid: int) -> set[int]:
     return found
 
 
-def test_a_bounded_run_finds_its_counts_right_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.timeout(400)
+def test_every_flow_of_a_bounded_run_is_right_and_nothing_is_left_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, *QUICK, "--for", "5s"],
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=380,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Right: " in done.stdout
+    for flow in ("page-counts", "page-minutes", "alerts", "country-views", "Parquet"):
+        assert flow in done.stdout.partition("Right: ")[2]
     assert not list(tmp_path.glob("headrace-demo-*"))
 
 
@@ -49,7 +53,7 @@ def test_a_signal_stops_everything(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     for line in process.stdout:
-        if "Everything runs" in line:
+        if "The site is open" in line:
             break
     below = children(process.pid)
 
@@ -58,7 +62,7 @@ def test_a_signal_stops_everything(tmp_path: Path) -> None:
 
     assert process.returncode == 0, said
     assert "Stopped." in said
-    assert len(below) >= 2
+    assert len(below) >= 3  # broker, agent, Java
     wait_until(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in below),
         what="the end of every process of the demo",

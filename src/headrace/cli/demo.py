@@ -2,13 +2,16 @@
 
 import importlib.util
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.epilog import epilog
 from headrace.cli.stop import Stop
 from headrace.model.error import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.demo.ledger import Verdict
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -17,11 +20,11 @@ Examples:
 
   headrace demo                      until Ctrl-C
 
-  headrace demo --for 30s            thirty seconds, then check the counts
+  headrace demo --for 30s            thirty seconds, then check every answer
 
   headrace demo --headless --for 1m  without the live table, for scripts
 
-A bounded run ends with exit 0 when the stream's counts are those of the simulator, and 1 when not.
+A bounded run ends with exit 0 when the flows' answers are those of the simulator, and 1 when not.
 """
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SHOWN = 5
@@ -40,7 +43,7 @@ def demo(
         bool, typer.Option("--headless", help="Plain lines instead of the live table.")
     ] = False,
 ) -> None:
-    """Run a broker, a website's visitors, and a Spark stream that counts their page views."""
+    """Run a website's activity through everything: broker, agent, Spark flows, Parquet files."""
     seconds = None if duration is None else parse_duration(duration)
     for needed in ("confluent_kafka", "pyspark"):
         if importlib.util.find_spec(needed) is None:
@@ -64,13 +67,19 @@ def demo(
     if verdict is None:
         print("Stopped.")
         return
-    if verdict.right:
-        print(f"Right: {verdict.views:,} views, {verdict.windows:,} counts of pages and windows.")
-        return
-    print(f"Wrong: {len(verdict.wrong):,} of {verdict.windows:,} counts of pages and windows.")
-    for (page, start), (counted, right) in sorted(verdict.wrong.items())[:_SHOWN]:
-        print(f"  {page} in the window from {start}: counted {counted}, right would be {right}")
-    raise typer.Exit(1)
+    if not verdict.right:
+        _complain(verdict)
+        raise typer.Exit(1)
+    answers = ", ".join(f"{check.answers:,} of {name}" for name, check in verdict.checks.items())
+    print(f"Right: {verdict.views:,} views, and all answers: {answers}.")
+
+
+def _complain(verdict: "Verdict") -> None:
+    for name, check in verdict.checks.items():
+        print(f"{name}: {len(check.wrong):,} of {check.answers:,} answers are wrong")
+        for key, (found, right) in sorted(check.wrong.items(), key=str)[:_SHOWN]:
+            about = ", ".join(map(str, key))
+            print(f"  {about}: found {found}, right would be {right}")
 
 
 def parse_duration(text: str) -> float:

@@ -1,13 +1,16 @@
-"""The site's views, written to a topic by a stock Kafka client."""
+"""The site's life, told in two ways: by a stock Kafka client, and as an access log."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from headrace.demo.access_log import AccessLog
+from headrace.demo.activity import Activity
 from headrace.demo.ledger import Ledger
 from headrace.demo.site import Site
+from headrace.demo.topic import VIEWS
 
 _TURN_SECONDS = 0.05
 _FLUSH_SECONDS = 30.0
@@ -17,21 +20,21 @@ class Feed:
     """Writes in a thread of its own until it is stopped. Keyed by user, as a site would do it.
 
     The producer is idempotent: what the broker acknowledged is there once, so the ledger is the
-    truth about the topic when `stop` returns.
+    truth about the topics when `stop` returns.
     """
 
     def __init__(
         self,
         *,
         address: str,
-        topic: str,
         site: Site,
         ledger: Ledger,
+        log: AccessLog,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._topic = topic
         self._site = site
         self._ledger = ledger
+        self._log = log
         self._now_ms = now_ms
         self._stopping = threading.Event()
         self._problem: KafkaError | BaseException | None = None
@@ -61,27 +64,33 @@ class Feed:
             self._thread.join()
         left = self._producer.flush(_FLUSH_SECONDS)
         if left and self._problem is None:
-            self._problem = TimeoutError(f"{left} views were never acknowledged")
+            self._problem = TimeoutError(f"{left} records were never acknowledged")
 
     def _run(self) -> None:
         told_ms = self._now_ms()
         try:
+            self._tell(self._site.members(told_ms))
             while not self._stopping.wait(_TURN_SECONDS):
                 now_ms = max(self._now_ms(), told_ms)
                 views = list(self._site.views(from_ms=told_ms, to_ms=now_ms))
                 for view in views:
-                    self._producer.produce(
-                        self._topic,
-                        key=view.user.encode(),
-                        value=view.to_json(),
-                        timestamp=view.at_ms,
-                        on_delivery=self._delivered,
-                    )
+                    self._produce(VIEWS, view.user, view.to_json(), view.at_ms)
+                    self._tell(self._site.besides(view))
+                self._log.write(views)
                 self._ledger.add(views)
                 told_ms = now_ms
                 self._producer.poll(0)
         except Exception as error:  # noqa: BLE001 - the main thread reports it
             self._problem = error
+
+    def _tell(self, activities: Iterable[Activity]) -> None:
+        for each in activities:
+            self._produce(each.topic, each.user, each.to_json(), each.at_ms)
+
+    def _produce(self, topic: str, user: str, value: bytes, at_ms: int) -> None:
+        self._producer.produce(
+            topic, key=user.encode(), value=value, timestamp=at_ms, on_delivery=self._delivered
+        )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

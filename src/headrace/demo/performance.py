@@ -42,8 +42,13 @@ def perform(
         )
         with screen as live:
             line_at = time.monotonic() + _LINE_SECONDS
+            started = False
             while not stopped() and (deadline is None or time.monotonic() < deadline):
                 stage.check()
+                if not started and stage.advance():
+                    started = True
+                    if live is None:
+                        console.print("Everything runs.")
                 left = None if deadline is None else deadline - time.monotonic()
                 if live is not None:
                     live.update(dashboard(stage.pulse(left)), refresh=True)
@@ -54,11 +59,13 @@ def perform(
         if stopped() or deadline is None:
             console.print("Stopping ...")
             return None
-        console.print("The site is closed. Letting the stream catch up ...")
+        console.print("The site is closed. Letting the streams catch up ...")
         return stage.finish()
 
 
 def _line(pulse: Pulse) -> str:
     top = ", ".join(f"{page} {views}" for page, views in pulse.pages.most_common(3))
     shown = f"; in the last {pulse.window_seconds} s: {top}" if top else ""
-    return f"{pulse.written:,} views written, {pulse.counted:,} counted{shown}"
+    alerts = f"; {len(pulse.alerts)} alerts" if pulse.alerts else ""
+    counted = pulse.flows[0].read if pulse.flows else 0
+    return f"{pulse.written:,} views written, {counted:,} counted{shown}{alerts}"

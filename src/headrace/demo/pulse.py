@@ -5,15 +5,37 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class FlowPulse:
+    """One Spark query.
+
+    Attributes:
+        read: how many records lie before the place it has read up to.
+        batch_ms: how long its last batch took, None before the first.
+    """
+
+    name: str
+    read: int
+    batch_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    page: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pulse:
     """A still picture; whoever draws it needs nothing else.
 
     Attributes:
         written: views the site has told so far.
-        counted: how many of them the stream has read.
-        batch_ms: how long the stream's last batch took, None before the first.
+        console: where the console is to be seen, or empty.
+        flows: the Spark queries.
         pages: views per page in the newest window that is over.
         before: the same, one window earlier.
+        countries: views per country so far.
+        alerts: the newest last.
         window_seconds: how long a window is.
         seconds_left: until the end of a bounded run, otherwise None.
     """
@@ -21,9 +43,11 @@ class Pulse:
     address: str
     running_seconds: float
     written: int
-    counted: int
-    batch_ms: int | None
     window_seconds: int
+    console: str = ""
+    flows: tuple[FlowPulse, ...] = ()
     seconds_left: float | None = None
     pages: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
+    countries: Counter[str] = field(default_factory=Counter)
+    alerts: tuple[Alert, ...] = ()

@@ -1,4 +1,4 @@
-"""A website with visitors: some pages are loved, one is rising, one fails now and then.
+"""A website with visitors: some pages are loved, one is rising, one fails for a while.
 
 Everything comes from one seed, so the same site lives the same life again.
 """
@@ -8,7 +8,10 @@ import random
 from collections.abc import Iterator
 from itertools import accumulate
 
+from headrace.demo.activity import Activity
 from headrace.demo.page_view import PageView
+from headrace.demo.profile import profile
+from headrace.demo.topic import IMPRESSIONS, SEARCHES
 
 PAGES = (
     *("/", "/search", "/products", "/products/kettle", "/products/lamp", "/products/chair"),
@@ -18,7 +21,7 @@ PAGES = (
 RISING = "/blog/why-water-flows-down"
 FAILING = "/checkout"
 
-_USERS = 5_000
+_USERS = 2_000
 # Popularity falls with rank as it does on real sites (Zipf).
 _SKEW = 1.1
 # A day of the site's life, its busy and its quiet hours, takes two minutes here.
@@ -26,7 +29,13 @@ _DAY_MS = 120_000
 _RHYTHM = 0.4
 _RISE_MS = 60_000
 _RISING_TIMES = 12.0
-_FAILURE_SHARE = 0.2
+# The failing page is bad for a while, then nearly well again.
+_BAD_SHARE = 0.5
+_WELL_SHARE = 0.02
+_BAD_MS = 20_000
+_EPISODE_MS = 50_000
+_SIGN_UP_SHARE = 0.05
+_WORDS = ("lamp", "kettle", "chair", "tea", "light", "delivery", "returns", "gift", "oak", "linen")
 # Visitors' clocks and networks: a view may be told a little after its time.
 _LATEST_MS = 2_000
 
@@ -61,15 +70,32 @@ class Site:
         # that come far behind younger ones are too late to be counted.
         past_ms = max(to_ms, from_ms + 1)
         told = sorted(self._random.randrange(from_ms, past_ms) for _ in pages)
+        failing = _BAD_SHARE if age_ms % _EPISODE_MS < _BAD_MS else _WELL_SHARE
         for page, told_ms in zip(pages, told, strict=True):
-            yield self._view(page, told_ms)
+            yield self._view(page, told_ms, failing)
 
-    def _view(self, page: str, told_ms: int) -> PageView:
-        failed = page == FAILING and self._random.random() < _FAILURE_SHARE
+    def members(self, at_ms: int) -> list[Activity]:
+        """The profiles of those who had signed up before the site opened."""
+        return [profile(user, at_ms) for user in self._users]
+
+    def besides(self, view: PageView) -> Iterator[Activity]:
+        """What goes with a view: a search, things that were shown, now and then a sign-up."""
+        if view.page == "/search":
+            words = " ".join(self._random.choices(_WORDS, k=self._random.randint(1, 3)))
+            yield Activity(SEARCHES, view.user, view.at_ms, {"words": words})
+        elif view.page.startswith("/products"):
+            shown = self._random.choice(PAGES[3:6])
+            yield Activity(IMPRESSIONS, view.user, view.at_ms, {"item": shown, "on": view.page})
+        elif view.page == "/account" and self._random.random() < _SIGN_UP_SHARE:
+            self._users.append(f"user-{len(self._users):04}")
+            yield profile(self._users[-1], view.at_ms)
+
+    def _view(self, page: str, told_ms: int, failing: float) -> PageView:
+        failed = page == FAILING and self._random.random() < failing
         return PageView(
             page=page,
             # A few visitors come often: the square of a uniform number leans to the low ones.
-            user=self._users[int(self._random.random() ** 2 * _USERS)],
+            user=self._users[int(self._random.random() ** 2 * len(self._users))],
             at_ms=told_ms - self._random.randrange(_LATEST_MS),
             status=500 if failed else 200,
         )

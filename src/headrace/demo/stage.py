@@ -8,30 +8,32 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
-from headrace.client.settings import ClientSettings
-from headrace.demo.broker_child import BrokerChild
+from headrace.demo.access_log import AccessLog
+from headrace.demo.access_topology import ALERT_FAILURES, ALERT_MS, access_plan
+from headrace.demo.agent_config import NAME, write_agent_config
+from headrace.demo.child import Child
 from headrace.demo.feed import Feed
-from headrace.demo.ledger import Ledger, Verdict
+from headrace.demo.landing import landed_rows, start_landing
+from headrace.demo.ledger import LANDED, Ledger, Verdict, landed
 from headrace.demo.muted import stderr_to
 from headrace.demo.page_count import start_page_count
-from headrace.demo.pulse import Pulse
+from headrace.demo.profile_topology import profile_plan
+from headrace.demo.pulse import Alert, FlowPulse, Pulse
 from headrace.demo.rolling_window import RollingWindow
 from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.site import Site
+from headrace.demo.topic import ALERTS, COUNTRIES, COUNTS, VIEWS, create_topics
 from headrace.model.error import HeadraceError
 
-VIEWS = "page-views"
-COUNTS = "page-counts"
-PARTITIONS = 2
-
-_POLL_SECONDS = 0.05
-_CATCH_UP_SECONDS = 60.0
+_POLL_SECONDS = 0.25
+_CATCH_UP_SECONDS = 120.0
+# Two cores carry four queries: those that nobody waits for take turns.
+_UNHURRIED = {"processingTime": "3 seconds"}
+_LISTENS = rb"listens on .*?(127\.0\.0\.1:\d+)"
 
 Say = Callable[[str], object]
 
@@ -49,92 +51,154 @@ class Stage:
     ledger: Ledger
     feed: Feed
     scoreboard: Scoreboard
-    query: Any
+    agent: Child
+    spark: Any
+    flows: Iterator[Any]
+    parquet: Path
     born: float
+    queries: list[Any] = field(default_factory=list)
+
+    def advance(self) -> bool:
+        """Start the next flow once those before it have done a batch; whether all are started.
+
+        Each begins with several Python workers, and Spark gives up one that is not there after ten
+        seconds: on a small machine they must not all start at once.
+        """
+        if any(query.lastProgress is None for query in self.queries):
+            return False
+        query = next(self.flows, None)
+        if query is None:
+            return True
+        self.queries.append(query)
+        return False
+
+    def stop_flows(self) -> None:
+        for query in self.queries:
+            query.stop()
 
     def check(self) -> None:
         """Raise what a part has died of.
 
         Raises:
-            DemoFailed: the site cannot write, or the stream has ended.
+            DemoFailed: the site cannot write, or a stream has ended.
+            ChildFailed: the agent has.
         """
         if self.feed.problem is not None:
             raise DemoFailed(f"the site could not write its views: {self.feed.problem}")
-        failure = self.query.exception()
-        if failure is not None:
-            raise DemoFailed(f"the Spark stream ended: {failure}")
+        self.agent.check()
+        for query in self.queries:
+            failure = query.exception()
+            if failure is not None:
+                raise DemoFailed(f"the Spark stream {query.name} ended: {failure}")
 
     def pulse(self, seconds_left: float | None = None) -> Pulse:
-        progress = self.query.lastProgress
         newest = self.window.newest_full(time.time_ns() // 1_000_000)
-        starts = {start for _, start in self.scoreboard.counts()}
+        starts = self.scoreboard.starts(COUNTS)
         shown = max((start for start in starts if start <= newest), default=0)
         before = shown - self.window.length_ms
         # Windows that began before the site opened hold less, and would make every page rise.
         whole = min(starts, default=0) + self.window.length_ms
+        alerts = self.scoreboard.answers()[ALERTS]
         return Pulse(
             address=self.address,
             running_seconds=time.monotonic() - self.born,
             written=self.ledger.views,
-            counted=self.counted(),
-            batch_ms=None if progress is None else int(progress["batchDuration"]),
             window_seconds=self.window.length_ms // 1_000,
+            flows=tuple(_flow(query) for query in self.queries),
             seconds_left=seconds_left,
-            pages=self.scoreboard.of_window(shown),
-            before=self.scoreboard.of_window(before) if before >= whole else Counter(),
+            pages=self.scoreboard.totals(COUNTS, shown),
+            before=self.scoreboard.totals(COUNTS, before) if before >= whole else Counter(),
+            countries=self.scoreboard.totals(COUNTRIES),
+            alerts=tuple(
+                Alert(str(page), int(at_ms))
+                for page, at_ms in sorted(alerts, key=lambda key: int(key[1]))
+            ),
         )
 
-    def counted(self) -> int:
-        """How many views lie before the place that the stream has read up to."""
-        progress = self.query.lastProgress
-        ends = _offsets(progress["sources"][0]["endOffset"]) if progress else {}
-        return sum(ends.get(VIEWS, {}).values())
-
     def finish(self) -> Verdict:
-        """Stop the site, let the stream catch up, and hold its counts against the truth."""
+        """Stop the site, let the streams catch up, and hold their answers against the truth."""
         self.feed.stop()
         self.check()
         deadline = time.monotonic() + _CATCH_UP_SECONDS
-        verdict = self.ledger.verdict(self.scoreboard.counts())
-        while not verdict.right and time.monotonic() < deadline:
+        verdict = self._verdict()
+        while not (self.advance() and verdict.right) and time.monotonic() < deadline:
             self.check()
             time.sleep(_POLL_SECONDS)
-            verdict = self.ledger.verdict(self.scoreboard.counts())
+            verdict = self._verdict()
         return verdict
+
+    def _verdict(self) -> Verdict:
+        rows = landed_rows(self.spark, self.parquet)
+        return self.ledger.verdict({**self.scoreboard.answers(), LANDED: landed(rows)})
 
 
 @contextmanager
 def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> Iterator[Stage]:
-    """Start broker, site and stream; leave nothing running and no file behind."""
+    """Start broker, site, agent and streams; leave nothing running and no file behind."""
     with ExitStack() as parts:
         folder = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
         parts.callback(shutil.rmtree, folder, ignore_errors=True)
         say("Starting a broker ...")
-        broker = parts.enter_context(BrokerChild(folder))
-        say(f"The broker listens on {broker.address}. Starting Spark ...")
-        _create_topics(broker.address)
-        ledger = Ledger(window)
+        data = ["--data", str(folder / "data")]
+        up = ["up", "--listen", "127.0.0.1:0", *data]
+        address = parts.enter_context(Child("broker", up, _LISTENS, folder)).said
+        create_topics(address)
+        say(f"The broker listens on {address}. Starting an agent and Spark ...")
+        log = parts.enter_context(AccessLog(folder / "site"))
+        agent = parts.enter_context(_agent(folder, log.path, address))
+        ledger = Ledger(window, alert_ms=ALERT_MS, alert_failures=ALERT_FAILURES)
         site = Site(seed=seed, per_second=per_second)
-        feed = Feed(address=broker.address, topic=VIEWS, site=site, ledger=ledger)
+        feed = Feed(address=address, site=site, ledger=ledger, log=log)
         parts.callback(feed.stop)
         with stderr_to(folder / "spark.log"):
             spark = _session(folder)
-        parts.callback(spark.stop)
-        board = Scoreboard(address=broker.address, topic=COUNTS, partitions=PARTITIONS)
+        parts.callback(_stop, spark, folder)
+        board = Scoreboard(address=address)
         parts.callback(board.stop)
-        query = start_page_count(
-            spark,
-            address=broker.address,
-            views=VIEWS,
-            counts=COUNTS,
+        stage = Stage(
+            address=address,
             window=window,
-            checkpoint=folder / "checkpoint",
+            ledger=ledger,
+            feed=feed,
+            scoreboard=board,
+            agent=agent,
+            spark=spark,
+            flows=_start_flows(spark, address, window, folder),
+            parquet=folder / "parquet",
+            born=time.monotonic(),
         )
-        parts.callback(query.stop)
-        say("Everything runs.")
+        parts.callback(stage.stop_flows)
         board.start()
         feed.start()
-        yield Stage(broker.address, window, ledger, feed, board, query, time.monotonic())
+        say("The site is open. Starting one flow after the other ...")
+        yield stage
+
+
+def _agent(folder: Path, log: Path, address: str) -> Child:
+    config = folder / "agent.conf"
+    write_agent_config(config, log=log, positions=folder / "positions.json", brokers=address)
+    arguments = ["agent", "run", "--conf", str(config), "--name", NAME]
+    return Child("agent", arguments, rb"Agent (\S+) runs", folder)
+
+
+def _start_flows(spark: Any, address: str, window: RollingWindow, folder: Path) -> Iterator[Any]:
+    from headrace.flow.job import start
+
+    checkpoints = folder / "checkpoints"
+    yield start_page_count(
+        spark,
+        address=address,
+        views=VIEWS,
+        counts=COUNTS,
+        window=window,
+        checkpoint=checkpoints / "page-count",
+    )
+    for plan in (access_plan(address), profile_plan(address)):
+        place = checkpoints / plan.name
+        yield start(plan, spark, brokers=address, checkpoint=place, trigger=_UNHURRIED)
+    yield start_landing(
+        spark, address=address, folder=folder / "parquet", checkpoint=checkpoints / "landing"
+    )
 
 
 def _session(folder: Path) -> Any:
@@ -164,14 +228,23 @@ def _start(session: Callable[..., Any], folder: Path) -> Any:
     )
 
 
-def _create_topics(address: str) -> None:
-    with ConnectionPool(ClientSettings.of({"bootstrap.servers": address})) as pool:
-        outcomes = Admin(pool).create_topics(
-            [NewTopic(each, PARTITIONS) for each in (VIEWS, COUNTS)]
-        )
-        for error in outcomes.values():
-            if error is not None:
-                raise error
+def _stop(spark: Any, folder: Path) -> None:
+    # PySpark's own threads complain when Java leaves before them.
+    with stderr_to(folder / "spark.log"):
+        spark.stop()
+
+
+def _flow(query: Any) -> FlowPulse:
+    progress = query.lastProgress
+    if progress is None:
+        return FlowPulse(query.name, 0, None)
+    read = sum(
+        offset
+        for source in progress["sources"]
+        for partitions in _offsets(source["endOffset"]).values()
+        for offset in partitions.values()
+    )
+    return FlowPulse(query.name, read, int(progress["batchDuration"]))
 
 
 def _offsets(end: Any) -> dict[str, dict[str, int]]:

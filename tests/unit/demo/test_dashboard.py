@@ -5,20 +5,19 @@ from dataclasses import replace
 from rich.console import Console
 
 from headrace.demo.dashboard import dashboard
-from headrace.demo.pulse import Pulse
+from headrace.demo.pulse import Alert, FlowPulse, Pulse
 
 PULSE = Pulse(
     address="127.0.0.1:9092",
     running_seconds=10,
     written=5_000,
-    counted=4_800,
-    batch_ms=800,
     window_seconds=20,
+    flows=(FlowPulse("page-count", 4_800, 800), FlowPulse("landing", 0, None)),
 )
 
 
 def drawn(pulse: Pulse) -> str:
-    console = Console(file=io.StringIO(), width=110)
+    console = Console(file=io.StringIO(), width=120)
     with console.capture() as capture:
         console.print(dashboard(pulse))
     return capture.get()
@@ -38,6 +37,27 @@ def test_a_rising_page_is_marked() -> None:
     text = drawn(replace(PULSE, pages=Counter({"/": 90}), before=Counter({"/": 60})))
 
     assert "▲ +50%" in text
+
+
+def test_every_flow_says_how_far_it_is() -> None:
+    text = drawn(PULSE)
+
+    assert "4,800" in text
+    assert "0.8 s" in text
+    assert "starting" in text
+
+
+def test_the_newest_alerts_are_shown() -> None:
+    alerts = tuple(Alert(f"/page-{number}", number) for number in range(5))
+
+    text = drawn(replace(PULSE, alerts=alerts))
+
+    assert "/page-4 keeps failing" in text
+    assert "/page-1 keeps failing" not in text
+
+
+def test_countries_are_shown() -> None:
+    assert "FR" in drawn(replace(PULSE, countries=Counter({"FR": 7})))
 
 
 def test_a_bounded_run_says_how_long_it_goes_on() -> None:

@@ -2,6 +2,7 @@ from collections import Counter
 
 from headrace.demo.page_view import PageView
 from headrace.demo.site import FAILING, PAGES, RISING, Site
+from headrace.demo.topic import IMPRESSIONS, PROFILES, SEARCHES
 
 
 def life(seed: int, seconds: int) -> list[list[PageView]]:
@@ -67,3 +68,33 @@ def test_views_are_told_in_order_also_after_a_long_pause() -> None:
     for view in site.views(from_ms=0, to_ms=60_000):
         assert view.at_ms > newest - 2_000
         newest = max(newest, view.at_ms)
+
+
+def test_searches_impressions_and_sign_ups_go_with_views() -> None:
+    site = Site(seed=7, per_second=1_000)
+
+    topics = Counter(
+        each.topic for view in site.views(from_ms=0, to_ms=20_000) for each in site.besides(view)
+    )
+
+    assert topics[SEARCHES] > 100
+    assert topics[IMPRESSIONS] > 100
+    assert 0 < topics[PROFILES] < topics[SEARCHES]
+
+
+def test_who_signs_up_visits_the_site_from_then_on() -> None:
+    site = Site(seed=7, per_second=1_000)
+    members = len(site.members(0))
+    for view in site.views(from_ms=0, to_ms=60_000):
+        list(site.besides(view))
+
+    assert len(site.members(0)) > members
+
+
+def test_the_failing_page_gets_well_again() -> None:
+    views = [view for second in life(7, 45) for view in second if view.page == FAILING]
+    bad = [view.status == 500 for view in views if view.at_ms < 18_000]
+    well = [view.status == 500 for view in views if view.at_ms > 22_000]
+
+    assert sum(bad) / len(bad) > 0.3
+    assert sum(well) / len(well) < 0.1
