@@ -19,8 +19,8 @@ _COUNTRY_BAR = 10
 _RISING = 1.25
 _FALLING = 0.8
 _PICTURE = """\
-website ─┬─ Kafka client ──> [b]page-views[/b] ─┬─> Spark: rolling counts ─────> [b]page-counts[/b]
-         │                   [b]profiles[/b] ───┼─> topology: joined by user ──> [b]country-views[/b]
+website ─┬─ Kafka client ─> [b]page-views[/b] ─┬─> Spark: rolling counts ─────> [b]page-counts[/b]
+         │                  [b]profiles[/b] ───┼─> topology: joined by user ──> [b]country-views[/b]
          │                              └─> Parquet by hour
          └─ access.log ── agent ──> [b]access-log[/b] ──> topology ──> [b]page-minutes, alerts[/b]
 """
