@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from headrace.process.child import die_with_parent
-from headrace.process.zookeeper import ZooKeeperMissing, find_java, zookeeper_jars
+from headrace.process.java import JavaMissing, find_java
+from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
 from headrace.testing.command_line import run_headrace
 from headrace.testing.peer import require_peer
 from headrace.testing.readiness import answers_kafka, free_port, wait_until
@@ -33,7 +34,7 @@ def supervised(tmp_path):
     try:
         find_java()
         zookeeper_jars()
-    except ZooKeeperMissing as missing:
+    except (ZooKeeperMissing, JavaMissing) as missing:
         require_peer(str(missing))
     port = first_of_three_ports()
     output = tmp_path / "output"

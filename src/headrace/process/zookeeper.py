@@ -6,7 +6,6 @@ PySpark itself is never imported: only the folder of its jars is looked for.
 
 import importlib.util
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Final
 
 from headrace.model.error import HeadraceError
 from headrace.process.child import die_with_parent
+from headrace.process.java import find_java
 
 HOST: Final = "127.0.0.1"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -67,21 +67,6 @@ def zookeeper_jars() -> list[Path]:
     if not any(jar.name.startswith("zookeeper-3") for jar in jars):
         raise ZooKeeperMissing(f"there is no ZooKeeper in {folder}: install pyspark 4.3")
     return jars
-
-
-def find_java() -> Path:
-    """`$JAVA_HOME`'s Java, or else the one on the path.
-
-    Raises:
-        ZooKeeperMissing: there is none.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
-    if found is None:
-        raise ZooKeeperMissing(
-            "ZooKeeper needs Java: install openjdk-17-jre-headless or set JAVA_HOME"
-        )
-    return Path(found)
 
 
 class ZooKeeperServer:
@@ -175,7 +160,7 @@ class ZooKeeperServer:
             process.wait()
 
     def _command(self) -> list[str]:
-        java, jars = find_java(), zookeeper_jars()
+        java, jars = find_java().path, zookeeper_jars()
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
         logging = self.folder / "log4j2.properties"
