@@ -1,0 +1,56 @@
+"""Where a checkpoint began, kept beside it.
+
+A first batch that a crash cut off is done again. It must begin with the same offsets and the same
+stores, although what it wrote, its own changelog records included, may be committed already.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from headrace.flow.error import FlowError
+
+_FILE = "samza.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """`changelog_ends` by store and partition, `offsets` by `system.topic` and partition."""
+
+    changelog_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, checkpoint: Path) -> "Beginning | None":
+        path = checkpoint / _FILE
+        try:
+            kept = json.loads(path.read_bytes())
+            return cls(*({k: _numbers(v) for k, v in kept[name].items()} for name in _NAMES))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, AttributeError) as error:
+            raise FlowError(f"{path} cannot be read: {error}; is it a checkpoint's?") from error
+
+    def write(self, checkpoint: Path) -> None:
+        """Durable, whole or not at all, before the first batch."""
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        made = checkpoint / f".{_FILE}.new"
+        with made.open("w") as file:
+            json.dump(asdict(self), file)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(checkpoint / _FILE)
+        folder = os.open(checkpoint, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+_NAMES = ("changelog_ends", "offsets")
+
+
+def _numbers(kept: Mapping[str, int]) -> dict[int, int]:
+    return {int(key): int(value) for key, value in kept.items()}

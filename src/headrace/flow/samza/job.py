@@ -1,0 +1,271 @@
+"""A job: its configuration, as a plan that Spark runs.
+
+Where state is
+--------------
+Spark's checkpoint has the stores and the offsets, batch by batch, and a job goes on from there. If
+it is lost, stores come back from their changelogs and offsets from the checkpoint topic
+(task.checkpoint.factory=kafka). Both are written in the transaction of the batch, so what comes
+back is one batch's end, stores and offsets alike.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from headrace.client.admin import NewTopic
+from headrace.client.settings import CLIENT_CONFIG
+from headrace.config.properties import read_properties
+from headrace.flow.error import FlowError
+from headrace.flow.grouping import All, Custom, Shuffle
+from headrace.flow.job import start
+from headrace.flow.plan import DEFAULT_STREAM, Component, Input, Kind, Plan
+from headrace.flow.runtime.record import RECORD_FIELDS
+from headrace.flow.samza.beginning import Beginning
+from headrace.flow.samza.changelog import Restore
+from headrace.flow.samza.config import InputStream, JobConfig, read_config
+from headrace.flow.samza.job_topic import JobTopics
+from headrace.flow.samza.record_sink import RecordSink
+from headrace.flow.samza.shutdown import watch_shutdown
+from headrace.flow.samza.task_work import Control, TaskWork, choose_task, spout_name
+from headrace.flow.storm.spout import RECORD_COLUMNS, TopicSpout
+
+_COMPACTED = {"cleanup.policy": "compact"}
+_MAX_TASKS = 10_000
+_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
+    """A job of a `.properties` file, or of its keys.
+
+    Raises:
+        ConfigError: the file, a key or a value is wrong; the message names it.
+
+    Example:
+        load("page_views.properties").start(session("page-views"), checkpoint=Path("views"))
+    """
+    if isinstance(source, Mapping):
+        return SamzaJob(read_config(source))
+    return read_job(Path(source))
+
+
+def read_job(path: Path) -> "SamzaJob":
+    """A job of a `.properties` file; modules beside the file are found."""
+    entries = read_properties(path, os.environ)
+    texts = {key: each.value for key, each in entries.items()}
+    return SamzaJob(read_config(texts, path.parent))
+
+
+class SamzaJob:
+    """Runs on any Spark session; `start` is the whole of it, `plan` what `flow` runs otherwise."""
+
+    def __init__(self, config: JobConfig) -> None:
+        self.config = config
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def brokers(self) -> str:
+        """Where it writes."""
+        return self.config.brokers[self.config.target]
+
+    def plan(self, partitions: Mapping[str, int] | None = None) -> Plan:
+        """The job without topics of its own: changelogs are written, and must be there.
+
+        Args:
+            partitions: how many each input has, by `system.topic`; without it the brokers are
+                asked.
+        """
+        found = self._partitions() if partitions is None else dict(partitions)
+        return self._plan(found, Control(), Beginning())
+
+    def start(self, spark: Any, *, checkpoint: Path, trigger: dict[str, Any] | None = None) -> Any:
+        """Start the job, or go on where it stood; the query of Spark.
+
+        It ends when its tasks ask for it (`coordinator.shutdown`).
+
+        Raises:
+            FlowError: an input is missing, or a topic cannot be made.
+        """
+        partitions = self._partitions()
+        control = Control(checkpoint=self._checkpoint_topic, coordinator=self._coordinator_topic)
+        topics = JobTopics(self._client(self.config.target))
+        tasks = _tasks(self.config, partitions)
+        topics.ensure(self._own_topics(tasks))
+        beginning = self._beginning(checkpoint, topics)
+        restore = Restore(
+            client=self._client(self.config.target),
+            topics=self._changelogs,
+            ends=beginning.changelog_ends,
+        )
+        plan = self._plan(partitions, replace(control, restore=restore), beginning)
+        if "availableNow" in (trigger or {}):
+            # With a clock there is always another batch: it would never be done.
+            plan = replace(plan, settings={**plan.settings, _EMPTY_BATCHES: "false"})
+        said_before = topics.ends(self._coordinator_topic).get(0, 0)
+        query = start(plan, spark, brokers=self.brokers, checkpoint=checkpoint, trigger=trigger)
+        watch_shutdown(
+            query,
+            self._client(self.config.target),
+            self._coordinator_topic,
+            first=said_before,
+            tasks=tasks,
+        )
+        return query
+
+    @property
+    def _checkpoint_topic(self) -> str | None:
+        config = self.config
+        if config.checkpoint_system is None:
+            return None
+        return f"__samza_checkpoint_ver_1_for_{config.name}_{config.id}"
+
+    @property
+    def _coordinator_topic(self) -> str:
+        return f"__samza_coordinator_{self.config.name}_{self.config.id}"
+
+    @property
+    def _changelogs(self) -> dict[str, str]:
+        return {
+            each.name: each.changelog.stream
+            for each in self.config.stores
+            if each.changelog is not None
+        }
+
+    def _own_topics(self, tasks: int) -> list[NewTopic]:
+        made = [NewTopic(self._coordinator_topic, 1)]
+        if self._checkpoint_topic is not None:
+            replicas = self.config.checkpoint_replicas
+            made.append(NewTopic(self._checkpoint_topic, 1, replicas, _COMPACTED))
+        made += [
+            NewTopic(
+                each.changelog.stream,
+                tasks,
+                each.replication_factor,
+                {**_COMPACTED, **each.topic_config},
+            )
+            for each in self.config.stores
+            if each.changelog is not None
+        ]
+        return made
+
+    def _beginning(self, checkpoint: Path, topics: JobTopics) -> Beginning:
+        kept = Beginning.read(checkpoint)
+        if kept is not None:
+            return kept
+        found = Beginning()
+        # A checkpoint that has begun without a note of its beginning began with nothing.
+        if not (checkpoint / "offsets" / "0").exists():
+            found = Beginning(
+                changelog_ends={
+                    store: topics.ends(topic) for store, topic in self._changelogs.items()
+                },
+                offsets={}
+                if self._checkpoint_topic is None
+                else _offsets(topics.records(self._checkpoint_topic)),
+            )
+        found.write(checkpoint)
+        return found
+
+    def _partitions(self) -> dict[str, int]:
+        found = {}
+        for system in self.config.brokers:
+            streams = [each.stream for each in self.config.inputs if each.stream.system == system]
+            if streams:
+                counts = JobTopics(self._client(system)).partitions(each.stream for each in streams)
+                found.update({str(each): counts[each.stream] for each in streams})
+        return found
+
+    def _client(self, system: str) -> dict[str, str]:
+        keys = self.config.consumer[system].items()
+        kept = {key: text for key, text in keys if key in CLIENT_CONFIG}
+        return {**kept, "bootstrap.servers": self.config.brokers[system]}
+
+    def _plan(self, partitions: dict[str, int], control: Control, beginning: Beginning) -> Plan:
+        config = self.config
+        components: dict[str, Component] = {}
+        inputs = []
+        for name, streams in _spouts(config).items():
+            spout = self._spout(streams, partitions, beginning)
+            components[name] = Component(name, Kind.SPOUT, spout, {DEFAULT_STREAM: spout.fields})
+            grouping = Custom(choose_task) if streams[0].broadcast is None else All()
+            inputs.append(Input(name, DEFAULT_STREAM, grouping))
+        task = config.task.__name__
+        components[task] = Component(
+            name=task,
+            kind=Kind.BOLT,
+            work=TaskWork(config, control),
+            outputs={DEFAULT_STREAM: RECORD_FIELDS},
+            inputs=tuple(inputs),
+            parallelism=_tasks(config, partitions),
+            stateful=True,
+            tick_seconds=None if config.window_ms is None else config.window_ms / 1_000,
+        )
+        sent = Input(task, DEFAULT_STREAM, Shuffle())
+        components["topics"] = Component("topics", Kind.SINK, RecordSink(), inputs=(sent,))
+        settings = dict(config.settings)
+        if config.containers is not None:
+            settings.setdefault("spark.sql.shuffle.partitions", str(config.containers))
+        return Plan(
+            name=config.name,
+            components=components,
+            guarantee=config.guarantee,
+            dead_letters=config.dead_letters,
+            retries=config.retries,
+            settings=settings,
+        )
+
+    def _spout(
+        self, streams: list[InputStream], partitions: dict[str, int], beginning: Beginning
+    ) -> TopicSpout:
+        system = streams[0].stream.system
+        starting: dict[str, dict[str, int]] = {}
+        for each in streams:
+            default = -2 if each.oldest else -1
+            known = beginning.offsets.get(str(each.stream), {})
+            starting[each.stream.stream] = {
+                str(index): known.get(index, default)
+                for index in range(partitions[str(each.stream)])
+            }
+        return TopicSpout(
+            [each.stream.stream for each in streams],
+            brokers=self.config.brokers[system],
+            fields=RECORD_COLUMNS,
+            starting=json.dumps(starting),
+            options={f"kafka.{key}": text for key, text in self.config.consumer[system].items()},
+        )
+
+
+def _spouts(config: JobConfig) -> dict[str, list[InputStream]]:
+    """The inputs by spout, those that come first declared first."""
+    found: dict[str, list[InputStream]] = {}
+    for each in sorted(config.inputs, key=lambda each: (not each.bootstrap, -each.priority)):
+        name = spout_name(each.stream.system, broadcast=each.broadcast is not None)
+        found.setdefault(name, []).append(each)
+    return found
+
+
+def _tasks(config: JobConfig, partitions: Mapping[str, int]) -> int:
+    tasks = max(
+        (partitions[str(each.stream)] for each in config.inputs if each.broadcast is None),
+        default=1,
+    )
+    if tasks > _MAX_TASKS:
+        raise FlowError(f"{config.name} would have {tasks} tasks: {_MAX_TASKS} are the most")
+    return tasks
+
+
+def _offsets(records: Mapping[bytes, bytes]) -> dict[str, dict[int, int]]:
+    """Where each partition goes on. A broadcast one was read by every task: the one that is least
+    far decides."""
+    found: dict[str, dict[int, int]] = {}
+    for key, value in records.items():
+        place, said = json.loads(key), json.loads(value)
+        partitions = found.setdefault(place["stream"], {})
+        index, offset = int(place["partition"]), int(said["next"])
+        partitions[index] = min(offset, partitions.get(index, offset))
+    return found

@@ -1,0 +1,187 @@
+"""What a job's configuration may say, and what is said about mistakes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.flow.plan import Guarantee
+from headrace.flow.samza.config import JobConfig, read_config
+from headrace.flow.samza.job import load
+from headrace.flow.samza.serde import JsonSerde, StringSerde
+from headrace.model.error import ConfigError
+
+TASK = """
+from headrace.flow.samza.serde import Serde
+from headrace.flow.samza.task import StreamTask, WindowableTask
+
+
+class Count(StreamTask):
+    def process(self, envelope, collector, coordinator):
+        pass
+
+
+class Tell(Count, WindowableTask):
+    def window(self, collector, coordinator):
+        pass
+
+
+class Shout(Serde):
+    def to_bytes(self, value):
+        return value.upper().encode()
+"""
+
+MINIMAL = {
+    "job.name": "views",
+    "task.class": "samza_config_tasks:Count",
+    "task.inputs": "kafka.views",
+    "systems.kafka.producer.bootstrap.servers": "127.0.0.1:9092",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "samza_config_tasks.py").write_text(TASK)
+    return tmp_path
+
+
+def config(folder: Path, **more: Any) -> JobConfig:
+    """The smallest job with these keys added; `__` stands for a dot."""
+    keys = {key.replace("__", "."): value for key, value in more.items()}
+    return read_config({k: v for k, v in (MINIMAL | keys).items() if v is not None}, folder)
+
+
+def problem(folder: Path, keys: dict[str, str | None]) -> str:
+    texts = {key: text for key, text in (MINIMAL | keys).items() if text is not None}
+    with pytest.raises(ConfigError) as caught:
+        read_config(texts, folder)
+    return str(caught.value)
+
+
+def test_the_smallest_job(folder: Path) -> None:
+    read = config(folder)
+    assert (read.name, read.id, read.task.__name__) == ("views", "1", "Count")
+    assert [str(each.stream) for each in read.inputs] == ["kafka.views"]
+    assert not read.inputs[0].oldest  # Samza's default is to begin with what comes
+    assert read.guarantee is Guarantee.EXACTLY_ONCE
+    assert read.window_ms is None
+
+
+@pytest.mark.parametrize("key", ["job.name", "task.class", "task.inputs"])
+def test_a_missing_key_is_named_with_an_example(folder: Path, key: str) -> None:
+    assert problem(folder, {key: None}).startswith(f"{key} is missing: write {key}=")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("task.windw.ms", "task.window.ms"),
+        ("taks.inputs", "task.inputs"),
+        ("systems.kafka.samza.msg.sered", "systems.kafka.samza.msg.serde"),
+        ("stores.counts.chagelog", "stores.counts.changelog"),
+        ("streams.views.samza.offset.defalt", "streams.views.samza.offset.default"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_nearest_one(folder: Path, key: str, meant: str) -> None:
+    assert problem(folder, {key: "x"}) == f"{key} is no key of a job; did you mean {meant}?"
+
+
+def test_keys_of_the_users_own_reach_the_task(folder: Path) -> None:
+    assert read_config({**MINIMAL, "alert.limit": "3"}, folder).texts["alert.limit"] == "3"
+
+
+def test_keys_for_what_spark_does_are_taken(folder: Path) -> None:
+    keys = {"job.factory.class": "org.apache.samza.job.yarn.YarnJobFactory", "yarn.queue": "q"}
+    assert read_config({**MINIMAL, **keys}, folder).name == "views"
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"task.class": "samza_config_tasks.Count"}, "write it as module:Class"),
+        ({"task.class": "samza_config_tasks:Conut"}, "it has Count, Tell, Shout"),
+        ({"task.class": "samza_config_tasks:Shout"}, "no StreamTask"),
+        ({"task.class": "no_such_module:Count"}, "cannot be loaded"),
+        ({"task.window.ms": "soon"}, "write a whole number"),
+        ({"task.window.ms": "100"}, "Count is no WindowableTask"),
+        ({"task.inputs": "kafak.views"}, "there is no system 'kafak'"),
+        ({"task.inputs": "kafka.views,kafka.views"}, "an input twice"),
+        ({"systems.kafka.samza.msg.serde": "jsno"}, "write one of string, json, avro"),
+        ({"systems.kafka.samza.offset.default": "latest"}, "write oldest or upcoming"),
+        ({"systems.kafka.samza.factory": "x.HdfsSystemFactory"}, "the only system here"),
+        ({"systems.kafka.producer.bootstrap.servers": None}, "bootstrap.servers is missing"),
+        ({"stores.counts.msg.serde": "json"}, "stores.counts.key.serde is missing"),
+        ({"task.broadcast.inputs": "kafka.rules"}, "write the partitions too"),
+        ({"app.class": "x.App", "task.class": None}, "app.class cannot run here"),
+        (
+            {"job.systemstreampartition.grouper.factory": "x.GroupBySystemStreamPartitionFactory"},
+            "GroupByPartitionFactory",
+        ),
+        ({"headrace.guarantee": "twice"}, "write at-most-once or at-least-once or exactly-once"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    folder: Path, keys: dict[str, str | None], said: str
+) -> None:
+    message = problem(folder, keys)
+    assert said in message
+    assert "\n" not in message
+
+
+def test_the_nearest_place_decides_on_a_streams_serde(folder: Path) -> None:
+    read = read_config(
+        {
+            **MINIMAL,
+            "task.inputs": "kafka.views,kafka.users,clicks",
+            "systems.kafka.samza.msg.serde": "string",
+            "systems.kafka.streams.users.samza.msg.serde": "json",
+            "streams.clicks.samza.system": "kafka",
+            "streams.clicks.samza.physical.name": "click-events",
+            "streams.clicks.samza.msg.serde": "loud",
+            "serializers.registry.loud.class": "samza_config_tasks:Shout",
+        },
+        folder,
+    )
+    views, users, clicks = read.inputs
+    assert isinstance(views.message_serde, StringSerde)
+    assert isinstance(users.message_serde, JsonSerde)
+    assert str(clicks.stream) == "kafka.click-events"
+    assert clicks.message_serde.to_bytes("a") == b"A"
+    assert read.serdes["kafka.click-events"][1].to_bytes("a") == b"A"
+
+
+def test_a_store_and_its_changelog(folder: Path) -> None:
+    read = read_config(
+        {
+            **MINIMAL,
+            "stores.counts.factory": "org.apache.samza.storage.kv.RocksDbStorageFactory",
+            "stores.counts.key.serde": "string",
+            "stores.counts.msg.serde": "integer",
+            "stores.counts.changelog": "kafka.counts-log",
+            "stores.default.changelog.replication.factor": "3",
+            "stores.counts.changelog.kafka.segment.bytes": "1000",
+        },
+        folder,
+    )
+    (store,) = read.stores
+    assert (store.name, str(store.changelog)) == ("counts", "kafka.counts-log")
+    assert store.replication_factor == 3
+    assert store.topic_config == {"segment.bytes": "1000"}
+
+
+def test_what_is_written_goes_to_one_cluster(folder: Path) -> None:
+    keys = {
+        "systems.far.producer.bootstrap.servers": "127.0.0.1:1",
+        "stores.counts.key.serde": "string",
+        "stores.counts.msg.serde": "string",
+        "stores.counts.changelog": "far.log",
+        "task.checkpoint.system": "kafka",
+    }
+    assert "another cluster" in problem(folder, dict(keys))
+
+
+def test_a_file_is_read_with_what_lies_beside_it(folder: Path) -> None:
+    path = folder / "job.properties"
+    path.write_text("\n".join(f"{key} = {text}" for key, text in MINIMAL.items()))
+    assert load(path).config.name == "views"
+    assert load(str(path)).plan({"kafka.views": 3}).components["Count"].parallelism == 3
