@@ -45,9 +45,9 @@ def demo(
 ) -> None:
     """Run a website's activity through everything: broker, agent, Spark flows, Parquet files."""
     seconds = None if duration is None else parse_duration(duration)
-    for needed in ("confluent_kafka", "pyspark"):
+    for needed in ("confluent_kafka", "pyspark", "starlette", "uvicorn"):
         if importlib.util.find_spec(needed) is None:
-            raise ConfigError(f"the demo needs {needed}: pip install 'headrace[spark,ingest]'")
+            raise ConfigError(f"the demo needs {needed}: pip install 'headrace[all]'")
     from rich.console import Console
 
     from headrace.demo.performance import perform

@@ -16,6 +16,7 @@ from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 
+NAME = "access-log"
 MINUTE_MS = 60_000
 ALERT_MS = 10_000
 ALERT_FAILURES = 10
@@ -64,7 +65,7 @@ class KeepsFailing(StatefulBolt):
 
 
 def access_plan(brokers: str) -> Plan:
-    topology = Topology("access-log")
+    topology = Topology(NAME)
     topology.spout("lines", TopicSpout(ACCESS, brokers=brokers, fields="value STRING"))
     parsed = "page STRING, minute_ms BIGINT, start_ms BIGINT, status INT"
     topology.bolt("parse", parse, output=parsed).shuffle("lines")

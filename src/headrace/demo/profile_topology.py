@@ -14,6 +14,8 @@ from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 
+NAME = "countries"
+
 # A waiting user's views are a number, a known user's country is text.
 _Known = str | int | None
 
@@ -50,7 +52,7 @@ class JoinProfile(StatefulBolt):
 
 
 def profile_plan(brokers: str) -> Plan:
-    topology = Topology("countries")
+    topology = Topology(NAME)
     views = TopicSpout(VIEWS, brokers=brokers, fields="user STRING, page STRING", format="json")
     profiles = TopicSpout(
         PROFILES, brokers=brokers, fields="user STRING, country STRING", format="json"

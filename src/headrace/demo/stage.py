@@ -6,7 +6,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.demo.access_log import AccessLog
 from headrace.demo.access_topology import ALERT_FAILURES, ALERT_MS, access_plan
+from headrace.demo.access_topology import NAME as ACCESS_PLAN
 from headrace.demo.agent_config import NAME, write_agent_config
 from headrace.demo.child import Child
 from headrace.demo.feed import Feed
@@ -21,12 +22,14 @@ from headrace.demo.landing import landed_rows, start_landing
 from headrace.demo.ledger import LANDED, Ledger, Verdict, landed
 from headrace.demo.muted import stderr_to
 from headrace.demo.page_count import start_page_count
+from headrace.demo.profile_topology import NAME as PROFILE_PLAN
 from headrace.demo.profile_topology import profile_plan
 from headrace.demo.pulse import Alert, FlowPulse, Pulse
 from headrace.demo.rolling_window import RollingWindow
 from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.site import Site
 from headrace.demo.topic import ALERTS, COUNTRIES, COUNTS, VIEWS, create_topics
+from headrace.flow.metrics_server import MetricsServer
 from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25
@@ -36,6 +39,7 @@ _UNHURRIED = {"processingTime": "3 seconds"}
 _LISTENS = rb"listens on .*?(127\.0\.0\.1:\d+)"
 
 Say = Callable[[str], object]
+Metrics = Mapping[str, MetricsServer]
 
 
 class DemoFailed(HeadraceError):
@@ -52,7 +56,7 @@ class Stage:
     feed: Feed
     scoreboard: Scoreboard
     agent: Child
-    spark: Any
+    console: str
     flows: Iterator[Any]
     parquet: Path
     born: float
@@ -103,6 +107,7 @@ class Stage:
             address=self.address,
             running_seconds=time.monotonic() - self.born,
             written=self.ledger.views,
+            console=self.console,
             window_seconds=self.window.length_ms // 1_000,
             flows=tuple(_flow(query) for query in self.queries),
             seconds_left=seconds_left,
@@ -128,7 +133,7 @@ class Stage:
         return verdict
 
     def _verdict(self) -> Verdict:
-        rows = landed_rows(self.spark, self.parquet)
+        rows = landed_rows(self.parquet)
         return self.ledger.verdict({**self.scoreboard.answers(), LANDED: landed(rows)})
 
 
@@ -153,6 +158,10 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
         with stderr_to(folder / "spark.log"):
             spark = _session(folder)
         parts.callback(_stop, spark, folder)
+        metrics = {plan: MetricsServer() for plan in (ACCESS_PLAN, PROFILE_PLAN)}
+        for each in metrics.values():
+            parts.callback(each.close)
+        console = parts.enter_context(_console(folder, address, agent, metrics))
         board = Scoreboard(address=address)
         parts.callback(board.stop)
         stage = Stage(
@@ -162,14 +171,15 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
             feed=feed,
             scoreboard=board,
             agent=agent,
-            spark=spark,
-            flows=_start_flows(spark, address, window, folder),
+            console=console.said,
+            flows=_start_flows(spark, address, window, folder, metrics),
             parquet=folder / "parquet",
             born=time.monotonic(),
         )
         parts.callback(stage.stop_flows)
         board.start()
         feed.start()
+        say(f"The console is at {console.said}")
         say("The site is open. Starting one flow after the other ...")
         yield stage
 
@@ -177,11 +187,20 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
 def _agent(folder: Path, log: Path, address: str) -> Child:
     config = folder / "agent.conf"
     write_agent_config(config, log=log, positions=folder / "positions.json", brokers=address)
-    arguments = ["agent", "run", "--conf", str(config), "--name", NAME]
-    return Child("agent", arguments, rb"Agent (\S+) runs", folder)
+    place = ["--conf", str(config), "--name", NAME, "--monitor", "127.0.0.1:0"]
+    return Child("agent", ["agent", "run", *place], rb"Metrics on (\S+)", folder)
 
 
-def _start_flows(spark: Any, address: str, window: RollingWindow, folder: Path) -> Iterator[Any]:
+def _console(folder: Path, address: str, agent: Child, metrics: Metrics) -> Child:
+    place = ["--bootstrap", address, "--listen", "127.0.0.1:0", "--agent", f"{NAME}={agent.said}"]
+    for plan, each in metrics.items():
+        place += ["--flow", f"{plan}=http://{each.address}"]
+    return Child("console", ["console", *place], rb"The console is at (\S+)", folder)
+
+
+def _start_flows(
+    spark: Any, address: str, window: RollingWindow, folder: Path, metrics: Metrics
+) -> Iterator[Any]:
     from headrace.flow.job import start
 
     checkpoints = folder / "checkpoints"
@@ -195,7 +214,14 @@ def _start_flows(spark: Any, address: str, window: RollingWindow, folder: Path) 
     )
     for plan in (access_plan(address), profile_plan(address)):
         place = checkpoints / plan.name
-        yield start(plan, spark, brokers=address, checkpoint=place, trigger=_UNHURRIED)
+        yield start(
+            plan,
+            spark,
+            brokers=address,
+            checkpoint=place,
+            trigger=_UNHURRIED,
+            metrics=metrics[plan.name],
+        )
     yield start_landing(
         spark, address=address, folder=folder / "parquet", checkpoint=checkpoints / "landing"
     )
