@@ -1,5 +1,6 @@
 """`headrace flow`: run stream programs, and look after those that run."""
 
+import json
 import os
 import signal
 import time
@@ -11,7 +12,8 @@ import typer
 from headrace.cli import flow_land
 from headrace.cli.demo import parse_duration
 from headrace.cli.epilog import epilog
-from headrace.cli.flow_program import Given, load_plan
+from headrace.cli.flow_program import Given, Program, load_program
+from headrace.cli.flow_table import HEADINGS, line_of, rows_of
 from headrace.cli.offset_spec import parse_place
 from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
 from headrace.cli.output import print_fields, print_json, print_rows
@@ -19,6 +21,7 @@ from headrace.cli.output_format import Format, FormatOption
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
+from headrace.flow.metrics import FlowFigures, read_figures
 from headrace.flow.plan import Latency, Plan
 from headrace.flow.registry import Registry, Run
 from headrace.model.clock import SystemClock
@@ -81,6 +84,9 @@ def run(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where it remembers; NAME.checkpoint.")
     ] = None,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Make the topics it needs that are missing.")
+    ] = False,
     pairs: PairsOption = None,
     filter_file: FilterOption = None,
 ) -> None:
@@ -95,22 +101,23 @@ def run(
             " --available-now and --checkpoint"
         )
     seconds = None if duration is None else parse_duration(duration)
-    plan, given = _load(program, brokers, pairs, filter_file)
+    loaded, given = _load(program, brokers, pairs, filter_file)
     from headrace.cli.flow_execution import Order
 
-    where = checkpoint or Path(f"{plan.name}.checkpoint")
     order = Order(
         program=program,
-        brokers=given.brokers,
-        checkpoint=where,
+        brokers=loaded.brokers or given.brokers,
+        checkpoint=checkpoint or Path(f"{loaded.plan.name}.checkpoint"),
         master="local[*]" if local else master,
         seconds=seconds,
         once=available_now,
     )
+    if create_topics:
+        _create_topics(loaded.plan, order.brokers)
     if batch:
-        _run_batch(plan, order, first, past)
+        _run_batch(loaded.plan, order, first, past)
     else:
-        _run_stream(plan, order)
+        _run_stream(loaded, order)
 
 
 def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> None:
@@ -129,14 +136,23 @@ def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> N
     print(f"{plan.name} is done.", flush=True)
 
 
-def _run_stream(plan: Plan, order: Any) -> None:
+def _run_stream(program: Program, order: Any) -> None:
     from headrace.cli.flow_execution import plan_execution, started
     from headrace.flow.check import check
 
+    plan = program.plan
     check(plan)
     realtime = plan.latency is Latency.REALTIME
     with started(plan.name, order, plan.settings, realtime=realtime) as (spark, stopped, watch):
-        plan_execution(plan, order, spark, stopped, watch).run()
+        plan_execution(program, order, spark, stopped, watch).run()
+
+
+def _create_topics(plan: Plan, brokers: str) -> None:
+    from headrace.cli.flow_topic import create_missing
+
+    made = create_missing(plan, brokers)
+    if made:
+        print(f"Created {', '.join(made)}.", flush=True)
 
 
 @app.command(name="list")
@@ -170,7 +186,7 @@ def describe(
     )
     loaded = None
     if found is None or plan:
-        loaded, _ = _load(found.program if found else program, brokers, pairs, filter_file)
+        loaded = _load(found.program if found else program, brokers, pairs, filter_file)[0].plan
         check(loaded)
     graph = Graph.of(loaded) if loaded is not None else _told(found)
     if style is Format.JSON:
@@ -198,8 +214,7 @@ def _explain(plan: Plan) -> None:
 
     order = Order(program="", brokers="", checkpoint=Path(), master="local[1]")
     with spark_for(plan.name, order, plan.settings) as spark:
-        compiled: Any = compile_plan(plan, spark, streaming=True)
-        getattr(compiled, "frame", compiled).explain(mode="formatted")
+        compile_plan(plan, spark, streaming=True).frame.explain(mode="formatted")
 
 
 @app.command()
@@ -256,14 +271,55 @@ def rebalance(
     print(f"{found.name} is rebalanced.")
 
 
+@app.command()
+def metrics(
+    name: NameArgument,
+    watch: Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, once a second.")] = False,
+    style: FormatOption = Format.TEXT,
+) -> None:
+    """What a running flow does: tuples, failures, latency, capacity, batch times, state, lag.
+
+    Prometheus finds the same at the address that `describe` calls metrics, under /metrics.
+    """
+    found = Registry().find(name)
+    if not watch:
+        _print_figures(_figures(found), style)
+        return
+    from headrace.cli.flow_live import watching
+    from headrace.cli.stop import Stop
+
+    with Stop() as stop, watching() as (show, _):
+        while not stop.requested and found.alive:
+            show(_figures(found))
+            time.sleep(1.0)
+
+
+def _figures(found: Run) -> FlowFigures:
+    if found.metrics is None:
+        raise FlowError(f"{found.name} does not serve figures")
+    try:
+        return read_figures(found.metrics)
+    except (OSError, ValueError) as error:
+        raise FlowError(f"{found.name} does not answer on {found.metrics}: {error}") from error
+
+
+def _print_figures(figures: FlowFigures, style: Format) -> None:
+    if style is Format.JSON:
+        print_json(json.loads(figures.to_json()))
+        return
+    print(line_of(figures))
+    if figures.components:
+        print_rows(style, HEADINGS, rows_of(figures))
+
+
 def _load(
     program: str, brokers: str | None, pairs: list[str] | None, filter_file: Path | None
-) -> tuple[Plan, Given]:
+) -> tuple[Program, Given]:
     texts = _filter(filter_file) | parse_pairs(pairs, "-X")
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
     where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
     given = Given(where, texts)
-    return load_plan(program, given), given
+    return load_program(program, given), given
 
 
 def _filter(path: Path | None) -> dict[str, str]:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.flow_live import watching
-from headrace.cli.flow_pulse import Pulse, pulse_of
+from headrace.cli.flow_live import Watch, watching
+from headrace.cli.flow_program import Program
 from headrace.cli.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
-from headrace.flow.plan import Plan
+from headrace.flow.metrics_server import MetricsServer
 from headrace.flow.rebalance import rebalanced
 from headrace.flow.registry import Registry, Run, this_run
 
@@ -46,9 +46,6 @@ class Order:
     spark_log: Path | None = None
 
 
-Watch = Callable[[Pulse], None]
-
-
 @dataclass(slots=True)
 class Execution:
     """One flow, running.
@@ -58,7 +55,8 @@ class Execution:
         change: takes a request of another process; raises FlowError if it cannot be.
         graph: what it looks like now.
         stopped: asked several times a second.
-        watch: shown what the query says about itself, as often.
+        watch: shown the figures, as often.
+        metrics: serves the figures; it is closed at the end.
     """
 
     name: str
@@ -69,6 +67,7 @@ class Execution:
     graph: Callable[[], Mapping[str, Any]]
     stopped: Callable[[], bool]
     watch: Watch
+    metrics: MetricsServer
     registry: Registry = field(default_factory=Registry)
 
     def run(self) -> None:
@@ -78,23 +77,33 @@ class Execution:
             FlowError: the query failed, or could not be started.
         """
         deadline = None if self.order.seconds is None else time.monotonic() + self.order.seconds
-        query = self.begin()
+        query = self._started()
+        self.metrics.follow(self.name, lambda: query.lastProgress)
         run = self._announce()
         try:
             while query.isActive and not self._is_over(deadline):
                 request = self.registry.take_request(run)
                 if request is not None:
                     run, query = self._carry_out(run, request, query)
-                self.watch(pulse_of(query.lastProgress, active=query.isActive))
+                self.watch(self.metrics.figures())
                 time.sleep(_LOOK_SECONDS)
             finish(query)
-            self.watch(pulse_of(query.lastProgress, active=False))
+            self.watch(self.metrics.figures())
             failure = query.exception()
             if failure is not None:
                 raise FlowError(f"{self.name} failed: {_first_lines(str(failure))}")
         finally:
             query.stop()
             self.registry.remove(run)
+            self.metrics.close()
+
+    def _started(self) -> Any:
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.begin()
+        except PySparkException as error:
+            raise FlowError(f"{self.name} cannot start: {_first_lines(str(error))}") from error
 
     def _is_over(self, deadline: float | None) -> bool:
         return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
@@ -107,6 +116,7 @@ class Execution:
             brokers=self.order.brokers,
             checkpoint=str(self.order.checkpoint.resolve()),
             console=self.spark.sparkContext.uiWebUrl,
+            metrics=self.metrics.address,
             graph=self.graph(),
         )
         self.registry.write(run)
@@ -118,32 +128,45 @@ class Execution:
         except FlowError as error:
             return self.registry.answer(run, request, str(error)), query
         finish(query)
-        query = self.begin()
+        query = self._started()
+        self.metrics.follow(self.name, lambda: query.lastProgress)
         run = replace(run, graph=self.graph())
         return self.registry.answer(run, request, None), query
 
 
 def plan_execution(
-    plan: Plan, order: Order, spark: Any, stopped: Callable[[], bool], watch: Watch
+    program: Program, order: Order, spark: Any, stopped: Callable[[], bool], watch: Watch
 ) -> Execution:
     """The execution of a plan, which `headrace flow rebalance` can change."""
     from headrace.flow.job import start
 
-    now = [plan]
+    now = [program.plan]
+    metrics = MetricsServer()
+    trigger = {"availableNow": True} if order.once else None
 
     def begin() -> Any:
-        trigger = {"availableNow": True} if order.once else None
-        where = order.checkpoint
-        return start(now[0], spark, brokers=order.brokers, checkpoint=where, trigger=trigger)
+        if program.begin is not None:
+            return program.begin(spark, checkpoint=order.checkpoint, trigger=trigger)
+        return start(
+            now[0],
+            spark,
+            brokers=order.brokers,
+            checkpoint=order.checkpoint,
+            trigger=trigger,
+            metrics=metrics,
+        )
 
     def change(request: Mapping[str, Any]) -> None:
+        if program.begin is not None:
+            raise FlowError(f"{program.plan.name} has a task for each partition of its inputs")
         tasks = request.get("parallelism") or {}
         now[0] = rebalanced(now[0], tasks, request.get("partitions"))
 
     def graph() -> Mapping[str, Any]:
         return Graph.of(now[0]).to_json()
 
-    return Execution(plan.name, order, spark, begin, change, graph, stopped, watch)
+    name = program.plan.name
+    return Execution(name, order, spark, begin, change, graph, stopped, watch, metrics)
 
 
 def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
@@ -170,8 +193,6 @@ def spark_for(
     config = {key: value for key, value in settings.items() if key.startswith("spark.")}
     config = {
         "spark.ui.showConsoleProgress": "false",
-        # Spark matches the message of an interrupted batch with a deep regular expression.
-        "spark.driver.extraJavaOptions": "-Xss16m",
         **config,
     }
     handler = signal.getsignal(signal.SIGINT)
@@ -199,7 +220,7 @@ def started(
 ) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
     """Spark, whether somebody wants it to stop, and whom to show what it does."""
     Registry().check_free(str(order.checkpoint.resolve()))
-    with Stop() as stop, watching(name) as (watch, on_terminal):
+    with Stop() as stop, watching() as (watch, on_terminal):
         if on_terminal:
             # Spark's Java writes to the terminal, into the line that changes.
             order = replace(order, spark_log=Path(f"{order.checkpoint}.log"))

@@ -11,6 +11,7 @@ from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.land import CHECKPOINT, Landing, stray_files
+from headrace.flow.metrics_server import MetricsServer
 
 EXAMPLES = """
 Examples:
@@ -93,7 +94,7 @@ def land(
         if tidy:
             _tidy(Path(to))
         begin = _Begin(landing, spark, str(order.checkpoint), trigger)
-        Execution(name, order, spark, begin, _fixed, dict, stopped, watch).run()
+        Execution(name, order, spark, begin, _fixed, dict, stopped, watch, MetricsServer()).run()
 
 
 class _Begin:

@@ -46,31 +46,46 @@ class Given:
                 raise ConfigError(f"-X {key} means nothing to {program}: {instead}")
 
 
-def load_plan(target: str, given: Given) -> Plan:
-    """The plan of a program, with the settings of the command line.
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What was loaded.
+
+    Attributes:
+        begin: starts it in a way of its own: with a session, `checkpoint` and `trigger`.
+        brokers: where it writes, if it says so itself.
+    """
+
+    plan: Plan
+    begin: Callable[..., Any] | None = None
+    brokers: str | None = None
+
+
+def load_program(target: str, given: Given) -> Program:
+    """A program, with the settings of the command line.
 
     Raises:
         ConfigError: there is no such program, or it needs something that was not given.
         FlowError: the program has a mistake.
     """
-    plan = _load(target, given)
+    program = _load(target, given)
     given.check_used(target)
-    return replace(plan, settings={**plan.settings, **given.settings})
+    settings = {**program.plan.settings, **given.settings}
+    return replace(program, plan=replace(program.plan, settings=settings))
 
 
-def _load(target: str, given: Given) -> Plan:
+def _load(target: str, given: Given) -> Program:
     path = Path(target)
     if path.suffix in (".yaml", ".yml"):
-        plan = _flux(path, given)
+        program = Program(_flux(path, given))
     elif path.suffix == ".properties":
-        plan = _samza(path)
+        program = _samza(path)
     else:
         where, name = _split(target)
         path = Path(where)
         module = _module_of_file(path) if path.suffix == ".py" else _module(where)
-        plan = _plan(_named(module, name, target), target, given)
+        program = Program(_plan(_named(module, name, target), target, given))
     _travel_by_value(path.resolve().parent)
-    return plan
+    return program
 
 
 def _split(target: str) -> tuple[str, str | None]:
@@ -95,13 +110,12 @@ def _flux(path: Path, given: Given) -> Plan:
     return read_topology(path, values, given.used).plan()
 
 
-def _samza(path: Path) -> Plan:
-    if importlib.util.find_spec("headrace.flow.samza") is None:
-        raise ConfigError(f"{path} is for Samza's tasks, which this version does not run")
-    job = importlib.import_module("headrace.flow.samza.job")
+def _samza(path: Path) -> Program:
+    from headrace.flow.samza.job import read_job
+
     _look_beside(path.resolve().parent)
-    plan: Plan = job.read_job(path).plan()
-    return plan
+    job = read_job(path)
+    return Program(job.plan(), job.start, job.brokers)
 
 
 def _module_of_file(path: Path) -> ModuleType:

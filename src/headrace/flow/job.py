@@ -148,7 +148,11 @@ def _tuned(
     wanted |= {key: value for key, value in settings.items() if key.startswith("spark.")}
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
-        spark.conf.set(key, value)
+        if before[key] == value:
+            # What the session was started with: some of it could not be set any more.
+            del before[key]
+        else:
+            spark.conf.set(key, value)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.flow_program import Given, load_plan
+from headrace.cli.flow_program import Given, load_program
 from headrace.model.error import ConfigError
 
 WORDS = """
@@ -42,7 +42,7 @@ def given(**pairs: str) -> Given:
 def test_a_function_is_called_with_what_was_given(tmp_path: Path) -> None:
     told = given(input_topic="lines", tasks="4", spark__cores__max="2", metrics__topic="figures")
 
-    plan = load_plan(write(tmp_path, WORDS) + ":make", told)
+    plan = load_program(write(tmp_path, WORDS) + ":make", told).plan
 
     assert plan.components["lines"].work.topics == ("lines",)
     assert plan.components["lines"].work.brokers == "b:9092"
@@ -53,12 +53,12 @@ def test_a_function_is_called_with_what_was_given(tmp_path: Path) -> None:
 def test_a_file_without_a_name_means_its_topology(tmp_path: Path) -> None:
     path = write(tmp_path, WORDS + "\ntopology = make('b:9092', 'lines')\n")
 
-    assert load_plan(path, given()).name == "words"
+    assert load_program(path, given()).plan.name == "words"
 
 
 def test_what_a_program_defines_travels_whole(tmp_path: Path) -> None:
     text = WORDS.replace("str.split", "own") + "\ndef own(line):\n    return line.split()\n"
-    plan = load_plan(write(tmp_path, text) + ":make", given(input_topic="lines"))
+    plan = load_program(write(tmp_path, text) + ":make", given(input_topic="lines")).plan
     from pyspark import cloudpickle
 
     data = cloudpickle.dumps(plan.components["split"].work)
@@ -85,7 +85,7 @@ def test_what_cannot_be_run_is_told(
     tmp_path: Path, name: str, pairs: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_plan(write(tmp_path, WORDS) + name, given(**pairs))
+        load_program(write(tmp_path, WORDS) + name, given(**pairs))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_cannot_be_run_is_told(
 )
 def test_what_is_not_there_is_told(target: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_plan(target, given())
+        load_program(target, given())
 
 
 def test_a_flux_file_gets_the_brokers_and_the_pairs(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ spouts:
     className: headrace.flow.storm.spout:TopicSpout
     constructorArgs: {topics: lines, brokers: "${brokers}", fields: value STRING}
 """
-    plan = load_plan(write(tmp_path, text, "words.yaml"), given(name="words"))
+    plan = load_program(write(tmp_path, text, "words.yaml"), given(name="words")).plan
 
     assert plan.name == "words"
     assert plan.components["lines"].work.brokers == "b:9092"

@@ -139,6 +139,9 @@ class TopicSpout(Spout):
             "startingOffsets": self.starting,
         }
         rows = spark.readStream.format("kafka").options(**options).load()
+        if self.format is not None:
+            read = f"from_{self.format}(CAST(value AS STRING), '{self.fields.ddl}')"
+            return rows.selectExpr(f"{read} AS read").select("read.*")
         return rows.selectExpr(
             *(f"CAST({name} AS {self.fields.ddl_of(name)}) AS {name}" for name in self.fields.names)
         )
@@ -154,7 +157,7 @@ class TopicSpout(Spout):
         )
         if self.format is not None:
             value = batch.column("value")
-            batch = pa.RecordBatch.from_arrays(value.flatten(), fields=list(value.type))
+            batch = pa.RecordBatch.from_arrays(value.flatten(), schema=pa.schema(list(value.type)))
         yield DEFAULT_STREAM, TupleBatch(_select(batch, self.fields), origin)
 
 

@@ -1,0 +1,64 @@
+"""Trending topics: the tags named most in the last minute, told anew every ten seconds.
+
+Counting is divided by tag over several tasks, which send their best to one that ranks them all.
+Time is that of the records, so a replay of yesterday trends as yesterday did.
+"""
+
+import pyarrow as pa
+
+from headrace.flow.runtime.work import Emit
+from headrace.flow.storm.bolt import StatefulBolt
+from headrace.flow.storm.sink import TopicSink
+from headrace.flow.storm.spout import TopicSpout
+from headrace.flow.storm.topology import Topology
+from headrace.flow.window import TimeWindow, Window
+
+BEST = 5
+WINDOWS_KEPT = 100
+
+
+def count(window: Window, emit: Emit) -> None:
+    """The best tags of this task in a window that has closed."""
+    counted = window.tuples["tag"].value_counts().to_pylist()
+    best = sorted(counted, key=lambda each: (-each["counts"], each["values"]))[:BEST]
+    emit(
+        [
+            [window.end_ms] * len(best),
+            [each["values"] for each in best],
+            [each["counts"] for each in best],
+        ]
+    )
+
+
+class Rank(StatefulBolt):
+    """The best of all tasks. Each closes a window in its own time, so one may be told again."""
+
+    def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
+        changed = {}
+        for row in batch.to_pylist():
+            end = row["end_ms"]
+            best = changed.get(end) or self.state.get(end, {})
+            changed[end] = {**best, row["tag"]: row["n"]}
+        for end, counts in sorted(changed.items()):
+            best = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:BEST]
+            self.state.put(end, dict(best))
+            emit([[end], [[f"{tag} {n}" for tag, n in best]]])
+        for end in sorted(end for end, _ in self.state.items())[:-WINDOWS_KEPT]:
+            self.state.delete(end)
+
+
+def topology(brokers: str, tags: str = "tags", trends: str = "trends") -> Topology:
+    made = Topology("trending")
+    made.spout(
+        "tags", TopicSpout(tags, brokers=brokers, fields="tag STRING, at BIGINT", format="json")
+    )
+    made.bolt(
+        "count",
+        count,
+        output="end_ms BIGINT, tag STRING, n BIGINT",
+        parallelism=2,
+        window=TimeWindow(60, slide_seconds=10, timestamp="at", lag_seconds=5),
+    ).fields("tags", "tag")
+    made.bolt("rank", Rank(), output="end_ms BIGINT, best ARRAY<STRING>").global_("count")
+    made.sink("trends", TopicSink(trends, key="end_ms")).shuffle("rank")
+    return made

@@ -1,0 +1,37 @@
+"""The topics that a plan needs, made if they are missing."""
+
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.flow.plan import Kind, Plan
+from headrace.flow.runtime.stage_run import METRICS_TOPIC
+from headrace.wire.error_code import ErrorCode
+
+
+def topics_of(plan: Plan) -> list[str]:
+    """What it reads and writes, as far as that is known before it runs."""
+    found: list[str] = []
+    for component in plan.components.values():
+        if component.kind is Kind.SPOUT:
+            found += getattr(component.work, "topics", ())
+        elif component.kind is Kind.SINK and isinstance(getattr(component.work, "topic", 0), str):
+            found.append(component.work.topic)
+    found += filter(None, [plan.dead_letters, plan.settings.get(METRICS_TOPIC)])
+    return list(dict.fromkeys(found))
+
+
+def create_missing(plan: Plan, brokers: str) -> list[str]:
+    """Those that were made, with as many partitions as the broker says.
+
+    Raises:
+        BrokerError: one could not be made.
+    """
+    wanted = topics_of(plan)
+    made = []
+    with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
+        for name, error in Admin(pool).create_topics([NewTopic(each) for each in wanted]).items():
+            if error is None:
+                made.append(name)
+            elif error.code is not ErrorCode.topic_already_exists:
+                raise error
+    return made
