@@ -22,6 +22,7 @@ _COMMANDS = {
     "topic": ("topic", "app", "Create, look at, change, write and read topics."),
     "group": ("group", "app", "Look at consumer groups and move their offsets."),
     "lag": ("lag", "command", "See how far every group is behind, and whether it matters."),
+    "audit": ("audit", "app", "See whether everything that was sent arrived everywhere."),
     "console": ("console", "command", "Serve a page for a cluster in the browser."),
     "cluster": ("cluster", "app", "Look at a cluster's brokers, health and configuration."),
     "flow": ("flow", "app", "Run stream programs on Spark, and look after those that run."),

@@ -1,0 +1,1 @@
+"""Audit: whether everything that was sent arrived everywhere, told from counts."""

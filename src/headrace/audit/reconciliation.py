@@ -1,0 +1,137 @@
+"""Counts of all tiers held against each other: pure, fed with audit records in any order.
+
+The tier `producer` is what should be everywhere. Where nobody counted there, the tier that saw most
+is taken for it: it cannot show what was lost before it. A bucket is *settled* when it ended longer
+ago than the grace time: only then is a missing count a loss, and not merely on its way.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headrace.audit.record import AuditRecord
+
+SOURCE_TIER: Final = "producer"
+# Buckets that are kept; the oldest go first. A day of 10-minute buckets of a hundred topics fits.
+MOST_BUCKETS: Final = 50_000
+_MOST_SEEN: Final = 500_000
+
+
+@dataclass(slots=True)
+class _Count:
+    count: int = 0
+    last_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TierCount:
+    """What one tier saw of a bucket.
+
+    Attributes:
+        delay_ms: how much later than at the source the last record was counted here.
+    """
+
+    tier: str
+    count: int
+    percent: float
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One topic and bucket."""
+
+    topic: str
+    bucket_ms: int
+    length_ms: int
+    settled: bool
+    sent: int
+    tiers: tuple[TierCount, ...]
+
+    @property
+    def lost(self) -> int:
+        """The most that a tier lacks. What is not settled has lost nothing yet."""
+        if not self.settled:
+            return 0
+        return max([0, *(self.sent - each.count for each in self.tiers)])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "bucket_ms": self.bucket_ms,
+            "length_ms": self.length_ms,
+            "settled": self.settled,
+            "sent": self.sent,
+            "lost": self.lost,
+            "tiers": [
+                {
+                    "tier": each.tier,
+                    "count": each.count,
+                    "percent": each.percent,
+                    "delay_ms": each.delay_ms,
+                }
+                for each in self.tiers
+            ],
+        }
+
+
+@dataclass(slots=True)
+class Reconciliation:
+    """All counts so far."""
+
+    _buckets: dict[tuple[str, int, int], dict[str, _Count]] = field(default_factory=dict)
+    _seen: dict[tuple[str, int], None] = field(default_factory=dict)
+
+    def add(self, records: Iterable[AuditRecord]) -> None:
+        for each in records:
+            name = (each.instance, each.sequence)
+            if name in self._seen:
+                continue
+            self._seen[name] = None
+            if len(self._seen) > _MOST_SEEN:
+                del self._seen[next(iter(self._seen))]
+            tiers = self._buckets.setdefault((each.topic, each.bucket_ms, each.length_ms), {})
+            count = tiers.setdefault(each.tier, _Count())
+            count.count += each.count
+            count.last_ms = max(count.last_ms, each.last_ms)
+        while len(self._buckets) > MOST_BUCKETS:
+            del self._buckets[min(self._buckets, key=lambda key: key[1])]
+
+    def rows(
+        self, *, now_ms: int, grace_ms: int, since_ms: int = 0, topics: Iterable[str] = ()
+    ) -> list[Row]:
+        """Every bucket from `since_ms` on, by topic, the newest first. A tier that counts a topic
+        in one of them is expected in all of them."""
+        wanted = set(topics)
+        chosen = {
+            key: tiers
+            for key, tiers in self._buckets.items()
+            if key[1] + key[2] > since_ms and (not wanted or key[0] in wanted)
+        }
+        expected: dict[str, set[str]] = defaultdict(set)
+        for (topic, _, _), tiers in chosen.items():
+            expected[topic].update(tiers)
+        rows = [
+            _row(key, tiers, expected[key[0]], key[1] + key[2] + grace_ms <= now_ms)
+            for key, tiers in chosen.items()
+        ]
+        return sorted(rows, key=lambda row: (row.topic, -row.bucket_ms))
+
+
+def _row(
+    key: tuple[str, int, int], tiers: dict[str, _Count], expected: set[str], settled: bool
+) -> Row:
+    topic, bucket_ms, length_ms = key
+    source = tiers.get(SOURCE_TIER)
+    if source is None and SOURCE_TIER not in expected:
+        source = max(tiers.values(), key=lambda each: each.count)
+    sent = 0 if source is None else source.count
+    sent_ms = 0 if source is None else source.last_ms
+    found = []
+    for tier in sorted(expected - {SOURCE_TIER}):
+        count = tiers.get(tier, _Count())
+        percent = round(100 * count.count / sent, 3) if sent else 100.0
+        delay_ms = max(count.last_ms - sent_ms, 0) if count.count and sent_ms else 0
+        found.append(TierCount(tier, count.count, percent, delay_ms))
+    return Row(topic, bucket_ms, length_ms, settled, sent, tuple(found))

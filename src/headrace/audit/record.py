@@ -1,0 +1,72 @@
+"""What a tier says about a topic and a stretch of time, as a record of the audit topic.
+
+A JSON object: the tier counted `count` more records of `topic` whose timestamps lie in the bucket
+that begins at `bucket_ms`. Counts are added up. `instance` and `sequence` together name the record:
+one that comes twice counts once. The key is the topic's name, so that one partition has all counts
+of a topic.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+TOPIC: Final = "headrace.audit"
+DEFAULT_BUCKET_MS: Final = 10 * 60 * 1000
+_VERSION: Final = 1
+_MOST_NAME_LETTERS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One count.
+
+    Attributes:
+        tier: where it was counted: `producer`, `broker`, `mirror`, any name.
+        length_ms: of the bucket; all tiers of a cluster use the same.
+        instance: one counter in one process.
+        last_ms: when the tier counted the last of them, by its own clock.
+    """
+
+    tier: str
+    topic: str
+    bucket_ms: int
+    length_ms: int
+    count: int
+    instance: str
+    sequence: int
+    last_ms: int
+
+    def encode(self) -> tuple[bytes, bytes]:
+        """Key and value."""
+        return self.topic.encode(), json.dumps({"version": _VERSION, **asdict(self)}).encode()
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> "AuditRecord | None":
+        """What a value says, or None when it is none of ours: anybody may write there."""
+        try:
+            found = json.loads(value or b"")
+            if found.get("version") != _VERSION:
+                return None
+            record = cls(
+                tier=_text(found["tier"]),
+                topic=_text(found["topic"]),
+                bucket_ms=_number(found["bucket_ms"]),
+                length_ms=_number(found["length_ms"]),
+                count=_number(found["count"]),
+                instance=_text(found["instance"]),
+                sequence=_number(found["sequence"]),
+                last_ms=_number(found["last_ms"]),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+        return record if record.length_ms > 0 and record.count >= 0 else None
+
+
+def _text(value: object) -> str:
+    return str(value)[:_MOST_NAME_LETTERS]
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**62:
+        raise ValueError
+    return value

@@ -1,0 +1,104 @@
+"""Writes what a tally counted to the audit topic, every few seconds and at the end.
+
+Counts that could not be written are kept and written with the next ones. A process that is killed
+takes its last seconds of counts with it. For a tier that receives, that looks like a loss, and for
+a producer like records that nobody sent: in both cases the audit shows it, as other than 100 %.
+"""
+
+from threading import Event, Thread
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.audit.record import TOPIC, AuditRecord
+from headrace.audit.tally import Tally
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.client.writer import Writer
+from headrace.wire.error_code import ErrorCode
+
+INTERVAL_SECONDS: Final = 5.0
+# A cluster that is away for long costs memory up to this many counts, then the oldest go.
+_MOST_KEPT: Final = 100_000
+
+
+class Reporter:
+    """A thread beside the program.
+
+    Example:
+        tally = Tally("producer")
+        with Reporter(tally, ClientSettings.of({"bootstrap.servers": address})):
+            ...  # count
+    """
+
+    def __init__(
+        self,
+        tally: Tally,
+        settings: ClientSettings,
+        *,
+        topic: str = TOPIC,
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
+        self.tally = tally
+        self._settings = settings
+        self._topic = topic
+        self._interval = interval_seconds
+        self._kept: list[AuditRecord] = []
+        self._ready = False
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name=f"audit-{tally.tier}", daemon=True)
+        self.problem: ClientError | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write the rest and end. Harmless twice."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self.report()
+        self.report()
+
+    def report(self) -> None:
+        """Write what is there now; what cannot be written stays, and `problem` says why."""
+        records = [*self._kept, *self.tally.take()][-_MOST_KEPT:]
+        self._kept = records
+        if not records:
+            return
+        try:
+            if not self._ready:
+                self._make_topic()
+            keys, values = zip(*(each.encode() for each in records), strict=True)
+            with Writer(self._settings, self._topic) as writer:
+                writer.write(pa.table({"key": list(keys), "value": list(values)}))
+        except ClientError as error:
+            self.problem = error
+            return
+        self.problem = None
+        self._kept = []
+
+    def _make_topic(self) -> None:
+        with ConnectionPool(self._settings) as pool:
+            error = Admin(pool).create_topics([NewTopic(self._topic, 1)])[self._topic]
+        if isinstance(error, BrokerError) and error.code is not ErrorCode.topic_already_exists:
+            raise error
+        self._ready = True
+
+    def __enter__(self) -> "Reporter":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,47 @@
+"""A tier of its own: whoever reads a topic and counts what is in it."""
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from headrace.audit.tally import Tally
+from headrace.client.read_range import Bound, Offset
+from headrace.client.reader import Reader
+from headrace.client.settings import ClientSettings
+
+_WAIT_SECONDS = 0.5
+
+
+def count_topics(
+    settings: ClientSettings,
+    topics: Sequence[str],
+    tally: Tally,
+    *,
+    start: Bound = Offset.LATEST,
+    stopped: Callable[[], bool],
+) -> int:
+    """Count what comes until `stopped`; aborted transactions do not count.
+
+    Returns:
+        How many records were counted.
+
+    Raises:
+        ClientError: a topic is not there, or cannot be read any more.
+    """
+    counted = 0
+    with Reader.of_topics(
+        settings,
+        *topics,
+        start=start,
+        follow=True,
+        read_committed=True,
+        columns=["timestamp"],
+        reset=Offset.EARLIEST,
+    ) as reader:
+        while not stopped():
+            chunk = reader.poll(_WAIT_SECONDS)
+            if chunk is not None:
+                times = chunk.columns.column("timestamp").cast(pa.int64()).to_numpy()
+                tally.count_column(chunk.partition.topic, times)
+                counted += len(times)
+    return counted

@@ -1,0 +1,142 @@
+"""Counts of real clients, and what the command makes of them."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from headrace.audit.audited_writer import AuditedWriter
+from headrace.audit.confluent import AuditedConsumer, AuditedProducer
+from headrace.audit.reporter import Reporter
+from headrace.audit.tally import Tally
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.model.clock import SystemClock
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.command_line import run_headrace
+
+BUCKET_MS = 10_000
+
+
+@pytest.fixture
+def settings(broker: BrokerProcess) -> ClientSettings:
+    return ClientSettings.of({"bootstrap.servers": broker.address})
+
+
+@pytest.fixture
+def audit_topic(topic: str) -> str:
+    return f"{topic}-audit"
+
+
+def make(settings: ClientSettings, topic: str) -> None:
+    with ConnectionPool(settings) as pool:
+        assert Admin(pool).create_topics([NewTopic(topic, 2)]) == {topic: None}
+
+
+def report(settings: ClientSettings, tally: Tally, audit_topic: str) -> None:
+    reporter = Reporter(tally, settings, topic=audit_topic)
+    reporter.report()
+    assert reporter.problem is None
+
+
+def audit(broker: BrokerProcess, audit_topic: str) -> tuple[int, list[dict[str, object]]]:
+    done = run_headrace(
+        "audit", "--audit-topic", audit_topic, "--json", "--since", "1h", "-b", broker.address
+    )
+    return done.code, json.loads(done.out)
+
+
+def test_stock_clients_count_what_was_delivered_and_read(
+    broker: BrokerProcess, settings: ClientSettings, topic: str, group: str, audit_topic: str
+) -> None:
+    make(settings, topic)
+    sent, seen = (Tally(tier, bucket_ms=BUCKET_MS) for tier in ("producer", "consumer"))
+    told: list[int] = []
+    producer = AuditedProducer({"bootstrap.servers": broker.address}, sent)
+    for number in range(50):
+        producer.produce(
+            topic, str(number), on_delivery=lambda error, message: told.append(message.offset())
+        )
+    assert producer.flush(60) == 0
+    config = {
+        "bootstrap.servers": broker.address,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+    }
+    consumer = AuditedConsumer(config, seen)
+    consumer.subscribe([topic])
+    read = 0
+    while read < 50:
+        read += len(consumer.consume(50, 60))
+    consumer.close()
+    report(settings, sent, audit_topic)
+    report(settings, seen, audit_topic)
+    code, rows = audit(broker, audit_topic)
+    assert len(told) == 50
+    assert (code, sum(row["sent"] for row in rows)) == (0, 50)
+    assert {tier["percent"] for row in rows for tier in row["tiers"]} == {100.0}
+
+
+def test_a_loss_is_found_and_ends_with_exit_code_1(
+    broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
+) -> None:
+    two_minutes_ago = SystemClock().wall_ms() - 120_000
+    sent, seen = (Tally(tier, bucket_ms=BUCKET_MS) for tier in ("producer", "lake"))
+    sent.count(topic, two_minutes_ago, 10)
+    seen.count(topic, two_minutes_ago, 9)
+    report(settings, sent, audit_topic)
+    report(settings, seen, audit_topic)
+    code, (row,) = audit(broker, audit_topic)
+    assert (code, row["lost"], row["settled"]) == (1, 1, True)
+    table = run_headrace("audit", "--audit-topic", audit_topic, "-b", broker.address)
+    assert any(line.endswith("LOST") for line in table.lines)
+
+
+def test_our_writer_counts_what_was_flushed(
+    broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
+) -> None:
+    make(settings, topic)
+    tally = Tally("producer", bucket_ms=BUCKET_MS)
+    with AuditedWriter(tally, settings, topic) as writer:
+        writer.write(pa.table({"value": [b"a", b"b", b"c"]}))
+        assert tally.take() == []
+        writer.flush()
+        assert sum(each.count for each in tally.take()) == 3
+        writer.write(pa.table({"value": [b"d"]}))
+    assert sum(each.count for each in tally.take()) == 1
+
+
+def test_an_aborted_transaction_is_not_counted(
+    broker: BrokerProcess, settings: ClientSettings, topic: str
+) -> None:
+    make(settings, topic)
+    tally = Tally("producer", bucket_ms=BUCKET_MS)
+    with AuditedWriter(tally, settings, topic, transactional_id=f"{topic}-writer") as writer:
+        writer.begin()
+        writer.write(pa.table({"value": [b"a", b"b"]}))
+        writer.abort()
+        with writer.transaction():
+            writer.write(pa.table({"value": [b"c"]}))
+    assert sum(each.count for each in tally.take()) == 1
+
+
+def test_a_topic_can_be_counted_as_a_tier(
+    broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
+) -> None:
+    make(settings, topic)
+    tally = Tally("producer", bucket_ms=BUCKET_MS)
+    with AuditedWriter(tally, settings, topic) as writer:
+        writer.write(pa.table({"value": [b"x"] * 1000}))
+    report(settings, tally, audit_topic)
+    arguments = ("--audit-topic", audit_topic, "--from-start", "--for", "4s", "--bucket", "10s")
+    done = run_headrace("audit", "count", topic, *arguments, "-b", broker.address)
+    assert (done.code, done.lines) == (0, ["1,000 records counted as tier broker."])
+    code, rows = audit(broker, audit_topic)
+    assert (code, sum(row["sent"] for row in rows)) == (0, 1000)
+    assert sum(tier["count"] for row in rows for tier in row["tiers"]) == 1000
+
+
+def test_nobody_counting_yet_is_told(broker: BrokerProcess, topic: str) -> None:
+    done = run_headrace("audit", "--audit-topic", f"{topic}-none", "-b", broker.address)
+    assert (done.code, "nobody counts here yet" in done.err) == (1, True)
