@@ -224,6 +224,7 @@ def started(
         if on_terminal:
             # Spark's Java writes to the terminal, into the line that changes.
             order = replace(order, spark_log=Path(f"{order.checkpoint}.log"))
+            order.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         print(f"Starting Spark for {name} ...", flush=True)
         with spark_for(name, order, settings, realtime=realtime) as spark:
             print(f"{name} runs, checkpoint in {order.checkpoint}", flush=True)
