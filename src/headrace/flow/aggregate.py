@@ -8,12 +8,14 @@ Both emit, once a batch, the new totals of every key that came.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from headrace.flow.error import FlowError
 from headrace.flow.fields import Fields
 from headrace.flow.plan import DEFAULT_STREAM, Component
+from headrace.flow.select import Select
 
 FUNCTIONS = ("count", "sum", "min", "max", "mean", "top", "distinct", "approx_distinct")
 _MEASURE = re.compile(r"\s*([a-z_]+)\s*(?:\(\s*(\w*)\s*(?:,\s*(\d+)\s*)?\))?\s*")
@@ -105,7 +107,8 @@ class Aggregate:
 
 
 def with_outputs(components: Mapping[str, Component]) -> dict[str, Component]:
-    """The components, each aggregate with the fields that follow from what it reads."""
+    """The components, each aggregate and each `Select` without an output with the fields that
+    follow from what it reads."""
     done = dict(components)
     left = [name for name, each in done.items() if _is_undeclared(each)]
     while left:
@@ -116,7 +119,7 @@ def with_outputs(components: Mapping[str, Component]) -> dict[str, Component]:
             feeder = done.get(first.component)
             if feeder is None or first.component in left or first.stream not in feeder.outputs:
                 continue
-            made = component.work.aggregate.output(feeder.outputs[first.stream], name)
+            made = _undeclared(component).output(feeder.outputs[first.stream], name)
             done[name] = replace(component, outputs={DEFAULT_STREAM: made})
             left.remove(name)
         if len(left) == before:
@@ -125,9 +128,15 @@ def with_outputs(components: Mapping[str, Component]) -> dict[str, Component]:
 
 
 def _is_undeclared(component: Component) -> bool:
-    return bool(
-        getattr(component.work, "aggregate", None) and component.inputs and not component.outputs
-    )
+    return bool(component.inputs and not component.outputs and _undeclared(component) is not None)
+
+
+def _undeclared(component: Component) -> Any:
+    """What can tell a component's fields, if anything does."""
+    found = getattr(component.work, "aggregate", None)
+    if isinstance(component.work, Select) and not component.work.columns:
+        return component.work
+    return found
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -67,6 +67,9 @@ def _check_alone(component: Component) -> None:
         raise FlowError(
             f"{component.name} has a parallelism of {component.parallelism}: it needs 1 or more"
         )
+    checks = getattr(component.work, "check_outputs", None)
+    if checks is not None:
+        checks(component.outputs, component.name)
     if component.kind is Kind.SPOUT:
         if not component.outputs:
             raise FlowError(f"the spout {component.name} declares no output fields")

@@ -12,10 +12,12 @@ from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.process.java import find_java
 from headrace.spark.connector import connector_config, connector_folder
 from headrace.spark.data_source import HeadraceDataSource
+from headrace.spark.quick_home import quick_home
 
 # Present below spark-submit, which has chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_PYTHON = "spark.pyspark.python"
 _STACK = "-Xss16m"
 # What the source is better with than without, unless the user says otherwise.
 _BETTER_WITH = {"spark.sql.python.filterPushdown.enabled": "true"}
@@ -74,6 +76,9 @@ def _start(app_name: str, wanted: dict[str, str], realtime: bool) -> SparkSessio
         settings.setdefault("spark.master", "local[*]")
     if settings.get("spark.master", "").startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        home = None if _PYTHON in settings else quick_home()
+        if home is not None:
+            os.environ["SPARK_HOME"] = str(home)
         # A laptop's own name may lead to an address at which it cannot be reached.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")

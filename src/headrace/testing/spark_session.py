@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.core.context import SparkContext
 from pyspark.sql import SparkSession
 
+from headrace.spark.quick_home import quick_home
 from headrace.testing.java import SHORT_RUN, find_java
 
 _JAVA_STOP_SECONDS = 30.0
@@ -38,10 +39,12 @@ def quiet_config(folder: Path) -> dict[str, str]:
 
 def spark_environment() -> dict[str, str]:
     """Variables that Spark reads before any setting: its address, and the Python of its workers."""
+    home = quick_home()
     return {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **({} if home is None else {"SPARK_HOME": str(home)}),
     }
 
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from headrace.flow.aggregate import Aggregate
 from headrace.flow.realtime import why_not_realtime
+from headrace.flow.select import Select
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
@@ -15,6 +17,16 @@ def copying(**options: Any) -> Topology:
     fields = options.get("fields", "key BINARY, value STRING")
     made.spout("in", TopicSpout("in", brokers="127.0.0.1:1", fields=fields))
     made.sink("out", TopicSink("out", key="key", value="value")).shuffle("in")
+    return made
+
+
+def chain(totals: Aggregate) -> Topology:
+    made = Topology("chain", latency="realtime", guarantee="at-least-once")
+    fields = "page STRING, ms INT"
+    made.spout("in", TopicSpout("in", brokers="127.0.0.1:1", fields=fields, format="json"))
+    made.bolt("some", Select(where="ms > 1")).shuffle("in")
+    made.bolt("totals", totals).fields("some", "page")
+    made.sink("out", TopicSink("out", key="page")).shuffle("totals")
     return made
 
 
@@ -29,12 +41,34 @@ def test_a_bolt_is_python() -> None:
     assert "upper is a bolt" in str(why_not_realtime(made.plan()))
 
 
-def test_a_format_is_read_in_python() -> None:
+def test_selects_and_an_aggregate_can_run_in_real_time() -> None:
+    made = chain(Aggregate("page", n="count", mean="mean(ms)"))
+
+    assert why_not_realtime(made.plan()) is None
+
+
+def test_a_measure_that_spark_has_not_is_named() -> None:
+    made = chain(Aggregate("page", best="top(ms, 3)"))
+
+    assert "the measure best of totals" in str(why_not_realtime(made.plan()))
+
+
+def test_two_branches_are_not_a_chain() -> None:
+    made = chain(Aggregate("page", n="count"))
+    made.bolt("more", Select(where="ms > 2")).shuffle("in")
+
+    assert "totals" not in str(why_not_realtime(made.plan()))
+    assert "all read in" in str(why_not_realtime(made.plan()))
+
+
+def test_avro_is_read_in_python() -> None:
     made = Topology("copy", guarantee="at-least-once")
-    spout = TopicSpout("in", brokers="127.0.0.1:1", fields="value STRING", format="json")
+    schema = {"valueSchema": '{"type": "record", "name": "r", "fields": []}'}
+    fields = "value STRING"
+    spout = TopicSpout("in", brokers="127.0.0.1:1", fields=fields, format="avro", options=schema)
     made.spout("in", spout)
 
-    assert "not a topic's records as they are" in str(why_not_realtime(made.plan()))
+    assert "not made of a topic's records" in str(why_not_realtime(made.plan()))
 
 
 def test_sparks_sink_is_not_exactly_once() -> None:

@@ -21,7 +21,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from headrace.flow.runtime.stage_map import open_records
 from headrace.spark.sink import BatchSink, StreamSink
 
 FORMAT = "headrace-chunks"
@@ -55,9 +54,16 @@ class ChunkDataSource(DataSource):
 
 class _ChunkBatchSink(BatchSink):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return super().write(open_records(iterator))
+        return super().write(_opened(iterator))
 
 
 class _ChunkStreamSink(StreamSink):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return super().write(open_records(iterator))
+        return super().write(_opened(iterator))
+
+
+def _opened(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    # Only in tasks: the processes that plan a write load this file too.
+    from headrace.flow.runtime.stage_map import open_records
+
+    return open_records(chunks)

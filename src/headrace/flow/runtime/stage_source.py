@@ -5,9 +5,11 @@ the stage runs inside the source: what reaches Spark are chunks, or partial tota
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -18,11 +20,30 @@ from headrace.spark.source_stream import StreamSource
 StageFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+@dataclass(frozen=True, slots=True)
+class SealedStage:
+    """A stage on its way to where records are read.
+
+    Spark starts several processes that only plan. They take the source along and never open this,
+    so that they need not import what a plan's bolts do.
+    """
+
+    pickled: bytes
+
+    @classmethod
+    def of(cls, stage: StageFunction) -> "SealedStage":
+        return cls(cloudpickle.dumps(stage))  # type: ignore[no-untyped-call]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stage: StageFunction = cloudpickle.loads(self.pickled)
+        return stage(batches)
+
+
 class StageSource(DataSource):
     """`stage_source` makes a class of this for each spout: Spark pickles it with what it holds.
 
     Attributes:
-        stage: what the records go through.
+        stage: what the records go through, sealed.
         columns: of the source, which the stage gets.
         made: the stage's columns, in Spark's words.
     """
@@ -53,7 +74,7 @@ def stage_source(
     # Not a class of a module: cloudpickle would send no more than its name.
     members: dict[str, Any] = {
         "label": label,
-        "stage": staticmethod(stage),
+        "stage": staticmethod(SealedStage.of(stage)),
         "columns": columns,
         "made": made,
     }
