@@ -1,0 +1,192 @@
+"""The examples on a real Spark session and a real broker, each over a few records.
+
+What they compute is proved without Spark in `tests/unit/flow/test_example.py`; here that they run,
+and what only Spark can show.
+"""
+
+import json
+import sys
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from headrace.cli.flow_program import Given, load_program
+from headrace.cli.flow_topic import create_missing
+from headrace.flow.drpc.client import DrpcClient
+from headrace.flow.drpc.exchange import Exchange
+from headrace.flow.job import run_batch, start
+from headrace.flow.land import Landing, stray_files
+from headrace.flow.plan import Plan
+from headrace.spark.data_source import HeadraceDataSource
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.transactional import read_to_end
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOW: dict[str, Any] = {"availableNow": True}
+_SECONDS = 300.0
+
+
+class Showroom:
+    """Examples with topics of their own."""
+
+    def __init__(self, broker: BrokerProcess, spark: SparkSession, name: str, folder: Path) -> None:
+        self.address, self.spark, self.name, self.folder = broker.address, spark, name, folder
+        self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+
+    def topic(self, name: str) -> str:
+        return f"{self.name}-{name}"
+
+    def plan(self, path: str, *topics: str, **pairs: str) -> Plan:
+        """The example, with these of its topics renamed, and made."""
+        told = {each: self.topic(each) for each in topics} | pairs
+        plan = load_program(str(EXAMPLES / path), Given(self.address, told)).plan
+        create_missing(plan, self.address)
+        return plan
+
+    def feed(self, topic: str, *values: Any) -> None:
+        for value in values:
+            text = value if isinstance(value, str) else json.dumps(value)
+            self._producer.produce(self.topic(topic), text)
+        assert self._producer.flush(60) == 0
+
+    def run(self, plan: Plan) -> None:
+        where = self.folder / plan.name
+        query = start(plan, self.spark, brokers=self.address, checkpoint=where, trigger=NOW)
+        try:
+            assert query.awaitTermination(_SECONDS)
+        finally:
+            query.stop()
+
+    def read(self, topic: str) -> list[Any]:
+        return [json.loads(each) for each in read_to_end(self.address, self.topic(topic))]
+
+
+@pytest.fixture
+def show(
+    broker: BrokerProcess,
+    spark: SparkSession,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Showroom:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "")
+    spark.dataSource.register(HeadraceDataSource)
+    return Showroom(broker, spark, topic, tmp_path)
+
+
+@pytest.mark.timeout(900)
+def test_one_program_gives_the_same_in_a_stream_and_in_a_batch(show: Showroom) -> None:
+    paid = [{"shop": shop, "cents": 10 * n, "status": "paid"} for n in range(9) for shop in "ab"]
+    stream = show.plan("batch_and_stream/orders.py", "orders", "totals")
+    show.feed("orders", *paid[:7], {"shop": "a", "cents": 1, "status": "open"})
+    show.run(stream)
+    show.feed("orders", *paid[7:])
+    show.run(stream)
+    streamed = {row["shop"]: row for row in show.read("totals")}
+
+    batch = show.plan("batch_and_stream/orders.py", "orders", totals=show.topic("again"))
+    run_batch(batch, show.spark, brokers=show.address)
+
+    assert {row["shop"]: row for row in show.read("again")} == streamed
+    assert streamed["a"] == {"shop": "a", "orders": 9, "cents_total": 360, "dearest": 80}
+
+
+@pytest.mark.timeout(900)
+def test_views_get_the_profile_of_their_user_whichever_came_first(show: Showroom) -> None:
+    plan = show.plan("profiles_join/profiles_join.py", "views", "profiles", "joined")
+    show.feed("views", {"user": "ann", "page": "/1"}, {"user": "bob", "page": "/2"})
+    show.run(plan)
+    show.feed("profiles", {"user": "ann", "town": "Ulm"})
+    show.feed("views", {"user": "ann", "page": "/3"})
+    show.run(plan)
+
+    joined = sorted((row["user"], row["town"], row["page"]) for row in show.read("joined"))
+    assert joined == [("ann", "Ulm", "/1"), ("ann", "Ulm", "/3")]
+
+
+@pytest.mark.timeout(900)
+def test_failing_pages_are_told_once(show: Showroom) -> None:
+    plan = show.plan("page_views/page_views.py", "views", "counts", "alerts")
+    at = "2026-11-15T09:00:30Z"
+    bad = [{"page": "/cart", "status": 500, "at": at}] * 5
+    show.feed("views", *bad, {"page": "/", "status": 200, "at": at})
+
+    show.run(plan)
+
+    assert [row["page"] for row in show.read("alerts")] == ["/cart"]
+    counts = {row["page"]: (row["minute"], row["views"]) for row in show.read("counts")}
+    assert counts == {"/cart": ("2026-11-15T09:00", 5), "/": ("2026-11-15T09:00", 1)}
+
+
+@pytest.mark.timeout(900)
+def test_tags_of_a_closed_window_are_ranked(show: Showroom) -> None:
+    plan = show.plan("trending/trending.py", "tags", "trends")
+    show.feed("tags", *({"tag": tag, "at": 1_000} for tag in "aab"))
+    # Every task's time goes on with its own tuples.
+    show.feed("tags", *({"tag": f"end-{n}", "at": 300_000} for n in range(20)))
+
+    show.run(plan)
+
+    ranked = {row["end_ms"]: row["best"] for row in show.read("trends")}
+    assert ranked[10_000] == ranked[60_000] == ["a 2", "b 1"]
+
+
+@pytest.mark.timeout(900)
+def test_reach_is_computed_for_whoever_asks(show: Showroom) -> None:
+    function = show.topic("reach")
+    Exchange(function).create(show.address)
+    plan = show.plan("reach_drpc/reach.py", function=function)
+    query = start(plan, show.spark, brokers=show.address, checkpoint=show.folder / "reach")
+    urls = ["streams", "nobody"]
+    answers: dict[str, str] = {}
+    try:
+        with DrpcClient(function, brokers=show.address) as client:
+
+            def ask(url: str) -> None:
+                text = f"https://example.com/{url}"
+                answers[url] = client.execute(text, timeout_seconds=_SECONDS)
+
+            callers = [threading.Thread(target=ask, args=(url,)) for url in urls]
+            for each in callers:
+                each.start()
+            for each in callers:
+                each.join()
+    finally:
+        query.stop()
+
+    assert answers == {"streams": "16", "nobody": "0"}
+
+
+@pytest.mark.timeout(900)
+def test_a_topic_lands_by_the_hour_each_record_once(show: Showroom) -> None:
+    folder = show.folder / "lake"
+    landing = Landing(
+        topics=show.topic("clicks"), brokers=show.address, folder=str(folder), format="string"
+    )
+
+    def land() -> None:
+        query = landing.start(show.spark, checkpoint=str(folder / "_checkpoint"), trigger=NOW)
+        assert query.awaitTermination(_SECONDS)
+
+    show.feed("clicks", "one", "two")
+    land()
+    show.feed("clicks", "three")
+    land()
+
+    rows = show.spark.read.parquet(str(folder)).collect()
+    assert sorted(row["value"] for row in rows) == ["one", "three", "two"]
+    assert len({row["offset"] for row in rows}) == 3
+    (first, *_) = rows
+    assert first["timestamp"].astimezone().timestamp() // 3600 * 3600 == _hour(first)
+    assert stray_files(folder) == []
+
+
+def _hour(row: Any) -> float:
+    text = f"{row['date']} {int(row['hour']):02}:00+00:00"
+    return datetime.fromisoformat(text).timestamp()
