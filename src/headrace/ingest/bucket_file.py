@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet
 
 from headrace.ingest.event import Batch
 from headrace.ingest.serializer import Serializer
+from headrace.ingest.storage import Storage
 
 _PARQUET = pa.schema([("headers", pa.map_(pa.string(), pa.string())), ("body", pa.binary())])
 
@@ -24,7 +24,8 @@ class RollPolicy(NamedTuple):
 
 
 class BucketFile:
-    """Written under a name for files in use, and renamed when it is done.
+    """Written under a name for files in use, and renamed when it is done. An object in a store has
+    its name from the start: nobody sees it before it is whole.
 
     What `write` has returned from is in the file system's hands: flushed, for those that can. A
     Parquet file and an object in a store only exist once they are closed, so those are closed after
@@ -33,20 +34,21 @@ class BucketFile:
 
     def __init__(
         self,
-        filesystem: "pyarrow.fs.FileSystem",
+        storage: Storage,
         path: str,
         in_use: str,
         new_serializer: Callable[[], Serializer] | None,
         codec: str | None,
     ) -> None:
-        self._filesystem = filesystem
+        self._storage = storage
+        filesystem = storage.filesystem
         self._path = path
-        self._in_use = in_use
+        self._in_use = path if storage.closes_whole else in_use
         self._serializer = None if new_serializer is None else new_serializer()
-        folder = in_use.rpartition("/")[0]
+        folder = path.rpartition("/")[0]
         if folder:
             filesystem.create_dir(folder, recursive=True)
-        self._raw: Any = filesystem.open_output_stream(in_use)
+        self._raw: Any = filesystem.open_output_stream(self._in_use)
         self._stream: Any = pa.CompressedOutputStream(self._raw, codec) if codec else self._raw
         self._parquet: Any = None
         if self._serializer is None:
@@ -61,11 +63,7 @@ class BucketFile:
     def closes_at_once(self) -> bool:
         # A compressed stream holds back what it has not filled a block with.
         return (
-            self._parquet is not None
-            or self._stream is not self._raw
-            or not isinstance(
-                self._filesystem, pyarrow.fs.LocalFileSystem | pyarrow.fs.HadoopFileSystem
-            )
+            self._parquet is not None or self._stream is not self._raw or not self._storage.flushes
         )
 
     def write(self, batch: Batch) -> None:
@@ -101,14 +99,18 @@ class BucketFile:
     def close(self) -> None:
         """Finish the file and give it its name."""
         self._end()
-        self._filesystem.move(self._in_use, self._path)
+        if self._in_use != self._path:
+            self._storage.filesystem.move(self._in_use, self._path)
 
-    def abandon(self) -> None:
-        """Let go of a file that could not be written; what it holds came before."""
+    def abandon(self) -> bool:
+        """Let go of a file that could not be written; what it holds came before. Whether it has got
+        its name."""
         try:
             self.close()
-        except OSError:
+        except (OSError, pa.ArrowException):
             self._raw.close()
+            return False
+        return True
 
     def _end(self) -> None:
         if self._parquet is not None:

@@ -121,6 +121,47 @@ def test_hdfs_rolls_by_count_and_renames_what_is_done(tmp_path: Path) -> None:
     assert all(name.startswith("FlumeData.") for name in contents(tmp_path))
 
 
+def test_hdfs_leaves_the_in_use_name_of_a_file_after_a_crash_as_flume_does(tmp_path: Path) -> None:
+    sink = make("sink", "hdfs", hdfs(tmp_path))
+    assert isinstance(sink, Sink)
+    sink.deliver(Batch.plain([b"left the channel"]))
+    run("hdfs", hdfs(tmp_path), Batch.plain([b"next life"]))
+    found = {name.endswith(".tmp"): data for name, data in contents(tmp_path).items()}
+    assert found == {True: b"left the channel\n", False: b"next life\n"}
+
+
+def test_hdfs_with_a_recovery_file_finishes_its_own_files_after_a_crash(tmp_path: Path) -> None:
+    data, notes = tmp_path / "data", tmp_path / "notes.json"
+    texts = hdfs(data, hdfs_recoveryFile=str(notes))
+    dead, other = make("sink", "hdfs", texts), make("sink", "hdfs", hdfs(data))
+    for sink, body in ((dead, b"ours"), (other, b"of another agent, still open")):
+        assert isinstance(sink, Sink)
+        sink.start()
+        sink.deliver(Batch.plain([body]))
+    run("hdfs", texts, Batch.plain([b"next life"]))
+    found = contents(data)
+    assert sorted(found.values()) == [b"next life\n", b"of another agent, still open\n", b"ours\n"]
+    assert [data for name, data in found.items() if name.endswith(".tmp")] == [
+        b"of another agent, still open\n"
+    ]
+    assert notes.read_text() == "[]"
+
+
+@pytest.mark.parametrize("notes", ["", "{}", "[[1]]", '[["/nowhere", "a.tmp", "a"]]'])
+def test_hdfs_starts_with_a_recovery_file_that_is_broken_or_names_what_is_gone(
+    tmp_path: Path, notes: str
+) -> None:
+    (tmp_path / "notes.json").write_text(notes)
+    texts = hdfs(tmp_path / "data", hdfs_recoveryFile=str(tmp_path / "notes.json"))
+    run("hdfs", texts, Batch.plain([b"body"]))
+    assert list(contents(tmp_path / "data").values()) == [b"body\n"]
+
+
+def test_a_place_for_files_that_is_none_is_a_failed_delivery() -> None:
+    with pytest.raises(DeliveryFailed, match="nosuch://x/y"):
+        run("hdfs", {"hdfs.path": "nosuch://x/y"}, Batch.plain([b"body"]))
+
+
 def test_hdfs_buckets_by_header_and_time(tmp_path: Path) -> None:
     batch = Batch(
         [b"a", b"b", b"c"],

@@ -2,21 +2,29 @@
 
 import time
 from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
-import pyarrow.fs
+import structlog
 
 from headrace.ingest.bucket_file import BucketFile, RollPolicy
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
+from headrace.ingest.in_use_journal import InUseFile, InUseJournal
 from headrace.ingest.path_escape import PathEscape
 from headrace.ingest.registry_name import last_word
 from headrace.ingest.sequence_file import SequenceFileSerializer
 from headrace.ingest.serializer import Serializer, make_serializer
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink
+from headrace.ingest.storage import Storage, open_storage
 
+_log = structlog.get_logger(__name__)
+# Flume's way to number files, and one count for all sinks: two that write to one directory must not
+# come to the same name.
+_NUMBERS = count(time.time_ns() // 1_000_000)
 _CODECS = {
     "gzip": ("gzip", ".gz"),
     "gzipcodec": ("gzip", ".gz"),
@@ -43,7 +51,8 @@ class HdfsSink(Sink):
     """Buckets by headers and time, rolls by time, size and count.
 
     Events leave the channel once they are flushed to their files. After a crash files keep their
-    in-use names, with everything in them that left the channel; the last batch may come again.
+    in-use names, with everything in them that left the channel; the last batch may be there in
+    part, and comes again. With `hdfs.recoveryFile` the next start gives them their names.
     """
 
     BATCH_SETTING = "hdfs.batchSize"
@@ -54,6 +63,7 @@ class HdfsSink(Sink):
         text("hdfs.inUsePrefix", "The beginning while a file is written.", ""),
         text("hdfs.inUseSuffix", "The end while a file is written.", ".tmp"),
         flag("hdfs.emptyInUseSuffix", "Leave that end out.", False),
+        text("hdfs.recoveryFile", "Where to note files in use, to finish them after a crash."),
         number("hdfs.rollInterval", "Seconds until a new file; 0 is never.", 30),
         number("hdfs.rollSize", "Bytes until a new file; 0 is never.", 1024),
         number("hdfs.rollCount", "Events until a new file; 0 is never.", 10),
@@ -102,7 +112,24 @@ class HdfsSink(Sink):
         self._new_serializer = _serializer(settings)
         self._codec, self._codec_suffix = _codec(settings)
         self._open: dict[str, BucketFile] = {}
-        self._count = time.time_ns() // 1_000_000
+        self._noted: dict[str, InUseFile] = {}
+        journal = settings.optional("hdfs.recoveryFile")
+        self._journal = InUseJournal(Path(journal).expanduser()) if journal else None
+
+    def start(self) -> None:
+        """Give files that a crash left in use their names.
+
+        Raises:
+            OSError: their file system is not there; the start is tried again.
+        """
+        if self._journal is None:
+            return
+        for left in self._journal.load():
+            storage = open_storage(left.folder)
+            if storage.has(left.in_use):
+                storage.filesystem.move(storage.path(left.in_use), storage.path(left.name))
+                _log.info("file_recovered", sink=self.name, folder=left.folder, name=left.name)
+            self._journal.strike_out(left)
 
     def stop(self) -> None:
         for bucket in list(self._open):
@@ -122,8 +149,8 @@ class HdfsSink(Sink):
                     self._close(bucket)
             except (OSError, pa.ArrowException) as error:
                 broken = self._open.pop(bucket, None)
-                if broken is not None:
-                    broken.abandon()
+                if broken is not None and broken.abandon():
+                    self._strike_out(bucket)
                 raise DeliveryFailed(f"cannot write to {bucket}: {error}") from error
         self.idle()
 
@@ -144,31 +171,43 @@ class HdfsSink(Sink):
     def _new_file(self, bucket: str) -> BucketFile:
         if len(self._open) >= self.settings.number("hdfs.maxOpenFiles"):
             self._close(next(iter(self._open)))
-        self._count += 1
         folder, _, start = bucket.rpartition("/")
-        name = f"{start}.{self._count}{self.settings.text('hdfs.fileSuffix')}{self._codec_suffix}"
-        suffix = self.settings.text("hdfs.inUseSuffix")
-        if self.settings.flag("hdfs.emptyInUseSuffix"):
-            suffix = ""
-        hidden = f"{self.settings.text('hdfs.inUsePrefix')}{name}{suffix}"
-        filesystem, root = _filesystem(folder)
+        storage = open_storage(folder)
+        name, hidden = self._free_name(storage, start)
+        if self._journal is not None and not storage.closes_whole:
+            self._noted[bucket] = InUseFile(folder, hidden, name)
+            self._journal.note(self._noted[bucket])
         file = BucketFile(
-            filesystem, f"{root}/{name}", f"{root}/{hidden}", self._new_serializer, self._codec
+            storage,
+            storage.path(name),
+            storage.path(hidden),
+            self._new_serializer,
+            self._codec,
         )
         self._open[bucket] = file
         self.counters.add("ConnectionCreatedCount")
         return file
 
+    def _free_name(self, storage: Storage, start: str) -> tuple[str, str]:
+        """A name that nobody has, and the same for the time it is in use. Another process may have
+        begun to count in the same millisecond."""
+        text = self.settings.text
+        suffix = "" if self.settings.flag("hdfs.emptyInUseSuffix") else text("hdfs.inUseSuffix")
+        while True:
+            name = f"{start}.{next(_NUMBERS)}{text('hdfs.fileSuffix')}{self._codec_suffix}"
+            hidden = f"{text('hdfs.inUsePrefix')}{name}{suffix}"
+            if not storage.has(name) and not storage.has(hidden):
+                return name, hidden
+
     def _close(self, bucket: str) -> None:
         self._open.pop(bucket).close()
+        self._strike_out(bucket)
         self.counters.add("ConnectionClosedCount")
 
-
-def _filesystem(folder: str) -> tuple["pyarrow.fs.FileSystem", str]:
-    if "://" in folder:
-        found: tuple[pyarrow.fs.FileSystem, str] = pyarrow.fs.FileSystem.from_uri(folder)
-        return found
-    return pyarrow.fs.LocalFileSystem(), folder
+    def _strike_out(self, bucket: str) -> None:
+        noted = self._noted.pop(bucket, None)
+        if noted is not None and self._journal is not None:
+            self._journal.strike_out(noted)
 
 
 def _zone(settings: Settings) -> ZoneInfo | None:

@@ -12,6 +12,7 @@ import structlog
 
 from headrace.ingest.deserializer import Deserializer, make_deserializer
 from headrace.ingest.event import Headers
+from headrace.ingest.replaced_file import replace_file
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
 
@@ -274,9 +275,7 @@ class SpoolDirectorySource(ReplayableSource):
         return found if isinstance(found, dict) else {}
 
     def _write_meta(self, path: Path, position: int) -> None:
-        scratch = self._tracker / (_META + ".tmp")
-        scratch.write_text(json.dumps({self._key(path): position}))
-        scratch.replace(self._tracker / _META)
+        replace_file(self._tracker / _META, json.dumps({self._key(path): position}))
 
 
 _DONE = -1

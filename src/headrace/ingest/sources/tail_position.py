@@ -1,13 +1,13 @@
 """The position file of a TAILDIR source."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from headrace.ingest.replaced_file import replace_file
 from headrace.ingest.sources.tail_file import TailFile
 
 _log = structlog.get_logger(__name__)
@@ -63,14 +63,7 @@ class PositionFile:
         return [each for each in found if each is not None]
 
     def write(self, files: Iterable[TailFile]) -> None:
-        content = json.dumps([to_row(file) for file in files])
-        scratch = self._path.with_name(self._path.name + ".tmp")
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("w") as file:
-            file.write(content)
-            file.flush()
-            os.fdatasync(file.fileno())
-        scratch.replace(self._path)
+        replace_file(self._path, json.dumps([to_row(file) for file in files]))
 
 
 def from_marks(marks: Mapping[str, str]) -> list[TailFile]:

@@ -1,0 +1,15 @@
+"""Small files that are replaced whole."""
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: Path, content: str) -> None:
+    """Write a file so that a crash leaves the old content or the new, never a part."""
+    scratch = path.with_name(path.name + ".tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with scratch.open("w") as file:
+        file.write(content)
+        file.flush()
+        os.fdatasync(file.fileno())
+    scratch.replace(path)
