@@ -1,0 +1,164 @@
+"""Folds tuples, key by key, into a state: what is kept of a key, and the tuple it makes.
+
+With Spark's state it is a persistent aggregate, with a new one for each call one of the batch, and
+with one that was read from a database (`persist_work`) one of the database.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.flow.error import EmitError
+from headrace.flow.runtime.task_state import TaskState
+from headrace.flow.runtime.tuple_batch import TupleBatch
+from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.trident.aggregator import (
+    Aggregator,
+    AnyAggregator,
+    CombinerAggregator,
+    ReducerAggregator,
+)
+from headrace.flow.trident.operation import rows_of, tuples
+
+_NOTHING = object()
+_ANSWER = "answer"
+
+
+class FoldWork(Work):
+    """Runs a user's aggregator. A tuple that makes it raise becomes a dead letter; the others of
+    its batch are folded, once.
+
+    Args:
+        by: the fields of the key.
+        inputs: the fields that the aggregator gets.
+    """
+
+    stateful = True
+
+    def __init__(
+        self, aggregator: AnyAggregator, by: tuple[str, ...], inputs: tuple[str, ...], width: int
+    ) -> None:
+        self.aggregator = aggregator
+        self.by = by
+        self.inputs = inputs
+        self.width = width
+
+    def execute(
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+    ) -> None:
+        folded: dict[tuple[Any, ...], Any] = {}
+        last: dict[tuple[Any, ...], int] = {}
+        pairs = zip(rows_of(batch, self.by), rows_of(batch, self.inputs), strict=True)
+        for row, (key, values) in enumerate(pairs):
+            before = folded.get(key, _NOTHING)
+            if before is _NOTHING:
+                before = context.state.get(key, _NOTHING)
+            try:
+                folded[key] = self._fold(before, values)
+            except Exception as error:
+                bury = getattr(emit, "bury", None)
+                if bury is None:
+                    raise
+                bury(TupleBatch(batch.slice(row, 1), source.origin.slice(row, 1)), error)
+            else:
+                last[key] = row
+        context.state.put_all(folded.items())
+        self._emit(folded, last, emit, context)
+
+    def _fold(self, before: Any, values: tuple[Any, ...]) -> Any:
+        aggregator = self.aggregator
+        if isinstance(aggregator, CombinerAggregator):
+            value = aggregator.init(*values)
+            return value if before is _NOTHING else aggregator.combine(before, value)
+        begun = aggregator.init() if before is _NOTHING else before
+        if isinstance(aggregator, ReducerAggregator):
+            return aggregator.reduce(begun, *values)
+        return aggregator.aggregate(begun, *values)
+
+    def _emit(
+        self, folded: dict[Any, Any], last: dict[Any, int], emit: Emit, context: TaskContext
+    ) -> None:
+        made: list[tuple[Any, ...]] = []
+        rows: list[int] = []
+        for key, value in folded.items():
+            for each in self._results(value):
+                if len(each) != self.width:
+                    raise EmitError(
+                        f"{context.component} declares {self.width} fields of its result and gave"
+                        f" {len(each)}: {each!r}"
+                    )
+                made.append((*key, *each))
+                rows.append(last[key])
+        if made:
+            emit(list(map(list, zip(*made, strict=True))), rows=rows)
+
+    def _results(self, value: Any) -> Any:
+        if isinstance(self.aggregator, Aggregator):
+            return tuples(self.aggregator.complete(value))
+        result = self.aggregator.result(value)
+        return (result if isinstance(result, tuple) else (result,),)
+
+
+class BatchFoldWork(Work):
+    """A fold that begins anew with each batch."""
+
+    def __init__(self, fold: Work) -> None:
+        self.fold = fold
+
+    def execute(
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+    ) -> None:
+        self.fold.execute(batch, emit, replace(context, state=TaskState()), source)
+
+
+class QueryableWork(Work):
+    """A fold in Spark's state that can be asked: tuples of the stream `asks` are keys.
+
+    What is asked in a batch is answered with what the batch made of it, as the fold comes first.
+    """
+
+    stateful = True
+
+    def __init__(
+        self, fold: Work, asks: dict[tuple[str, str], tuple[str, tuple[str, ...]]]
+    ) -> None:
+        self.fold = fold
+        self.asks = asks
+
+    def execute(
+        self, batch: pa.RecordBatch, emit: Any, context: TaskContext, source: Source
+    ) -> None:
+        asked = self.asks.get((source.component, source.stream))
+        if asked is None:
+            self._fold(batch, emit, context, source)
+            return
+        stream, names = asked
+        empty = (None,) * (len(emit.outputs[stream]) - batch.num_columns)
+        answers = [context.state.get((_ANSWER, key), empty) for key in rows_of(batch, names)]
+        columns = map(list, zip(*answers, strict=True))
+        emit([*batch.columns, *columns], stream=stream, rows=range(batch.num_rows))
+
+    def _fold(self, batch: Any, emit: Any, context: TaskContext, source: Source) -> None:
+        """Fold, and note the tuple of each key for those who ask."""
+        key_width = len(self._by())
+
+        def noting(columns: Any, **options: Any) -> None:
+            rows = columns.to_pylist() if hasattr(columns, "to_pylist") else None
+            values = (
+                [tuple(row.values()) for row in rows]
+                if rows is not None
+                else list(zip(*columns, strict=True))
+            )
+            context.state.put_all(
+                ((_ANSWER, each[:key_width]), tuple(each[key_width:])) for each in values
+            )
+            emit(columns, **options)
+
+        noting.bury = emit.bury  # type: ignore[attr-defined]
+        self.fold.execute(batch, noting, context, source)
+
+    def _by(self) -> tuple[str, ...]:
+        aggregate = getattr(self.fold, "aggregate", None)
+        by: tuple[str, ...] = self.fold.by if aggregate is None else aggregate.by  # type: ignore[attr-defined]
+        return by

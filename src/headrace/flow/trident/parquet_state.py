@@ -1,0 +1,124 @@
+"""A state in Parquet files, one for each task, that anything can read.
+
+A batch writes the files of the keys that came anew, each whole or not at all. So it suits states of
+some hundred thousand keys, and batches that are not too frequent.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.flow.error import FlowError
+from headrace.flow.trident.state import Backing, Entry, Key, Mode, Shape, StateFactory
+
+_OWN = pa.schema([("_txid", pa.string()), ("_kept", pa.string()), ("_before", pa.string())])
+
+
+class ParquetState(StateFactory):
+    """A folder of Parquet files. The parallelism of what writes it is part of it.
+
+    Example:
+        views.group_by("page").persistent_aggregate(ParquetState("pages"), n="count")
+    """
+
+    def __init__(self, folder: str | Path, *, mode: str | Mode = Mode.OPAQUE) -> None:
+        self.folder = str(folder)
+        self.mode = Mode.of(mode)
+
+    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+        folder = Path(self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in folder.glob("task-*-of-*.parquet"):
+            if each.stem.rpartition("-")[2] != str(tasks):
+                raise FlowError(
+                    f"{folder} was written by another number of tasks than {tasks}: use the same"
+                    " parallelism, or another folder"
+                )
+        return _Parquet([_file(folder, task, tasks)], shape)
+
+    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+        folder = Path(self.folder)
+        return _Parquet([_file(folder, task, tasks) for task in range(tasks)], shape)
+
+
+def _file(folder: Path, task: int, tasks: int) -> Path:
+    return folder / f"task-{task}-of-{tasks}.parquet"
+
+
+class _Parquet(Backing):
+    """The rows of some files; writing is for one file."""
+
+    def __init__(self, paths: list[Path], shape: Shape) -> None:
+        self._paths = paths
+        self._shape = shape
+        self._schema = pa.schema([*shape.key.schema, *shape.value.schema, *_OWN])
+        self._seen: list[tuple[int, int] | None] = []
+        self._rows: dict[Key, Entry] = {}
+        self._changed = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._load()
+        self._changed = False
+        try:
+            yield
+            if self._changed:
+                self._write()
+        except BaseException:
+            self._seen = []  # what is in memory is not what is on disk
+            raise
+
+    def multi_get(self, keys: Sequence[Key]) -> list[Entry | None]:
+        return [self._rows.get(key) for key in keys]
+
+    def multi_put(self, entries: Iterable[tuple[Key, Entry]]) -> None:
+        for key, each in entries:
+            self._rows[key] = each
+            self._changed = True
+
+    def _load(self) -> None:
+        """Another process may have written since."""
+        now = [_version(each) for each in self._paths]
+        if now == self._seen:
+            return
+        self._rows = {}
+        width = len(self._shape.key)
+        for path in self._paths:
+            if path.exists():
+                columns = (each.to_pylist() for each in pq.read_table(path).columns)
+                for row in zip(*columns, strict=True):
+                    *output, txid, kept, before = row[width:]
+                    self._rows[row[:width]] = Entry(txid, kept, before, tuple(output))
+        self._seen = now
+
+    def _write(self) -> None:
+        (path,) = self._paths
+        rows = [
+            (*key, *each.output, each.txid, each.kept, each.before)
+            for key, each in self._rows.items()
+        ]
+        columns = zip(*rows, strict=True)
+        arrays = [
+            pa.array(list(column), field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        # Two runs of one task must not write into the same new file.
+        made = path.with_name(f".{path.name}.{os.getpid()}")
+        with made.open("wb") as file:
+            pq.write_table(pa.Table.from_arrays(arrays, schema=self._schema), file)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(path)
+        self._seen = [_version(path)]
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns

@@ -1,0 +1,54 @@
+"""A state in a table of PostgreSQL."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.flow.error import FlowError
+from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
+
+_CONNECT_SECONDS = 10
+_TYPES = (
+    (is_text, "TEXT"),
+    (pa.types.is_integer, "BIGINT"),
+    (pa.types.is_floating, "DOUBLE PRECISION"),
+    (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_timestamp, "TIMESTAMPTZ"),
+    (pa.types.is_date, "DATE"),
+    (pa.types.is_binary, "BYTEA"),
+)
+
+
+class PostgresState(StateFactory):
+    """A table, made if it is not there. Each task writes a batch in one transaction.
+
+    Args:
+        url: postgresql://user@host:port/database, with or without `jdbc:` before it.
+
+    Example:
+        tags.group_by("tag").persistent_aggregate(PostgresState(url, "hashtags"), n="count")
+    """
+
+    def __init__(self, url: str, table: str, *, mode: str | Mode = Mode.OPAQUE) -> None:
+        self.url = url.removeprefix("jdbc:")
+        if not self.url.startswith(("postgresql://", "postgres://")):
+            raise FlowError(f"{url!r} is no address: write postgresql://user@host:5432/database")
+        self.table = checked_table(table)
+        self.mode = Mode.of(mode)
+
+    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+        connection = self._connect()
+        # Two tasks that both find no table: one of them makes it, the other waits.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])
+        lock = " FOR UPDATE"
+        return TableBacking(connection, self.table, shape, mark="%s", types=_TYPES, lock=lock)
+
+    def _connect(self) -> Any:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise FlowError(
+                "a state in PostgreSQL needs psycopg: pip install 'headrace[postgres]'"
+            ) from error
+        return psycopg.connect(self.url, connect_timeout=_CONNECT_SECONDS)

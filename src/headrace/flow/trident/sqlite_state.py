@@ -1,0 +1,46 @@
+"""A state in an SQLite file, for a laptop: all tasks on one machine."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
+
+_BUSY_SECONDS = 60.0
+_TYPES = (
+    (is_text, "TEXT"),
+    (pa.types.is_integer, "INTEGER"),
+    (pa.types.is_floating, "REAL"),
+    (pa.types.is_boolean, "INTEGER"),
+    (pa.types.is_binary, "BLOB"),
+)
+
+
+class SqliteState(StateFactory):
+    """A table of a file, made if it is not there.
+
+    Example:
+        words.group_by("word").persistent_aggregate(SqliteState("counts.db", "words"), n="count")
+    """
+
+    def __init__(self, path: str | Path, table: str, *, mode: str | Mode = Mode.OPAQUE) -> None:
+        self.path = str(path)
+        self.table = checked_table(table)
+        self.mode = Mode.of(mode)
+
+    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+        # Transactions are begun by hand: a writer must wait before it reads, not after.
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        return _Sqlite(connection, self.table, shape, mark="?", types=_TYPES)
+
+
+class _Sqlite(TableBacking):
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        with super().transaction():
+            yield

@@ -1,0 +1,30 @@
+"""A fold over the tuples of a window."""
+
+from headrace.flow.runtime.task_state import TaskState
+from headrace.flow.runtime.tuple_batch import no_origin
+from headrace.flow.runtime.window_work import CountWindowWork, TimeWindowWork, WindowWork
+from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.storm.windowed_bolt import clock_of
+from headrace.flow.window import CountWindow, TimeWindow, Window
+
+WindowSpec = CountWindow | TimeWindow
+
+
+class WindowFold:
+    """Called with each window that closes."""
+
+    def __init__(self, fold: Work) -> None:
+        self.fold = fold
+
+    def execute(self, window: Window, emit: Emit) -> None:
+        context = TaskContext("", "window", 0, 1, state=TaskState())
+        source = Source("", "", no_origin(window.tuples.num_rows))
+        self.fold.execute(window.tuples, emit, context, source)
+
+
+def window_work(fold: Work, window: WindowSpec) -> tuple[WindowWork, float | None]:
+    """The work of a windowed fold, and how often it must look at the clock."""
+    on_window = WindowFold(fold)
+    if isinstance(window, CountWindow):
+        return CountWindowWork(on_window, window), None
+    return TimeWindowWork(on_window, window), clock_of(window)
