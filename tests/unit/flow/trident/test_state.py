@@ -1,0 +1,208 @@
+"""States outside of Spark: a batch that is done again counts once."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.flow.aggregate import Aggregate
+from headrace.flow.error import FlowError, Unrecoverable
+from headrace.flow.fields import Fields
+from headrace.flow.runtime.combiner import AggregateWork
+from headrace.flow.runtime.emission import Emission
+from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
+from headrace.flow.runtime.work import Source, TaskContext, Work
+from headrace.flow.trident import kept_json
+from headrace.flow.trident.aggregator import CombinerAggregator
+from headrace.flow.trident.fold_work import FoldWork
+from headrace.flow.trident.parquet_state import ParquetState
+from headrace.flow.trident.persist_work import PersistWork, QueryWork
+from headrace.flow.trident.sqlite_state import SqliteState
+from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+
+SHAPE = Shape(Fields.parse("word STRING"), Fields.parse("n BIGINT, mean DOUBLE"))
+MADE = Fields.parse("word STRING, n BIGINT, mean DOUBLE")
+CONTEXT = TaskContext("plan", "counts", 0, 1)
+
+Make = Callable[[Path, str], StateFactory]
+
+
+def sqlite(folder: Path, mode: str) -> StateFactory:
+    return SqliteState(folder / "state.db", "counts", mode=mode)
+
+
+def parquet(folder: Path, mode: str) -> StateFactory:
+    return ParquetState(folder / "state", mode=mode)
+
+
+@pytest.fixture(params=[sqlite, parquet])
+def make(request: pytest.FixtureRequest) -> Make:
+    chosen: Make = request.param
+    return chosen
+
+
+def count() -> Work:
+    return AggregateWork(Aggregate("word", n="count", mean="mean(ms)"))
+
+
+class Clock:
+    """The transaction at hand, as a test sets it."""
+
+    def __init__(self, txid: str) -> None:
+        self.txid = txid
+
+    def __call__(self) -> str:
+        return self.txid
+
+
+def run(factory: StateFactory, txid: str, *words: str, fold: Work | None = None) -> list[Any]:
+    """One batch, in a process that knows nothing; what it tells."""
+    work = PersistWork(factory, fold or count(), SHAPE, Clock(txid))
+    columns = {"word": list(words), "ms": pa.array([float(len(each)) for each in words])}
+    batch = TupleBatch(pa.record_batch(columns), no_origin(len(words)))
+    emission = Emission("counts", {"default": MADE}, batch)
+    try:
+        work.execute(batch.columns, emission, CONTEXT, Source("words", "default", batch.origin))
+    finally:
+        work.cleanup()
+    return sorted(
+        tuple(row.values()) for each in emission.emitted for row in each.batch.columns.to_pylist()
+    )
+
+
+def ask(factory: StateFactory, *words: str) -> list[tuple[Any, ...]]:
+    work = QueryWork(factory, SHAPE, ("word",), 1)
+    batch = TupleBatch(pa.record_batch({"word": list(words)}), no_origin(len(words)))
+    emission = Emission("ask", {"default": MADE}, batch)
+    work.execute(batch.columns, emission, CONTEXT, Source("words", "default", batch.origin))
+    work.cleanup()
+    return [tuple(row.values()) for row in emission.emitted[0].batch.columns.to_pylist()]
+
+
+def test_totals_go_on_from_batch_to_batch(make: Make, tmp_path: Path) -> None:
+    state = make(tmp_path, "opaque")
+    assert run(state, "q/0", "a", "bb", "a") == [("a", 2, 1.0), ("bb", 1, 2.0)]
+    assert run(state, "q/1", "a") == [("a", 3, 1.0)]
+    assert ask(state, "bb", "x", "a") == [("bb", 1, 2.0), ("x", None, None), ("a", 3, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "again"), [("opaque", 3), ("transactional", 3), ("non-transactional", 4)]
+)
+def test_a_batch_that_is_done_again_counts_once(
+    make: Make, tmp_path: Path, mode: str, again: int
+) -> None:
+    state = make(tmp_path, mode)
+    run(state, "q/0", "a", "a")
+    run(state, "q/1", "a")
+    assert run(state, "q/1", "a") == [("a", again, 1.0)]
+    assert ask(state, "a") == [("a", again, 1.0)]
+
+
+def test_an_opaque_state_takes_other_tuples_when_a_batch_is_done_again(
+    make: Make, tmp_path: Path
+) -> None:
+    state = make(tmp_path, "opaque")
+    run(state, "q/0", "a")
+    run(state, "q/1", "a")
+    assert run(state, "q/1", "a", "a", "a") == [("a", 4, 1.0)]
+
+
+def test_a_new_checkpoint_begins_at_batch_0_and_still_counts(make: Make, tmp_path: Path) -> None:
+    state = make(tmp_path, "opaque")
+    run(state, "old/0", "a")
+    assert run(state, "new/0", "a") == [("a", 2, 1.0)]
+
+
+def test_a_run_that_should_be_dead_is_refused(make: Make, tmp_path: Path) -> None:
+    state = make(tmp_path, "opaque")
+    run(state, "q/10", "a")
+    with pytest.raises(Unrecoverable, match="another run of the same checkpoint is ahead"):
+        run(state, "q/9", "a")
+
+
+class Refusing(CombinerAggregator):
+    def init(self, word: str) -> int:
+        if word == "bad":
+            raise ValueError("a bad word")
+        return 1
+
+    def combine(self, one: int, other: int) -> int:
+        return one + other
+
+    def result(self, value: int) -> tuple[int, float]:
+        return value, 0.0
+
+
+def test_a_bad_tuple_does_not_make_its_batch_count_twice_or_not_at_all(
+    make: Make, tmp_path: Path
+) -> None:
+    state = make(tmp_path, "transactional")
+    fold = FoldWork(Refusing(), ("word",), ("word",), 2)
+    assert run(state, "q/0", "a", "bad", "a", fold=fold) == [("a", 2, 0.0)]
+
+
+class Broken(StateFactory):
+    """A database that is away for as many calls as told."""
+
+    def __init__(self, inner: StateFactory, failures: int) -> None:
+        self.inner = inner
+        self.mode = inner.mode
+        self.failures = failures
+
+    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("nobody there")
+        return self.inner.open(shape, task, tasks)
+
+
+def test_a_state_that_is_away_for_a_moment_is_asked_again(tmp_path: Path) -> None:
+    assert run(Broken(sqlite(tmp_path, "opaque"), 1), "q/0", "a") == [("a", 1, 1.0)]
+
+
+def test_a_state_that_stays_away_fails_the_batch_and_blames_no_tuple(tmp_path: Path) -> None:
+    with pytest.raises(Unrecoverable, match="nobody there"):
+        run(Broken(sqlite(tmp_path, "opaque"), 5), "q/0", "a")
+
+
+def test_a_failure_leaves_nothing_of_a_batch_behind(make: Make, tmp_path: Path) -> None:
+    state = make(tmp_path, "opaque")
+    run(state, "q/0", "a")
+    backing = state.open(SHAPE, 0, 1)
+    with pytest.raises(RuntimeError, match="in the middle"), backing.transaction():
+        (entry,) = backing.multi_get([("a",)])
+        assert entry is not None
+        backing.multi_put([(("a",), entry), (("b",), entry)])
+        raise RuntimeError("in the middle")
+    backing.close()
+    assert ask(state, "b") == [("b", None, None)]
+
+
+def test_parquet_files_can_be_read_by_anybody(tmp_path: Path) -> None:
+    run(ParquetState(tmp_path), "q/0", "a", "a")
+    (row,) = pq.read_table(tmp_path / "task-0-of-1.parquet").to_pylist()
+    assert (row["word"], row["n"]) == ("a", 2)
+
+
+def test_parquet_files_of_another_parallelism_are_refused(tmp_path: Path) -> None:
+    run(ParquetState(tmp_path), "q/0", "a")
+    with pytest.raises(FlowError, match="use the same parallelism"):
+        ParquetState(tmp_path).open(SHAPE, 0, 2)
+
+
+def test_what_an_aggregate_keeps_survives_the_database() -> None:
+    kept = [1, 2.5, "x", None, True, (1, "a"), frozenset({1, 2}), b"\x00", [[]], {("k",): 1}]
+    assert kept_json.load(kept_json.dump(kept)) == kept
+
+
+def test_what_a_database_cannot_keep_is_named() -> None:
+    with pytest.raises(Unrecoverable, match="a state cannot keep object"):
+        kept_json.dump([object()])
+
+
+def test_modes_have_tridents_names() -> None:
+    assert [each.value for each in Mode] == ["non-transactional", "transactional", "opaque"]
