@@ -18,7 +18,7 @@ _STYLE = """
   .title { font-size: 17px; font-weight: 600; }
   .name { font-weight: 600; }
   .what, .label { font-size: 11px; fill: #52606d; }
-  .label { text-anchor: middle; }
+  .label { text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 4px; }
   rect { fill: #fff; stroke: #9aa5b1; stroke-width: 1.5; rx: 8; }
   .spout rect { stroke: #2f80ed; }
   .sink rect { stroke: #27ae60; }
@@ -29,6 +29,7 @@ _STYLE = """
     svg { background: #1b1f24; }
     text { fill: #e4e7eb; }
     .what, .label { fill: #9aa5b1; }
+    .label { stroke: #1b1f24; }
     rect { fill: #252a31; }
   }
 """
