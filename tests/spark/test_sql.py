@@ -97,7 +97,9 @@ def test_a_stream_made_of_a_query_goes_on_where_it_was(desk: Desk) -> None:
 
     desk.run(script)
     desk.run(script.replace("CREATE", "CREATE OR REPLACE"))
+    (answer,) = desk.run(f"SELECT count(*) FROM `{name}`")
 
+    assert answer.rows == [(2,)]
     written = [json.loads(each) for each in read_to_end(desk.address, name)]
     assert written == [{"page": "/", "ms": 700}, {"page": "/cart", "ms": 900}]
 

@@ -86,7 +86,11 @@ def sql(
     from headrace.flow.sql.engine import Engine
 
     where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    order = Order(program="sql", brokers=where, checkpoint=checkpoints, master=master)
+    # Spark's Java writes to the terminal, into prompt and table.
+    spark_log = Path(f"{checkpoints}.log") if sys.stderr.isatty() else None
+    order = Order(
+        program="sql", brokers=where, checkpoint=checkpoints, master=master, spark_log=spark_log
+    )
     output = SqlOutput(style)
     known = Catalog(catalog)
     with Stop() as stop, spark_for("headrace sql", order, parse_pairs(pairs, "-X")) as spark:

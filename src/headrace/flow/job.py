@@ -148,8 +148,8 @@ def _tuned(
     wanted |= {key: value for key, value in settings.items() if key.startswith("spark.")}
     before = {key: spark.conf.get(key, None) for key in wanted}
     for key, value in wanted.items():
-        if before[key] == value:
-            # What the session was started with: some of it could not be set any more.
+        if before[key] == value or (before[key] and not spark.conf.isModifiable(key)):
+            # What the session was started with and cannot be set any more, such as its memory.
             del before[key]
         else:
             spark.conf.set(key, value)

@@ -25,7 +25,7 @@ from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
 from headrace.flow.sql.catalog import Catalog, Stream, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
-from headrace.flow.sql.source import read_frame, to_records
+from headrace.flow.sql.source import quoted, read_frame, to_records
 from headrace.flow.sql.statement import (
     Create,
     Describe,
@@ -165,7 +165,7 @@ class Engine:
             for stream in self.catalog:
                 if stream.name.lower() in named:
                     rows = read_frame(stream, self.spark, brokers=self.brokers, streaming=streaming)
-                    rows.createOrReplaceTempView(stream.name)
+                    rows.createOrReplaceTempView(quoted(stream.name))
             return self.spark.sql(blank + query.text)
         except PySparkException as error:
             raise spark_error(error, script, query.start) from error
