@@ -8,12 +8,15 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from headrace.ingest.event import Headers
+from headrace.ingest.event_time import time_ms
 
 _ESCAPE: Final = re.compile(r"%\{([\w.-]+)\}|%\[(\w+)\]|%([a-zA-Z])|%%")
 _STRFTIME: Final = dict(
     zip("aAbBcdDHIjmMpSyYz", ("%" + c for c in "aAbBcdDHIjmMpSyYz"), strict=True)
 ) | {"e": "%-d", "k": "%-H", "n": "%-m"}
 _UNIT_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
+# A name of a file has 255 bytes; the rest of it has room beside the header.
+_LONGEST_PART_BYTES: Final = 200
 # What a header may not bring into a path.
 _UNSAFE: Final = re.compile(r"(^|/)\.\.(?=/|$)|\0")
 
@@ -56,7 +59,7 @@ class PathEscape:
             nonlocal moment
             header, host, letter = match.groups()
             if header is not None:
-                return _UNSAFE.sub(r"\1_", headers.get(header, ""))
+                return _part(headers.get(header, ""))
             if host is not None:
                 return self._machine(host)
             if letter is None:
@@ -68,11 +71,8 @@ class PathEscape:
         return _ESCAPE.sub(turn, self._path)
 
     def _moment(self, headers: Headers) -> datetime.datetime:
-        written = headers.get("timestamp", "")
-        if self._local_time or not (written.isascii() and written.isdigit()) or len(written) > 15:
-            seconds = time.time()
-        else:
-            seconds = int(written) / 1000
+        written = None if self._local_time else time_ms(headers)
+        seconds = time.time() if written is None else written / 1000
         if self._round_seconds:
             seconds -= seconds % self._round_seconds
         return datetime.datetime.fromtimestamp(seconds, self._zone).astimezone(self._zone)
@@ -89,6 +89,13 @@ class PathEscape:
                 except OSError:
                     return "127.0.0.1"
         return f"%[{word}]"
+
+
+def _part(value: str) -> str:
+    """A header as part of a path. Headers come from outside: no step upwards, nothing that a file
+    system refuses, and no more than fits into a name."""
+    cut = value.encode("utf-8", "replace")[:_LONGEST_PART_BYTES].decode("utf-8", "ignore")
+    return _UNSAFE.sub(r"\1_", cut)
 
 
 def _time_part(letter: str, moment: datetime.datetime, written: str) -> str:

@@ -10,6 +10,7 @@ import struct
 import time
 
 from headrace.ingest.event import Batch
+from headrace.ingest.event_time import time_ms
 from headrace.ingest.serializer import Serializer
 
 _LENGTHS = struct.Struct(">ii")
@@ -54,8 +55,8 @@ class SequenceFileSerializer(Serializer):
             if self._since_mark >= _SYNC_INTERVAL:
                 out += _INT.pack(-1) + self._mark
                 self._since_mark = 0
-            written = headers.get("timestamp", "")
-            moment = int(written) if written.isdigit() and len(written) < 19 else now
+            written = time_ms(headers)
+            moment = now if written is None else written
             size = write_vint(len(body)) if self._as_text else _INT.pack(len(body))
             record = _LENGTHS.pack(8 + len(size) + len(body), 8) + _LONG.pack(moment) + size + body
             out += record

@@ -8,6 +8,7 @@ import pyarrow as pa
 from headrace.ingest.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event_time import time_ms
 
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -78,13 +79,12 @@ class TopicForm(NamedTuple):
         written = headers.get(self.partition_header) if self.partition_header else None
         if written is None:
             return self.default_partition
-        if not written.isdigit():
+        if not (written.isascii() and written.isdigit()) or len(written) > 9:
             raise DeliveryFailed(f"header {self.partition_header} is {written!r}, no partition")
         return int(written)
 
     def _time(self, headers: Headers) -> int | None:
-        written = headers.get(self.timestamp_header or "", "")
-        return int(written) if written.isdigit() else None
+        return time_ms(headers, self.timestamp_header or "")
 
     def _pairs(self, headers: Headers) -> list[dict[str, object]]:
         if self.all_headers:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch, Event
+from headrace.ingest.event_time import time_ms
 from headrace.ingest.settings import Settings, flag, number, prefix, secret, text
 from headrace.ingest.sink import Sink
 from headrace.model.error import ConfigError
@@ -128,8 +129,7 @@ def _binary_body(event: Event) -> bytes:
 
 
 def _timestamp(event: Event) -> int | None:
-    written = event.headers.get("timestamp", "")
-    return int(written) if written.isascii() and written.isdigit() else None
+    return time_ms(event.headers)
 
 
 def _connector(scheme: str, url: str, settings: Settings) -> Callable[[], Any]:

@@ -122,9 +122,11 @@ def _event(number: int, row: Any, charset: str) -> Event:
     if not isinstance(body, str | None):
         raise ProtocolError(f"the body of event {number} is no text")
     try:
+        for text in (*headers, *headers.values()):
+            text.encode()
         return Event(headers, (body or "").encode(charset))
     except UnicodeEncodeError:
-        raise ProtocolError(f"the body of event {number} has half a character") from None
+        raise ProtocolError(f"event {number} has half a character in it") from None
 
 
 def read_blob(body: bytes, query: str, content_type: str) -> Batch:

@@ -12,6 +12,7 @@ import structlog
 
 from headrace.ingest.deserializer import Deserializer, make_deserializer
 from headrace.ingest.event import Headers
+from headrace.ingest.file_name import printable
 from headrace.ingest.replaced_file import replace_file
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
@@ -135,14 +136,14 @@ class SpoolDirectorySource(ReplayableSource):
 
     def _key(self, path: Path) -> str:
         """A file by its place and inode: one that comes later under a used name is another."""
-        return f"{path.relative_to(self._directory)}:{path.stat().st_ino}"
+        return f"{printable(path.relative_to(self._directory))}:{path.stat().st_ino}"
 
     def _headers(self, path: Path) -> Headers:
         headers: Headers = {}
         if self.settings.flag("fileHeader"):
-            headers[self.settings.text("fileHeaderKey")] = str(path)
+            headers[self.settings.text("fileHeaderKey")] = printable(path)
         if self.settings.flag("basenameHeader"):
-            headers[self.settings.text("basenameHeaderKey")] = path.name
+            headers[self.settings.text("basenameHeaderKey")] = printable(Path(path.name))
         return headers
 
     # -- which file is next --------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import structlog
 
 from headrace.ingest.event import Batch, Headers
+from headrace.ingest.file_name import printable
 from headrace.ingest.line_file import Lines, pieces, read_bytes_for, read_lines
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
@@ -287,7 +288,7 @@ class TaildirSource(ReplayableSource):
     def _batch_of(self, file: TailFile, lines: Lines) -> Batch:
         headers = self._headers.get(file.group, {})
         if self._file_header is not None:
-            headers = {**headers, self._file_header: str(file.path)}
+            headers = {**headers, self._file_header: printable(file.path)}
         bodies = lines.bodies
         if self._offset_header:
             each: list[Headers] = []
