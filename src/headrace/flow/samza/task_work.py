@@ -64,7 +64,7 @@ class TaskWork(Work):
     ) -> None:
         with self._call(emit, context) as call:
             call.checkpoint(batch, source.component)
-            for row, envelope in self._envelopes(batch, source.component):
+            for row, envelope in self._envelopes(batch, source.component, context.task):
                 call.collector.row = row
                 self._process(call, envelope)
 
@@ -118,7 +118,7 @@ class TaskWork(Work):
                 raise
 
     def _envelopes(
-        self, batch: pa.RecordBatch, system: str
+        self, batch: pa.RecordBatch, system: str, task: int
     ) -> Iterator[tuple[int, IncomingMessageEnvelope]]:
         order = self._order(batch, system)
         columns = batch.take(pa.array(order)).to_pydict()
@@ -133,7 +133,10 @@ class TaskWork(Work):
             strict=True,
         ):
             known = self._inputs[f"{system_of(system)}.{topic}"]
-            if known.broadcast is not None and partition not in known.broadcast:
+            if known.broadcast is None:
+                if partition != task:
+                    raise _new_partition(partition, task + 1)
+            elif partition not in known.broadcast:
                 continue
             try:
                 read_key, read_value = (
@@ -265,11 +268,15 @@ def choose_task(batch: pa.RecordBatch, tasks: int) -> Any:
     """The task of a message is that of its partition's number."""
     partitions = batch.column("partition").to_numpy(zero_copy_only=False)
     if len(partitions) and partitions.max() >= tasks:
-        raise Unrecoverable(
-            f"an input has got a partition {partitions.max()}, but the job has {tasks} tasks: start"
-            " it again, and it goes on with a task for each partition"
-        )
+        raise _new_partition(partitions.max(), tasks)
     return partitions
+
+
+def _new_partition(partition: int, tasks: int) -> Unrecoverable:
+    return Unrecoverable(
+        f"an input has got a partition {partition}, but the job has {tasks} tasks: start it again,"
+        " and it goes on with a task for each partition"
+    )
 
 
 def _rank(stream: InputStream) -> tuple[bool, int, str]:

@@ -68,7 +68,8 @@ def run(task: type[StreamTask], partitions: int = 2, **keys: str) -> FlowRun:
         "systems.kafka.streams.out.samza.msg.serde": "json",
         **{key.replace("__", "."): text for key, text in keys.items()},
     }
-    return FlowRun(SamzaJob(_config(texts, task)).plan({"kafka.in": partitions}))
+    counts = {"kafka.in": partitions, "kafka.others": partitions}
+    return FlowRun(SamzaJob(_config(texts, task)).plan(counts))
 
 
 def _config(texts: dict[str, str], task: type[StreamTask]) -> Any:
@@ -83,8 +84,10 @@ def _config(texts: dict[str, str], task: type[StreamTask]) -> Any:
 def feed(flow: FlowRun, *partitions: list[str]) -> None:
     count = max(len(each) for each in partitions)
     assert all(len(each) in (0, count) for each in partitions)
+    spouts = [name for name in ("kafka-broadcast", "kafka-inputs") if name in flow._plan.components]
     flow.feed(
         *(pa.array(each, pa.string()).cast(pa.binary()) for each in partitions if each),
+        spout=spouts[0],
         key=pa.nulls(count, pa.binary()),
         timestamp=pa.array([AT] * count, pa.timestamp("us", "UTC")),
     )
@@ -170,10 +173,19 @@ def test_a_stream_of_another_system_is_refused_with_the_systems_there_are() -> N
         feed(flow, ["a"])
 
 
-def test_a_partition_that_came_later_asks_for_a_new_start() -> None:
-    flow = run(Recorder, partitions=2)
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_partition_that_came_later_asks_for_a_new_start(partitions: int) -> None:
+    flow = run(Recorder, partitions=partitions)
     with pytest.raises(Unrecoverable, match="start it again"):
         feed(flow, ["a"], ["b"], ["c"])
+
+
+def test_every_task_gets_a_broadcast_partition() -> None:
+    flow = run(
+        Recorder, task__inputs="kafka.others", task__broadcast__inputs="kafka.in#0", partitions=2
+    )
+    feed(flow, ["a"], ["not this one"])
+    assert sent(flow) == [[0, 0, "a", 1], [0, 0, "a", 1]]
 
 
 def test_an_attribute_that_is_too_large_for_a_checkpoint_is_named() -> None:
