@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -66,7 +67,8 @@ class PostgresServer:
         trace: TracebackType | None,
     ) -> None:
         if self._process is not None:
-            self._process.terminate()
+            # Not SIGTERM: with that it waits until the last client has gone.
+            self._process.send_signal(signal.SIGINT)
             self._process.wait(30)
         shutil.rmtree(self._folder, ignore_errors=True)
 
