@@ -18,7 +18,7 @@ _PERIOD_SECONDS = 1.0
 class LiveTable:
     """One row for each source, channel and sink: how many events, how many a second, how full.
 
-    Rows are redrawn once a second on standard error, where the log goes too.
+    Rows are redrawn once a second on standard error; what is logged there scrolls by above them.
     """
 
     def __init__(self, assembly: Callable[[], Assembly]) -> None:
@@ -51,7 +51,10 @@ class LiveTable:
         seconds, self._at = max(now - self._at, 1e-9), now
         table = Table("component", "events", "events/s", "fill", box=None)
         for name, count, fill in _rows(self._assembly()):
-            rate = (count - self._before.get(name, count)) / seconds
+            before = self._before.get(name, count)
+            if count < before:  # a reload has made the component anew
+                before = 0
+            rate = (count - before) / seconds
             self._before[name] = count
             table.add_row(name, f"{count:,}", f"{rate:,.0f}", fill)
         return table

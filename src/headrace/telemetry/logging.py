@@ -6,12 +6,23 @@ which the command line calls once. Logs go to standard error: standard output is
 
 import logging
 import sys
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import structlog
 
 LogFormat = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")
+
+
+class _CurrentStandardError:
+    """Whatever standard error is when a line is written: a live display puts something in its place
+    that prints above it."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def configure(level: str = "info", style: LogFormat = "text") -> None:
@@ -35,6 +46,6 @@ def configure(level: str = "info", style: LogFormat = "text") -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _CurrentStandardError())),
         cache_logger_on_first_use=True,
     )
