@@ -4,29 +4,36 @@ What a bolt, a grouping or a window does is proved without Spark in `tests/unit/
 only Spark can show: that its operators carry, keep and commit what the runtime relies on.
 """
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from headrace.flow.aggregate import Aggregate
-from headrace.flow.job import run_batch, start
+from headrace.flow.job import run_batch
+from headrace.flow.metrics_server import MetricsServer
 from headrace.flow.runtime.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.transactional import read_to_end
+from headrace.testing.readiness import wait_until
+from headrace.testing.topology_stage import TopologyStage
 
-NOW: dict[str, Any] = {"availableNow": True}
+KEYS = "aaabcdef"  # one of them comes more often
+GROUPINGS = {
+    "fields": 3,
+    "all": 2,
+    "global_": 2,
+    "partial_key": 3,
+    "custom": 2,
+    "direct": 3,
+    "shuffle": 2,
+}
 
 
 class Name(Bolt):
@@ -40,7 +47,10 @@ class Name(Bolt):
 
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
         count = batch.num_rows
-        emit([[self.name] * count, [self.task] * count, batch["word"]], rows=range(count))
+        emit(
+            [[self.name] * count, [self.task] * count, batch["key"], batch["number"]],
+            rows=range(count),
+        )
 
 
 class Count(StatefulBolt):
@@ -53,14 +63,23 @@ class Count(StatefulBolt):
         emit([list(totals), list(totals.values())])
 
 
+def parse(batch: pa.RecordBatch, emit: Emit) -> None:
+    """Keys and numbers; on the stream `direct` each to the task of its number."""
+    pairs = [line.split() for line in batch["value"].to_pylist()]
+    columns = [[key for key, _ in pairs], [int(number) for _, number in pairs]]
+    rows = range(batch.num_rows)
+    emit(columns, rows=rows)
+    emit(columns, stream="direct", rows=rows, task=[number % 3 for number in columns[1]])
+
+
 def split(line: str) -> list[str]:
     if line == "bad":
         raise ValueError("a bad line")
     return line.split()
 
 
-def by_length(batch: pa.RecordBatch, tasks: int) -> list[int]:
-    return [len(word) % tasks for word in batch["word"].to_pylist()]
+def by_number(batch: pa.RecordBatch, tasks: int) -> list[int]:
+    return [number % tasks for number in batch["number"].to_pylist()]
 
 
 @pytest.fixture(autouse=True)
@@ -68,108 +87,102 @@ def registered(spark: SparkSession) -> None:
     spark.dataSource.register(HeadraceDataSource)
 
 
-class Stage:
-    """Topics of one's own, and a topology's way from one to the others."""
-
-    def __init__(self, broker: BrokerProcess, spark: SparkSession, name: str, folder: Path) -> None:
-        self.address, self.spark, self.name = broker.address, spark, name
-        self.checkpoint = folder / "checkpoint"
-        self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
-        admin = AdminClient({"bootstrap.servers": broker.address})
-        topics = [NewTopic(self.topic("in"), 2, 1)]
-        topics += [NewTopic(self.topic(each), 1, 1) for each in ("out", "batch", "dead", "metrics")]
-        for made in admin.create_topics(topics).values():
-            made.result(10)
-
-    def topic(self, name: str) -> str:
-        return f"{self.name}-{name}"
-
-    def feed(self, *lines: str) -> None:
-        for number, line in enumerate(lines):
-            self._producer.produce(self.topic("in"), line, partition=number % 2)
-        assert self._producer.flush(30) == 0
-
-    def topology(self, **options: Any) -> Topology:
-        made = Topology(
-            self.name,
-            dead_letters=self.topic("dead"),
-            settings={"metrics.topic": self.topic("metrics")},
-            **options,
-        )
-        lines = TopicSpout(self.topic("in"), brokers=self.address, fields="value STRING")
-        made.spout("lines", lines)
-        made.bolt("split", split, output="word STRING").shuffle("lines")
-        return made
-
-    def run(self, topology: Topology) -> None:
-        """Everything that is there, in one start."""
-        query = start(
-            topology.plan(),
-            self.spark,
-            brokers=self.address,
-            checkpoint=self.checkpoint,
-            trigger=NOW,
-        )
-        query.awaitTermination()
-
-    def read(self, topic: str) -> list[Any]:
-        return [json.loads(each) for each in read_to_end(self.address, self.topic(topic))]
-
-
 @pytest.fixture
-def stage(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path) -> Stage:
-    return Stage(broker, spark, topic, tmp_path)
+def stage(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path) -> TopologyStage:
+    outputs = ("out", "batch", "dead", "metrics")
+    return TopologyStage(broker.address, spark, topic, tmp_path, outputs=outputs)
 
 
-def with_every_grouping(stage: Stage) -> Topology:
-    made = stage.topology()
-    for name, tasks in {"fields": 3, "all": 2, "global_": 2, "partial_key": 2, "custom": 2}.items():
+def words(stage: TopologyStage) -> Topology:
+    made = Topology(
+        stage.name,
+        dead_letters=stage.topic("dead"),
+        settings={"metrics.topic": stage.topic("metrics")},
+    )
+    made.spout("lines", stage.lines())
+    made.bolt("split", split, output="word STRING").shuffle("lines")
+    return made
+
+
+def with_every_grouping(stage: TopologyStage) -> Topology:
+    made = Topology(stage.name, dead_letters=None)
+    made.spout("lines", stage.lines(a_batch=60))
+    fields = "key STRING, number BIGINT"
+    made.bolt("parse", parse, output={"default": fields, "direct": fields}).shuffle("lines")
+    for name, tasks in GROUPINGS.items():
         bolt = made.bolt(
-            name, Name(name), output="bolt STRING, task BIGINT, word STRING", parallelism=tasks
+            name,
+            Name(name),
+            output="bolt STRING, task BIGINT, key STRING, number BIGINT",
+            parallelism=tasks,
         )
-        more: tuple[Any, ...] = {
-            "fields": ("word",),
-            "partial_key": ("word",),
-            "custom": (by_length,),
-        }.get(name, ())
-        getattr(bolt, name)("split", *more)
+        more: dict[str, tuple[Any, ...]] = {
+            "fields": ("key",),
+            "partial_key": ("key",),
+            "custom": (by_number,),
+            "direct": ("direct",),
+        }
+        getattr(bolt, name)("parse", *more.get(name, ()))
         made.sink(f"{name}-out", TopicSink(stage.topic("out"))).shuffle(name)
     return made
 
 
-@pytest.mark.timeout(300)
-def test_spark_carries_every_grouping_to_the_tasks_it_names(stage: Stage) -> None:
-    words = [f"{word}{'x' * (n % 3)}" for n in range(10) for word in "abcdef"]
-    stage.feed(*(" ".join(words[at : at + 6]) for at in range(0, len(words), 6)))
+@pytest.mark.timeout(600)
+def test_spark_carries_every_grouping_to_the_tasks_it_names(stage: TopologyStage) -> None:
+    # Lines go to the two partitions in turn: even numbers to one, odd ones to the other. Each has
+    # every key, with numbers that grow.
+    sent = [(key, number) for number in range(20) for key in KEYS]
+    evens = [each for each in sent if each[1] % 2 == 0]
+    odds = [each for each in sent if each[1] % 2 == 1]
+    for pair in zip(evens, odds, strict=True):
+        stage.feed(*(f"{key} {number}" for key, number in pair))
 
     stage.run(with_every_grouping(stage))
 
-    found: dict[str, list[tuple[int, str]]] = {}
+    found: dict[str, list[tuple[int, str, int]]] = {}
     for row in stage.read("out"):
-        found.setdefault(row["bolt"], []).append((row["task"], row["word"]))
-    tasks_of = {word: {t for t, w in found["fields"] if w == word} for word in words}
+        found.setdefault(row["bolt"], []).append((row["task"], row["key"], row["number"]))
+    arrived = {name: Counter(each[1:] for each in rows) for name, rows in found.items()}
+    once = Counter(sent)
+    assert {name for name, each in arrived.items() if each == once} == GROUPINGS.keys() - {"all"}
+    assert Counter(found["all"]) == Counter((task, *each) for task in (0, 1) for each in sent)
+    _check_fields(found["fields"])
+    assert {task for task, _, _ in found["global_"]} == {0}
+    assert {(task, number % 2) for task, _, number in found["custom"]} == {(0, 0), (1, 1)}
+    assert {(task, number % 3) for task, _, number in found["direct"]} == {(0, 0), (1, 1), (2, 2)}
+    shared = {key: {task for task, each, _ in found["partial_key"] if each == key} for key in KEYS}
+    assert max(len(tasks) for tasks in shared.values()) == len(shared["a"]) == 2
+
+
+def _check_fields(rows: list[tuple[int, str, int]]) -> None:
+    """A key has one task, tasks share the keys, and a partition's order is a key's order."""
+    tasks_of = {key: {task for task, each, _ in rows if each == key} for key in KEYS}
     assert {len(each) for each in tasks_of.values()} == {1}
-    assert len({task for task, _ in found["fields"]}) > 1
-    assert Counter(w for _, w in found["fields"]) == Counter(words)
-    assert Counter(found["all"]) == Counter((task, word) for task in (0, 1) for word in words)
-    assert Counter(found["global_"]) == Counter((0, word) for word in words)
-    assert Counter(w for _, w in found["partial_key"]) == Counter(words)
-    assert Counter(found["custom"]) == Counter((len(word) % 2, word) for word in words)
+    assert len({task for task, _, _ in rows}) > 1
+    for key in KEYS:
+        for parity in (0, 1):
+            numbers = [n for _, each, n in rows if each == key and n % 2 == parity]
+            assert numbers == sorted(numbers), f"{key} lost its order"
 
 
-@pytest.mark.timeout(300)
-def test_a_state_outlives_its_query_and_a_bad_tuple_becomes_a_dead_letter(stage: Stage) -> None:
-    def counting() -> Topology:
-        made = stage.topology()
+@pytest.mark.timeout(600)
+def test_a_state_outlives_its_query_and_a_bad_tuple_becomes_a_dead_letter(
+    stage: TopologyStage,
+) -> None:
+    def counting(target: str) -> Topology:
+        made = words(stage)
         count = made.bolt("count", Count(), output="word STRING, n BIGINT", parallelism=2)
         count.fields("split", "word")
-        made.sink("out", TopicSink(stage.topic("out"), key="word")).shuffle("count")
+        made.sink("out", TopicSink(stage.topic(target), key="word")).shuffle("count")
         return made
 
-    stage.feed("a b a", "bad", "c a")
-    stage.run(counting())
-    stage.feed("a c")
-    stage.run(counting())
+    with MetricsServer() as metrics:
+        stage.feed("a b a", "bad", "c a")
+        stage.run(counting("out"), metrics)
+        stage.feed("a c")
+        stage.run(counting("out"), metrics)
+        wait_until(lambda: _executed(metrics)["count"] == 7, what="the reports of all tasks")
+        figures = metrics.figures()
 
     totals = {row["word"]: row["n"] for row in stage.read("out")}
     assert totals == {"a": 4, "b": 1, "c": 2}
@@ -181,14 +194,27 @@ def test_a_state_outlives_its_query_and_a_bad_tuple_becomes_a_dead_letter(stage:
     # Two bolts' worth of words, but every line was read once.
     assert executed["lines"] == 4
     assert executed["count"] == 7
+    failed = {each.component: each.failed for each in figures.components}
+    assert failed == {"lines": 0, "split": 1, "count": 0, "out": 0}
+    assert (figures.lag, figures.state_rows > 0) == (0, True)
+
+    # What the stream has come to, a batch over the same topic comes to as well.
+    run_batch(counting("batch").plan(), stage.spark, brokers=stage.address)
+    assert {row["word"]: row["n"] for row in stage.read("batch")} == totals
 
 
-@pytest.mark.timeout(300)
-def test_totals_that_spark_adds_up_are_the_same_in_a_stream_and_in_a_batch(stage: Stage) -> None:
+def _executed(metrics: MetricsServer) -> Counter[str]:
+    return Counter({each.component: each.executed for each in metrics.figures().components})
+
+
+@pytest.mark.timeout(600)
+def test_totals_that_spark_adds_up_are_the_same_in_a_stream_and_in_a_batch(
+    stage: TopologyStage,
+) -> None:
     def totals(target: str) -> Topology:
-        made = stage.topology()
-        words = Aggregate("word", n="count", least="min(word)", kinds="distinct(word)")
-        made.bolt("totals", words, parallelism=2).fields("split", "word")
+        made = words(stage)
+        measured = Aggregate("word", n="count", least="min(word)", kinds="distinct(word)")
+        made.bolt("totals", measured, parallelism=2).fields("split", "word")
         made.sink("out", TopicSink(stage.topic(target), key="word")).shuffle("totals")
         return made
 
