@@ -11,7 +11,9 @@ from headrace.client.settings import ClientSettings
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
 from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.browser import chromium
 from headrace.testing.console_client import ConsoleClient
+from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
 
 StartConsole = Callable[..., ConsoleServer]
@@ -56,3 +58,13 @@ def console(broker: BrokerProcess) -> Iterator[ConsoleServer]:
 @pytest.fixture
 def client(console: ConsoleServer) -> ConsoleClient:
     return ConsoleClient(console.url)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, for the whole run."""
+    try:
+        with chromium() as started:
+            yield started
+    except PeerMissing as missing:
+        require_peer(str(missing))

@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from headrace.client.error import BrokerError, ClientError
 from headrace.console.desk import Desk
 from headrace.console.guard import Guard
-from headrace.console.route import group, message, overview, session, topic
+from headrace.console.route import agent, audit, flow, group, message, overview, session, topic
 from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
 from headrace.wire.error_code import ErrorCode
 
@@ -65,6 +65,9 @@ def console_app(desk: Desk) -> Starlette:
                     *topic.ROUTES,
                     *message.ROUTES,
                     *group.ROUTES,
+                    *flow.ROUTES,
+                    *agent.ROUTES,
+                    *audit.ROUTES,
                 ],
             ),
             Mount("/static", StaticFiles(directory=STATIC)),

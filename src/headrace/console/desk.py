@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from headrace.console.audit_desk import AuditDesk
 from headrace.console.change_log import ChangeLog
 from headrace.console.cluster import Cluster
 from headrace.console.payload import Painter
@@ -18,17 +19,25 @@ class Desk:
     cluster: Cluster
     watch: Watch
     changes: ChangeLog
+    audit: AuditDesk
     sessions: Sessions | None
     stopping: bool = False
 
     @classmethod
     def of(cls, settings: ConsoleSettings, clock: Clock | None = None) -> "Desk":
         clock = clock or SystemClock()
+        audit = AuditDesk(settings.client, clock, settings.audit_topic)
         return cls(
             settings=settings,
             clock=clock,
             cluster=Cluster(settings.client),
-            watch=Watch(settings.client, interval_seconds=settings.interval_seconds, clock=clock),
+            watch=Watch(
+                settings.client,
+                interval_seconds=settings.interval_seconds,
+                clock=clock,
+                also=audit.take,
+            ),
+            audit=audit,
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             sessions=None if settings.users is None else Sessions(clock),
         )
@@ -39,4 +48,5 @@ class Desk:
     def close(self) -> None:
         self.stopping = True
         self.watch.stop()
+        self.audit.close()
         self.cluster.close()

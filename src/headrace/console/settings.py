@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
@@ -14,7 +15,6 @@ from headrace.console.mask import Masks
 from headrace.console.user import Users
 from headrace.model.error import ConfigError
 
-AUDIT_TOPIC = "headrace.audit"
 DEFAULT_LISTEN = Address("127.0.0.1", 8080)
 
 

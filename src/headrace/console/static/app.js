@@ -149,6 +149,10 @@ addEventListener("keydown", (event) => {
     }
   }
 });
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.querySelector("#main")?.focus();
+});
 addEventListener("hashchange", show);
 addEventListener("headrace-login", showLogin);
 start();

@@ -42,7 +42,7 @@ export function picture({ topics, groups, arrows, more_topics: moreTopics, more_
       if (one.rate && incoming.length <= 3) labels.push(label(LEFT.groups - 10, y + beside, rate(one.rate), "end"));
     });
   }
-  return svg("svg", { viewBox: `0 0 ${WIDE} ${high}`, class: "picture", role: "img", "aria-label": describe(topics, groups) },
+  return svg("svg", { viewBox: `0 0 ${WIDE} ${high}`, class: "picture", role: "group", "aria-label": describe(topics, groups) },
     lines,
     node(0, high / 2, BOX.width * 0.6, "producers", "", "source"),
     topics.map((each) => node(LEFT.topics, topicAt.get(each.name), BOX.width, each.name, `#/topics/${encodeURIComponent(each.name)}`, "topic")),
@@ -66,5 +66,5 @@ function node(x, y, width, name, href, kind, note = "") {
     note ? svg("text", { x: x + width - 10, y: y + 4.5, class: "note", "text-anchor": "end" }, note) : null,
     svg("title", {}, name),
   ];
-  return href ? svg("a", { href, "aria-label": name }, inside) : svg("g", {}, inside);
+  return href ? svg("a", { href }, inside) : svg("g", {}, inside);
 }

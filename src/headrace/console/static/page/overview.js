@@ -49,7 +49,8 @@ export function render(root) {
       found.group_status.ERR ? "bad" : bad ? "warn" : "");
     set("disk", bytes(found.bytes), plural(found.brokers.length, "broker"));
     chart.update(times, [written, read]);
-    put(scene, picture(found.picture));
+    // Who has a node in focus keeps it: the picture waits.
+    if (!scene.contains(document.activeElement) || scene === document.activeElement) put(scene, picture(found.picture));
     brokers.update(found.brokers);
   };
   const set = (name, value, note, kind = "") => {
