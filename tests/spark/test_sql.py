@@ -82,10 +82,13 @@ def test_what_is_there_is_asked_and_joined_with_the_newest_rows_of_a_table(desk:
         "SELECT page, town, o FROM views JOIN users ON user = id WHERE ms > 500 ORDER BY o"
     )
     (users,) = desk.run("SELECT id, town FROM users ORDER BY id")
+    (plan,) = desk.run("EXPLAIN SELECT page FROM views WHERE ms > 500")
 
     assert answer.columns == ["page", "town", "o"]
     assert answer.rows == [("/", "Bonn", 1), ("/cart", "Trier", 2)]
     assert users.rows == [("ann", "Trier"), ("bob", "Bonn")]  # cleo was deleted
+    assert plan.message is not None
+    assert "StreamingRelation" in plan.message
 
 
 @pytest.mark.timeout(600)

@@ -88,6 +88,14 @@ class Engine:
         Raises:
             SqlError: showing the place.
         """
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._run(statement, script)
+        except PySparkException as error:
+            raise spark_error(error, script, statement.start) from error
+
+    def _run(self, statement: Statement, script: str) -> Answer:
         match statement:
             case Create(query=None):
                 return self._declare(statement, stream_of(statement, script), script)
@@ -274,14 +282,9 @@ class Engine:
         raise spark_error(refused, script, query.start) from refused
 
     def _now(self, select: Select, script: str) -> Answer:
-        from pyspark.errors import PySparkException
-
         frame = self.frame(select.query, script, streaming=False)
         most = min(select.limit or MOST_ROWS, MOST_ROWS)
-        try:
-            found = frame.limit(most + 1).collect()
-        except PySparkException as error:
-            raise spark_error(error, script, select.query.start) from error
+        found = frame.limit(most + 1).collect()
         cut = f"Only the first {most:,} rows." if len(found) > most else None
         return Answer(frame.columns, [tuple(each) for each in found[:most]], cut)
 
@@ -356,5 +359,6 @@ def _described(stream: Stream) -> Answer:
 
 def _plan(frame: Any) -> str:
     context = frame.sparkSession.sparkContext
-    execution = frame._jdf.queryExecution()
+    # Spark explains a stream only if it sees at once that it is one, and not in a view's name.
+    execution = frame.select("*")._jdf.queryExecution()
     return str(context._jvm.PythonSQLUtils.explainString(execution, "formatted")).strip()
