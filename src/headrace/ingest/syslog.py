@@ -2,9 +2,10 @@
 
 import datetime
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-from headrace.ingest.event import Headers
+from headrace.ingest.event import Batch, Headers
 
 # <priority>, a version, a time of either RFC or "-", a host or "-", the rest.
 _MESSAGE: Final = re.compile(
@@ -24,6 +25,21 @@ STATUS_HEADER = "flume.syslog.status"
 FIELDS = ("priority", "version", "timestamp", "hostname")
 
 
+class _Start(NamedTuple):
+    """The beginning of a message, and what it means.
+
+    Attributes:
+        text: whoever begins so begins the same, and has its body behind `size` bytes. Nobody begins
+            with an empty tuple.
+        kept: the fields that stay in the body.
+    """
+
+    text: bytes | tuple[()]
+    size: int
+    headers: Headers
+    kept: bytes
+
+
 class SyslogParser:
     """Turns messages into headers and bodies.
 
@@ -31,8 +47,8 @@ class SyslogParser:
     body is what follows, with the fields in `keep` put before it. What is no syslog message becomes
     an event as it is, with the status Invalid.
 
-    Messages that come together mostly have the same headers but for the second, so headers are kept
-    and shared.
+    Messages that come together mostly begin alike, up to the host: whoever begins as the last one
+    did has its headers, and is not parsed again.
 
     Args:
         keep: names of `FIELDS`.
@@ -40,25 +56,51 @@ class SyslogParser:
 
     def __init__(self, keep: frozenset[str] = frozenset()) -> None:
         self._keep = keep
-        self._headers: dict[tuple[bytes, ...], Headers] = {}
+        self._starts: dict[bytes, _Start] = {}
+        self._last = _Start((), 0, {}, b"")
 
     def parse(self, message: bytes) -> tuple[Headers, bytes]:
         """
         >>> SyslogParser().parse(b"<34>Oct 11 22:14:15 web1 su: failed")[1]
         b'su: failed'
         """
+        batch = self.parse_all([message])
+        return batch.headers[0], batch.bodies[0]
+
+    def parse_all(self, messages: Iterable[bytes]) -> Batch:
+        """An event for each message."""
+        all_headers: list[Headers] = []
+        bodies: list[bytes] = []
+        text, size, headers, kept = self._last
+        for message in messages:
+            if not message.startswith(text):
+                found = self._start(message)
+                if found is None:
+                    own, body = self._without_fields(message)
+                    all_headers.append(own)
+                    bodies.append(body)
+                    continue
+                text, size, headers, kept = self._last = found
+            all_headers.append(headers)
+            bodies.append(kept + message[size:] if kept else message[size:])
+        return Batch(bodies, all_headers)
+
+    def _start(self, message: bytes) -> "_Start | None":
+        """How a message begins, from the cache if another one began so."""
         found = _MESSAGE.match(message)
         if found is None:
-            return self._without_fields(message)
-        key = found.groups(b"")
-        headers = self._headers.get(key)
-        if headers is None:
-            headers = self._make(*key)
-            if len(self._headers) >= _CACHE_SIZE:
-                self._headers.clear()
-            self._headers[key] = headers
-        body = message[found.end() :]
-        return headers, self._kept(key, body) if self._keep else body
+            return None
+        text = found.group()
+        start = self._starts.get(text)
+        if start is None:
+            key = found.groups(b"")
+            kept = self._kept(key) if self._keep else b""
+            # Without the space behind it, a longer name could begin with this one.
+            start = _Start(text if text.endswith(b" ") else (), len(text), self._make(*key), kept)
+            if len(self._starts) >= _CACHE_SIZE:
+                self._starts.clear()
+            self._starts[text] = start
+        return start
 
     def _make(self, priority: bytes, version: bytes, moment: bytes, host: bytes) -> Headers:
         headers = _priority_headers(priority)
@@ -78,7 +120,8 @@ class SyslogParser:
         headers = _priority_headers(found.group(1))
         return headers, message if "priority" in self._keep else message[found.end() :]
 
-    def _kept(self, key: tuple[bytes, ...], body: bytes) -> bytes:
+    def _kept(self, key: tuple[bytes, ...]) -> bytes:
+        """What goes before the body."""
         priority, version, moment, host = key
         start = b"<%s>" % priority if "priority" in self._keep else b""
         if version and "version" in self._keep:
@@ -87,7 +130,7 @@ class SyslogParser:
             start += moment + b" "
         if "hostname" in self._keep:
             start += host + b" "
-        return start + body
+        return start
 
 
 def _priority_headers(priority: bytes) -> Headers:
@@ -149,7 +192,7 @@ class SyslogFraming:
         if any(map(bytes.isdigit, {message[:1] for message in messages})):
             return self._mixed(data)
         self._rest = messages.pop()
-        return self._cut(messages)
+        return self._cut(messages, b"\r" in data)
 
     def _mixed(self, data: bytes) -> list[bytes]:
         found: list[bytes] = []
@@ -169,15 +212,19 @@ class SyslogFraming:
             found.append(data[position:end])
             position = end + 1
         self._rest = data[position:]
-        return self._cut(found)
+        return self._cut(found, b"\r" in data)
 
-    def _cut(self, messages: list[bytes]) -> list[bytes]:
+    def _cut(self, messages: list[bytes], returns: bool) -> list[bytes]:
         """Without empty ones and carriage returns, in pieces of at most `limit`."""
         limit = self._limit
         if len(self._rest) > 64 * limit:
             messages = [*messages, self._rest]
             self._rest = b""
-        whole = [message.rstrip(b"\r") for message in messages if message not in (b"", b"\r")]
+        whole = messages
+        if returns:
+            whole = [message.rstrip(b"\r") for message in messages]
+        if b"" in whole:
+            whole = [message for message in whole if message]
         if not whole or max(map(len, whole)) <= limit:
             return whole
         pieces: list[bytes] = []
@@ -188,7 +235,7 @@ class SyslogFraming:
     def finish(self) -> list[bytes]:
         """What is left when the peer is done."""
         rest, self._rest = self._rest, b""
-        return self._cut([rest])
+        return self._cut([rest], b"\r" in rest)
 
 
 def kept_fields(written: str) -> frozenset[str]:

@@ -95,3 +95,12 @@ def test_a_line_that_never_ends_is_not_kept_for_ever() -> None:
     got += framing.finish()
     assert sum(map(len, got)) == 10_000
     assert max(map(len, got)) == 10
+
+
+def test_a_host_that_another_one_begins_with_is_not_mistaken_for_it() -> None:
+    start = b"<34>Oct 11 22:14:15 "
+    batch = SyslogParser().parse_all(
+        [start + b"web", start + b"web1 a", start + b"web b", b"\n\nc"]
+    )
+    assert [headers.get("host") for headers in batch.headers] == ["web", "web1", "web", None]
+    assert batch.bodies == [b"", b"a", b"b", b"\n\nc"]

@@ -41,8 +41,5 @@ class SyslogSource(Source):
         return headers
 
     def batch_of(self, parser: SyslogParser, messages: list[bytes], extra: Headers) -> Batch:
-        if not messages:
-            return Batch([], [])
-        headers, bodies = zip(*map(parser.parse, messages), strict=True)
-        batch = Batch(list(bodies), list(headers))
+        batch = parser.parse_all(messages)
         return batch.map_headers(lambda own: {**own, **extra}) if extra else batch
