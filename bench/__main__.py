@@ -29,6 +29,7 @@ SUITES = (
     "spark",
     "flow",
     "ingest",
+    "console",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LIBRARIES = (
