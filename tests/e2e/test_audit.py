@@ -15,6 +15,8 @@ from headrace.client.settings import ClientSettings
 from headrace.model.clock import SystemClock
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.command_line import run_headrace
+from headrace.testing.ingest_agent import running
+from headrace.testing.readiness import wait_until
 
 BUCKET_MS = 10_000
 
@@ -135,6 +137,38 @@ def test_a_topic_can_be_counted_as_a_tier(
     code, rows = audit(broker, audit_topic)
     assert (code, sum(row["sent"] for row in rows)) == (0, 1000)
     assert sum(tier["count"] for row in rows for tier in row["tiers"]) == 1000
+
+
+def test_an_agent_counts_by_itself(
+    broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
+) -> None:
+    make(settings, topic)
+    agent = f"""
+        a1.sources = r1
+        a1.channels = c1
+        a1.sinks = k1
+        a1.sources.r1.type = seq
+        a1.sources.r1.totalEvents = 100
+        a1.sources.r1.channels = c1
+        a1.channels.c1.type = memory
+        a1.sinks.k1.type = org.apache.flume.sink.kafka.KafkaSink
+        a1.sinks.k1.channel = c1
+        a1.sinks.k1.kafka.bootstrap.servers = {broker.address}
+        a1.sinks.k1.kafka.topic = {topic}
+        a1.sinks.k1.audit.tier = producer
+        a1.sinks.k1.audit.bucketMs = {BUCKET_MS}
+        a1.sinks.k1.audit.topic = {audit_topic}
+    """
+    with running(agent) as started:
+        sink = started.assembly.sinks["k1"]
+        wait_until(
+            lambda: sink.counters.snapshot().get("EventDrainSuccessCount", 0) >= 100,
+            what="100 events in the topic",
+            timeout_seconds=60,
+        )
+    code, rows = audit(broker, audit_topic)
+    assert (code, sum(row["sent"] for row in rows)) == (0, 100)
+    assert {row["topic"] for row in rows} == {topic}
 
 
 def test_nobody_counting_yet_is_told(broker: BrokerProcess, topic: str) -> None:

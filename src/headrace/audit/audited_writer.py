@@ -1,6 +1,7 @@
 """Counting at our own writer: rows count when they were acknowledged."""
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from headrace.client.writer import Writer
 class AuditedWriter(Writer):
     """A `Writer` that counts what `flush` and `commit` have made sure of.
 
-    Rows of a transaction that is aborted are not counted.
+    Rows of a transaction that is aborted are not counted, nor are those of `uncounted` topics.
 
     Example:
         tally = Tally("producer")
@@ -23,8 +24,11 @@ class AuditedWriter(Writer):
             writer.write(table)
     """
 
-    def __init__(self, tally: Tally, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, tally: Tally, *args: Any, uncounted: Collection[str] = (), **options: Any
+    ) -> None:
         super().__init__(*args, **options)
+        self._not_counted = frozenset(uncounted)
         self._tally = tally
         self._uncounted: list[tuple[str, npt.NDArray[np.int64]]] = []
 
@@ -37,9 +41,10 @@ class AuditedWriter(Writer):
                 "timestamp", pa.array(np.full(table.num_rows, now_ms, dtype=np.int64))
             )
         super().write(columns, topic)
-        if columns.num_rows:
+        name = topic or self.topic or ""
+        if columns.num_rows and name not in self._not_counted:
             times = columns.column(columns.schema.names.index("timestamp")).cast(pa.int64())
-            self._uncounted.append((topic or self.topic or "", times.fill_null(-1).to_numpy()))
+            self._uncounted.append((name, times.fill_null(-1).to_numpy()))
 
     def flush(self) -> None:
         super().flush()

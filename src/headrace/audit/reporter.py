@@ -21,6 +21,7 @@ from headrace.client.writer import Writer
 from headrace.wire.error_code import ErrorCode
 
 INTERVAL_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 15.0
 # A cluster that is away for long costs memory up to this many counts, then the oldest go.
 _MOST_KEPT: Final = 100_000
 
@@ -56,10 +57,10 @@ class Reporter:
         self._thread.start()
 
     def close(self) -> None:
-        """Write the rest and end. Harmless twice."""
+        """Write the rest and end; a cluster that is away is not waited for. Harmless twice."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(timeout=_CLOSE_SECONDS)
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval):

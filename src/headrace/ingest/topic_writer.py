@@ -8,11 +8,13 @@ are marks read, so they say exactly which events are in the log.
 
 from collections.abc import Mapping, Sequence
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import structlog
 
+from headrace.audit.audited_writer import AuditedWriter
+from headrace.audit.tally import Tally
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.error import ClientError
 from headrace.client.offset_lookup import extents
@@ -41,6 +43,7 @@ class WriterOptions(NamedTuple):
     codec: str = "none"
     transactional_id: str | None = None
     positions_topic: str = POSITIONS_TOPIC
+    audit: Tally | None = None
 
 
 class TopicWriter:
@@ -76,9 +79,9 @@ class TopicWriter:
         options = self._options
         writer = None
         try:
-            writer = Writer(
+            writer = self._make_writer(
                 self._settings,
-                acks=options.acks,  # type: ignore[arg-type]
+                acks=options.acks,
                 idempotent=options.acks in ("all", "-1"),
                 transactional_id=options.transactional_id,
                 codec=options.codec,
@@ -94,6 +97,12 @@ class TopicWriter:
                 _close_quietly(writer)
             raise DeliveryFailed(f"cannot write to topics: {error}") from error
         self._writer = writer
+
+    def _make_writer(self, *args: Any, **told: Any) -> Writer:
+        audit = self._options.audit
+        if audit is None:
+            return Writer(*args, **told)
+        return AuditedWriter(audit, *args, uncounted=(self._options.positions_topic,), **told)
 
     def close(self) -> None:
         with self._lock:
