@@ -85,7 +85,7 @@ class Chain:
         return [json.loads(each) for each in read_to_end(self.address, f"{self.name}-{topic}")]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_states_inside_and_outside_of_spark_go_on_from_batch_to_batch(
     broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:
@@ -96,7 +96,7 @@ def test_states_inside_and_outside_of_spark_go_on_from_batch_to_batch(
         plan = chain.topology("stream").plan()
         place = tmp_path / "checkpoint"
         query = start(plan, spark, brokers=chain.address, checkpoint=place, trigger=NOW)
-        assert query.awaitTermination(250)
+        assert query.awaitTermination(500)
 
     chain.feed("a b a", "c")
     run()

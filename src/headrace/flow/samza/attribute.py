@@ -6,6 +6,7 @@ call they are taken from there, unless the object at hand is the one that put th
 """
 
 import pickle
+import secrets
 from typing import Any
 
 from headrace.flow.error import Unrecoverable
@@ -20,19 +21,21 @@ class TaskAttributes:
     """The attributes of one task object in one process.
 
     Attributes:
-        version: the number of the call whose state the object has.
+        version: a random mark of the call whose state the object has. Random, so that a batch which
+            failed behind the call, and was done again elsewhere, leaves no object behind that
+            passes for the task's.
     """
 
     def __init__(self, task: Any, where: str) -> None:
         self._task = task
         self._where = where
         self._kept: dict[str, bytes] = {}
-        self.version: int | None = None
+        self.version: bytes | None = None
 
     def bring(self, state: Any) -> None:
         """Let the object have the attributes that the state has."""
-        version = state.get(VERSION, 0)
-        if version == self.version:
+        version = state.get(VERSION)
+        if version is not None and version == self.version:
             return
         self._kept = {}
         for name in state.get(_NAMES, ()):
@@ -53,7 +56,7 @@ class TaskAttributes:
         if now.keys() != self._kept.keys():
             state.put(_NAMES, sorted(now))
         self._kept = now
-        self.version = (self.version or 0) + 1
+        self.version = secrets.token_bytes(12)
         state.put(VERSION, self.version)
 
     def _pickled(self) -> dict[str, bytes]:

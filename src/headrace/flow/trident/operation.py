@@ -17,7 +17,7 @@ class EachWork(Work):
     Args:
         inputs: the fields the function is called with.
         kept: the fields of the tuple that stay before the new ones.
-        many: whether the function gives several at once; None: a list does, a tuple does not.
+        width: how many new ones there are.
     """
 
     def __init__(
