@@ -22,7 +22,7 @@ from headrace.flow.runtime.aggregate_stage import (
     partial_columns,
 )
 from headrace.flow.runtime.program import Program
-from headrace.flow.stage import Layout
+from headrace.flow.stage import Layout, cut
 
 
 def spark_aggregate(plan: Plan, layout: Layout) -> Component | None:
@@ -62,7 +62,8 @@ def aggregate_frame(
 
     # One task: nobody has to divide the tuples, Spark does.
     alone = {**program.plan.components, aggregate.name: replace(aggregate, parallelism=1)}
-    program = replace(program, plan=replace(program.plan, components=alone))
+    plan = replace(program.plan, components=alone)
+    program = replace(program, plan=plan, layout=cut(plan))
     columns = partial_columns(program, aggregate)
     ddl = f"{columns.ddl}, {LANE_DDL}"
     fed = [

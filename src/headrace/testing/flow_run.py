@@ -118,12 +118,13 @@ class FlowRun:
             frame = pa.table(list(zip(*rows, strict=True))[1:], names=["edge", "chunk"]).to_pandas()
             for made in processor.handleInputRows((slot,), iter([frame]), clock):
                 yield pa.RecordBatch.from_pandas(made, preserve_index=False)
-        for slot, due in list(handle.timers.items()):
+        for slot, due in sorted(handle.timers):
             if due <= self.now_ms:
                 handle.slot = slot
-                del handle.timers[slot]
                 for made in processor.handleExpiredTimer((slot,), clock, None):
                     yield pa.RecordBatch.from_pandas(made, preserve_index=False)
+                # As Spark does it: the timer is there while it is handled.
+                handle.timers.remove((slot, due))
 
 
 class _Clock:
@@ -139,7 +140,7 @@ class _Handle:
 
     def __init__(self) -> None:
         self.slot = 0
-        self.timers: dict[int, int] = {}
+        self.timers: set[tuple[int, int]] = set()
         self._kept: dict[tuple[str, int], Any] = {}
 
     def getValueState(self, name: str, _schema: str) -> "_Kept":  # noqa: N802 - Spark's name
@@ -149,10 +150,10 @@ class _Handle:
         return _Kept(self, self._kept, name, ())
 
     def listTimers(self) -> Iterator[int]:  # noqa: N802 - Spark's name
-        return iter([self.timers[self.slot]] if self.slot in self.timers else [])
+        return iter([due for slot, due in self.timers if slot == self.slot])
 
     def registerTimer(self, due_ms: int) -> None:  # noqa: N802 - Spark's name
-        self.timers[self.slot] = due_ms
+        self.timers.add((self.slot, due_ms))
 
 
 class _Kept:

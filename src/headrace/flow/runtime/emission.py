@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.flow.error import EmitError
 from headrace.flow.fields import Fields
 from headrace.flow.plan import DEFAULT_STREAM
 from headrace.flow.runtime.route import Tasks
-from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
+from headrace.flow.runtime.tuple_batch import Origin, TupleBatch, no_origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +57,36 @@ class Emission:
         batch = self._shaped(columns, fields, stream)
         if batch.num_rows == 0:
             return
-        if self.made_from is None:
-            origin = no_origin(batch.num_rows)
-        else:
-            origin = self._origins(self.made_from, rows, batch.num_rows)
-        if origin.num_rows != batch.num_rows:
-            raise EmitError(
-                f"{self.component} emitted {batch.num_rows} tuples with {origin.num_rows} rows"
-            )
+        origin = self._origins(rows, batch.num_rows)
         tasks = None
         if task is not None:
             tasks = np.broadcast_to(np.asarray(task, dtype=np.int64), batch.num_rows)
         self.emitted.append(Emitted(stream, TupleBatch(batch, origin), tasks))
 
-    @staticmethod
-    def _origins(made_from: TupleBatch, rows: Any, count: int) -> pa.RecordBatch:
+    def _origins(self, rows: Any, count: int) -> Origin:
+        made_from = self.made_from
+        if made_from is None:
+            return lambda: no_origin(count)
+        if rows is None:
+            return lambda: made_from.origins(None, count)
+        if len(rows) != count:
+            raise EmitError(f"{self.component} emitted {count} tuples with {len(rows)} rows")
         if isinstance(rows, range):
             if rows == range(made_from.num_rows):
-                return made_from.origin  # a tuple for each tuple: nothing to pick
+                return lambda: made_from.origin  # a tuple for each tuple: nothing to pick
             rows = np.arange(rows.start, rows.stop, rows.step)
-        indices = None if rows is None else pa.array(rows, pa.int64())
-        return made_from.origins(indices, count)
+        indices = pa.array(rows, pa.int64())
+        ends = pc.min_max(indices)
+        if (
+            indices.null_count
+            or ends["min"].as_py() < 0
+            or ends["max"].as_py() >= made_from.num_rows
+        ):
+            raise EmitError(
+                f"{self.component} emitted tuples with rows from {ends['min']} to {ends['max']},"
+                f" but it was given {made_from.num_rows}, from 0"
+            )
+        return lambda: made_from.origins(indices, count)
 
     def _shaped(self, columns: Any, fields: Fields, stream: str) -> pa.RecordBatch:
         where = f"{self.component} declares {fields.ddl!r} for the stream {stream!r}"

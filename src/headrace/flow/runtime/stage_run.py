@@ -75,8 +75,7 @@ class StageRun:
         edge_ = self._program.layout.edges[edge]
         component = self._program.component(edge_.reader)
         self._slot, self._state = slot, state
-        source = Source(edge_.input.component, edge_.input.stream, batch.origin)
-        self._call(component, source, batch)
+        self._call(component, edge_.input.component, edge_.input.stream, batch)
 
     def tick(self, slot: int, component: Component, now_ms: int, state: TaskState | None) -> None:
         self._slot, self._state = slot, state
@@ -101,11 +100,12 @@ class StageRun:
             send_report(self._program.report_to, self._place, self.tallies.tallies)
         yield from self.outlet.close()
 
-    def _call(self, component: Component, source: Source, batch: TupleBatch) -> None:
+    def _call(self, component: Component, feeder: str, stream: str, batch: TupleBatch) -> None:
         tally = self.tallies.of(component.name)
         tally.executed += batch.num_rows
         started = time.perf_counter_ns()
         tries = 1 + self._program.plan.retries
+        source = Source(feeder, stream, lambda: batch.origin)
         emissions = list(self._attempts(component, source, batch, tries))
         tally.busy_ns += time.perf_counter_ns() - started
         for emission in emissions:
@@ -119,7 +119,7 @@ class StageRun:
         for _ in range(tries):
             emission = self._emission(component, batch)
             try:
-                here = replace(source, origin=batch.origin)
+                here = replace(source, told_origin=lambda: batch.origin)
                 self._work(context).execute(batch.columns, emission, context, here)
             except Unrecoverable:
                 raise
@@ -163,7 +163,7 @@ class StageRun:
         for edge in layout.edges_from(component, stream):
             reader = self._program.component(edge.reader)
             if not edge.carried:
-                self._call(reader, Source(component, stream, batch.origin), batch)
+                self._call(reader, component, stream, batch)
                 continue
             self._turn += 1
             slots = layout.slots[edge.reader]

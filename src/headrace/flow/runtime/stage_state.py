@@ -69,7 +69,8 @@ class StageProcessor(StatefulProcessor):
         run.tick(slot, component, timerValues.getCurrentProcessingTimeInMs(), state)
         if state is not None:
             self._keeper.save(slot, state)
-        self._wind_up(component, timerValues)
+        # Spark still lists the timer that has just gone off, and deletes it behind this call.
+        self._register(component, timerValues)
         yield from _frames(run.finish())
 
     def _run(self, timer_values: Any) -> StageRun:
@@ -81,6 +82,10 @@ class StageProcessor(StatefulProcessor):
         """Let the clock of a component that ticks run, if it does not yet."""
         if component.tick_seconds is None or next(self._handle.listTimers(), None) is not None:
             return
+        self._register(component, timer_values)
+
+    def _register(self, component: Component, timer_values: Any) -> None:
+        assert component.tick_seconds is not None
         now_ms = timer_values.getCurrentProcessingTimeInMs()
         self._handle.registerTimer(now_ms + max(1, int(component.tick_seconds * 1_000)))
 

@@ -1,7 +1,8 @@
 """Tuples as columns, each with the place in a topic that it goes back to."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -14,24 +15,41 @@ ORIGIN = pa.schema(
 )
 _WIDTH = len(ORIGIN)
 
+Origin: TypeAlias = "pa.RecordBatch | Callable[[], pa.RecordBatch]"
+
 
 @dataclass(frozen=True, slots=True)
 class TupleBatch:
-    """Tuples of one stream. `origin` has a row for each of them: the record it was made from, or
-    one of them; nulls where there is none."""
+    """Tuples of one stream.
+
+    Args:
+        told_origin: their origins, or what makes them: most are never asked for.
+    """
 
     columns: pa.RecordBatch
-    origin: pa.RecordBatch
+    told_origin: Origin
+
+    @property
+    def origin(self) -> pa.RecordBatch:
+        """A row for each tuple: the record it was made from, or one of them; nulls where there is
+        none."""
+        told = self.told_origin
+        if callable(told):
+            told = told()
+            object.__setattr__(self, "told_origin", told)
+        return told
 
     @property
     def num_rows(self) -> int:
         return int(self.columns.num_rows)
 
     def take(self, rows: pa.Array) -> "TupleBatch":
-        return TupleBatch(self.columns.take(rows), self.origin.take(rows))
+        return TupleBatch(self.columns.take(rows), lambda: self.origin.take(rows))
 
     def slice(self, start: int, length: int) -> "TupleBatch":
-        return TupleBatch(self.columns.slice(start, length), self.origin.slice(start, length))
+        return TupleBatch(
+            self.columns.slice(start, length), lambda: self.origin.slice(start, length)
+        )
 
     def origins(self, rows: pa.Array | None, count: int) -> pa.RecordBatch:
         """The origins of tuples made from these.

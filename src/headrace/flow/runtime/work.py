@@ -1,5 +1,6 @@
 """What a component does, as the runtime calls it; front doors wrap their users' objects so."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -81,4 +82,9 @@ class Source:
 
     component: str
     stream: str
-    origin: pa.RecordBatch
+    told_origin: pa.RecordBatch | Callable[[], pa.RecordBatch]
+
+    @property
+    def origin(self) -> pa.RecordBatch:
+        told = self.told_origin
+        return told() if callable(told) else told

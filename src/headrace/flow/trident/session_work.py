@@ -79,7 +79,7 @@ class SessionWork(Work):
                 arrays = [pa.array(list(column), kind) for column, kind in kinds]
                 whole = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
                 origin = no_origin(whole.num_rows)
-                self.fold.execute(whole, told, context, replace(source, origin=origin))
+                self.fold.execute(whole, told, context, replace(source, told_origin=origin))
 
     def _ended(self, watermark: int, state: Any) -> Iterator[list[_Tuple]]:
         """The sessions that are over; they are forgotten."""
