@@ -31,6 +31,7 @@ from headrace.flow.samza.store import KeyValueStore
 from headrace.flow.samza.task import ClosableTask, InitableTask, StreamTask, WindowableTask
 
 _ORDER = ("offset", "partition")
+_COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,9 @@ class TaskWork(Work):
         self, batch: pa.RecordBatch, system: str, task: int
     ) -> Iterator[tuple[int, IncomingMessageEnvelope]]:
         order = self._order(batch, system)
-        columns = batch.take(pa.array(order)).to_pydict()
+        ordered = batch.take(pa.array(order))
+        columns = {each: ordered.column(each).to_pylist() for each in _COLUMNS}
+        moments = ordered.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False)
         for row, topic, partition, offset, key, value, at in zip(
             order.tolist(),
             columns["topic"],
@@ -129,7 +132,7 @@ class TaskWork(Work):
             columns["offset"],
             columns["key"],
             columns["value"],
-            columns["timestamp"],
+            moments.cast(pa.int64()).to_pylist(),
             strict=True,
         ):
             known = self._inputs[f"{system_of(system)}.{topic}"]
@@ -159,7 +162,7 @@ class TaskWork(Work):
                     offset,
                     read_key,
                     read_value,
-                    -1 if at is None else round(at.timestamp() * 1_000),
+                    -1 if at is None else at,
                 ),
             )
 
@@ -239,8 +242,15 @@ class _Serdes:
 
     def __init__(self, config: JobConfig) -> None:
         self._config = config
+        self._known: dict[SystemStream, tuple[Serde, Serde]] = {}
 
     def __call__(self, stream: SystemStream) -> tuple[Serde, Serde]:
+        found = self._known.get(stream)
+        if found is None:
+            found = self._known[stream] = self._find(stream)
+        return found
+
+    def _find(self, stream: SystemStream) -> tuple[Serde, Serde]:
         brokers = self._config.brokers
         if stream.system not in brokers:
             raise Unrecoverable(
