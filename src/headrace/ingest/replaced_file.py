@@ -4,12 +4,17 @@ import os
 from pathlib import Path
 
 
-def replace_file(path: Path, content: str) -> None:
-    """Write a file so that a crash leaves the old content or the new, never a part."""
+def replace_file(path: Path, content: str, *, sync: bool = True) -> None:
+    """Write a file so that a crash leaves the old content or the new, never a part.
+
+    Args:
+        sync: hold against a power loss too, and not only against kill -9.
+    """
     scratch = path.with_name(path.name + ".tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     with scratch.open("w") as file:
         file.write(content)
-        file.flush()
-        os.fdatasync(file.fileno())
+        if sync:
+            file.flush()
+            os.fdatasync(file.fileno())
     scratch.replace(path)

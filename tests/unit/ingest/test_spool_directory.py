@@ -69,6 +69,17 @@ def test_a_crash_in_the_middle_goes_on_behind_the_last_batch(tmp_path: Path) -> 
     assert names(tmp_path) == ["a.COMPLETED"]
 
 
+def test_a_file_that_vanishes_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"{n}\n" for n in range(5)))
+    with spooling(tmp_path, batchSize="2") as (source, got):
+        source.poll()
+        (tmp_path / "a").unlink()
+        (tmp_path / "b").write_text("next\n")
+        read_all(source)
+    assert got.bodies == [b"0", b"1", b"2", b"3", b"4", b"next"]
+    assert names(tmp_path) == ["b.COMPLETED"]
+
+
 def test_a_crash_between_the_last_batch_and_the_rename_repeats_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
     with spooling(tmp_path) as (source, got):

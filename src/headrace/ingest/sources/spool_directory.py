@@ -27,7 +27,7 @@ class SpoolDirectorySource(ReplayableSource):
     Rule 1: a file in the directory is finished: it does not change and its name is not used again.
         One that does change is reported and set aside with the suffix `.FAILED`.
     Rule 2: the position in the file being read is written after every batch, once the batch is in
-        the channel. A crash repeats at most one batch.
+        the channel. kill -9 repeats at most one batch, a power loss at most one file.
     Rule 3: with `exactlyOnce` the position is committed with the events, a file is marked done only
         when its last event is, and nothing is repeated.
     """
@@ -73,6 +73,7 @@ class SpoolDirectorySource(ReplayableSource):
         self._batch = settings.number("batchSize")
         self._deserializer = make_deserializer(settings)
         self._current: Path | None = None
+        self._current_key = ""
         self._reader: Deserializer | None = None
         self._identity = (0, 0)
         self._awaiting: dict[Path, str] = {}
@@ -110,7 +111,7 @@ class SpoolDirectorySource(ReplayableSource):
             batch = batch.map_headers(lambda own: {**own, **extra})
         position = self._reader.position
         if self.ledger is not None:
-            batch.marks = {self._key(self._current): _mark(position)}
+            batch.marks = {self._current_key: _mark(position)}
         try:
             self.deliver(batch)
         except Exception:
@@ -119,7 +120,7 @@ class SpoolDirectorySource(ReplayableSource):
             raise
         self._reader.delivered = position
         if self.ledger is None:
-            self._write_meta(self._current, position)
+            self._write_meta(position)
         return True
 
     def _catch_up(self) -> None:
@@ -128,7 +129,7 @@ class SpoolDirectorySource(ReplayableSource):
         assert self.ledger is not None
         marks = self.ledger.load()
         if self._reader is not None and self._current is not None:
-            mark = marks.get(self._key(self._current))
+            mark = marks.get(self._current_key)
             if mark is not None and int(json.loads(mark)["pos"]) > self._reader.delivered:
                 self._reader.delivered = int(json.loads(mark)["pos"])
                 self._reader.seek(self._reader.delivered)
@@ -160,6 +161,7 @@ class SpoolDirectorySource(ReplayableSource):
         if position == _DONE:
             self._complete(path)
             return True
+        self._current_key = self._key(path)
         status = path.stat()
         self._identity = (status.st_size, status.st_mtime_ns)
         self._reader = self._deserializer(path)
@@ -213,7 +215,12 @@ class SpoolDirectorySource(ReplayableSource):
         path, self._current = self._current, None
         self._reader.close()
         position, self._reader = self._reader.position, None
-        status = path.stat()
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            # We had it open, so all of it is delivered; there is nothing left to mark as done.
+            _log.warning("file_vanished", source=self.name, path=str(path))
+            return
         if (status.st_size, status.st_mtime_ns) != self._identity:
             _log.error("file_changed", path=str(path), why="finished files must not change")
             path.rename(path.with_name(path.name + ".FAILED"))
@@ -275,8 +282,9 @@ class SpoolDirectorySource(ReplayableSource):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _write_meta(self, path: Path, position: int) -> None:
-        replace_file(self._tracker / _META, json.dumps({self._key(path): position}))
+    def _write_meta(self, position: int) -> None:
+        # After every batch: a sync would cost more than the batch, and a power loss repeats a file.
+        replace_file(self._tracker / _META, json.dumps({self._current_key: position}), sync=False)
 
 
 _DONE = -1
