@@ -312,6 +312,25 @@ def test_an_emit_to_a_stream_that_was_not_declared_is_told() -> None:
         FlowRun(made.plan()).feed(["a"])
 
 
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([0, 1], "emitted 1 tuples with 2 rows"),
+        ([1], "rows from 1 to 1, but it was given 1"),
+        ([-1], "rows from -1"),
+        (range(1, 2), "rows from 1"),
+        ([None], "rows from"),
+    ],
+)
+def test_rows_that_the_batch_does_not_have_are_told(rows: Any, complaint: str) -> None:
+    made = topology()
+    wrong = made.bolt("wrong", lambda batch, emit: emit([[1]], rows=rows), output="n BIGINT")
+    wrong.shuffle("lines")
+
+    with pytest.raises(EmitError, match=complaint):
+        FlowRun(made.plan()).feed(["a"])
+
+
 class Strike(StatefulBolt):
     """Emits at each tick what came since the last one."""
 
