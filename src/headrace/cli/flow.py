@@ -23,6 +23,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
 from headrace.flow.metrics import FlowFigures, read_figures
 from headrace.flow.plan import Latency, Plan
+from headrace.flow.rebalance import PARTITIONS
 from headrace.flow.registry import Registry, Run
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
@@ -213,7 +214,9 @@ def _explain(plan: Plan) -> None:
     from headrace.flow.compile import compile_plan
 
     order = Order(program="", brokers="", checkpoint=Path(), master="local[1]")
-    with spark_for(plan.name, order, plan.settings) as spark:
+    # As a run would have it: Spark's own 200 are for a cluster.
+    settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
+    with spark_for(plan.name, order, settings) as spark:
         compile_plan(plan, spark, streaming=True).frame.explain(mode="formatted")
 
 
