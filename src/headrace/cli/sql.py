@@ -19,7 +19,7 @@ from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import Emit, Select
-from headrace.model.error import ConfigError
+from headrace.model.error import ConfigError, HeadraceError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -158,7 +158,7 @@ def _prompt(engine: Any, output: SqlOutput, stop: Stop) -> None:
         script, typed = typed, ""
         try:
             run_script(engine, script, output, lambda: stop.requested)
-        except FlowError as error:
+        except HeadraceError as error:
             print(error)
 
 
