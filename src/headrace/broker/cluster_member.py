@@ -5,11 +5,15 @@ Rule 2: word of a change only says where to look. All looking and deciding is th
 its thread, one at a time (`Broker.administer`), and everything that changed is followed on the
 loop.
 Rule 3: when its session with the store ends it goes on leading what it led: it can commit nothing
-without the replicas that are in sync, and they follow whoever the store says leads. When the store
+without the replicas that are in sync, and they follow whoever the store says leads. Where those do
+not come any more either it sends its clients away (`Partition`, rule 4). When the store
 can be reached again it looks whether its registration is still there. If not, it hands over what it
 led as if it had crashed, and registers with a new broker epoch. It does the same whenever it sees
 that its registration is gone, however that came about.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
+Rule 5: a broker whose process is gone (its machine refuses connections) is taken out of sync, and
+what it led is led by others, by whoever sees that first. Its session may last for seconds more. If
+it is there after all it has lost nothing but its place: it follows, and comes back into sync.
 """
 
 import asyncio
@@ -56,8 +60,10 @@ class ClusterMember:
         self._stopping = False
         settings = broker.settings
         self._unclean = bool(settings["unclean.leader.election.enable"])
-        self._isr = IsrKeeper(broker, settings["replica.lag.time.max.ms"])
+        self._isr = IsrKeeper(broker, settings["replica.lag.time.max.ms"], lambda: self._joined)
         broker.propose_isr = self._isr.propose
+        broker.peer_gone = self._peer_gone
+        self._replacing: set[asyncio.Task[None]] = set()
 
     async def join(self) -> None:
         """Register, and take part in choosing the controller.
@@ -99,6 +105,8 @@ class ClusterMember:
         holder = await self._broker.administer(register)
         self._follow_controller(holder)
         self._joined = session == self._sessions
+        if self._joined:
+            self._isr.check()
         return self._joined
 
     def _follow_controller(self, holder: BrokerId | None) -> None:
@@ -189,6 +197,22 @@ class ClusterMember:
         for path in list(self._unheard):
             self._note(path)
 
+    # -- brokers that died
+
+    def _peer_gone(self, record: BrokerRecord) -> None:
+        if self._joined and not self._stopping:
+            task = self._broker.loop.create_task(self._replace(record))
+            self._replacing.add(task)
+            task.add_done_callback(self._replacing.discard)
+
+    async def _replace(self, record: BrokerRecord) -> None:
+        log.warning("a broker is gone", broker=record.broker_id)
+        try:
+            await self._broker.administer(lambda controller: controller.replace_dead(record))
+        except HeadraceError as error:
+            # Its session will end.
+            log.warning("a broker could not be replaced yet", reason=str(error))
+
     # -- preferred leaders
 
     async def _prefer_for_ever(self) -> None:
@@ -210,13 +234,14 @@ class ClusterMember:
     # -- disks
 
     async def _watch_disks(self) -> None:
-        """A partition whose log directory failed is led by others, who can."""
+        """A partition whose log directory failed, or is full, is led by others, who can."""
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
-            names = self._broker.offline_partitions() if self._joined else []
+            offline = self._broker.offline_partitions() if self._joined else []
+            names = offline + (self._broker.full_partitions() if self._joined else [])
             if not names:
                 continue
-            for name in names:
+            for name in offline:
                 self._broker.fetchers.leave(name)
             try:
                 await self._broker.administer(
@@ -242,6 +267,7 @@ class ClusterMember:
                 self._rejoining,
                 self._preferring,
                 self._watching_disks,
+                *self._replacing,
             )
             if task is not None
         ]

@@ -73,10 +73,13 @@ def describe_partition(broker: Broker, topic: Topic, index: int) -> dict[str, An
     record = topic.record.partitions[index]
     leader = record.leader
     here = leader == broker.node_id
-    led = topic.partitions[index] is not None if here else leader in broker.members
+    led = leader in broker.members
+    if here:
+        partition = topic.partitions[index]
+        led = partition is not None and not partition.stranded
     alive = {*broker.members, broker.node_id}
     offline = [each for each in record.replicas if each not in alive]
-    if here and not led:
+    if here and topic.partitions[index] is None:
         offline.append(broker.node_id)
     return {
         "partition_index": index,

@@ -39,6 +39,9 @@ Fields: TypeAlias = Mapping[str, Any]
 # What Produce and Fetch answer with: parts, packed already.
 _READY = (tuple, list)
 
+# A broker that is cut off would answer these as things were before. Clients that are connected to
+# no other broker would ask it again and again; so their connections are closed.
+_OLD_NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
 _BEFORE_AUTHENTICATION = (
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
@@ -77,6 +80,7 @@ class Dispatch:
             self._check_authenticated(connection, request)
         connection.client_id = request.header.client_id
         handler = self._handlers.get(key) or self._load(request)
+        self._check_reach(key)
         self._broker.metrics.requests[request.api.name] += 1
         if key == ApiKey.PRODUCE:
             connection.lane_end = self._lanes.open(frame, request)
@@ -99,6 +103,10 @@ class Dispatch:
         if not connection.authenticated:
             raise PeerError(f"{request.api.name} came before authentication")
         self._broker.authentication.check_session(connection)
+
+    def _check_reach(self, key: int) -> None:
+        if self._broker.cut_off and key in _OLD_NEWS:
+            raise PeerError("this broker is cut off from the cluster: its clients must ask others")
 
     def _load(self, request: Request) -> Handler:
         key = request.api.key

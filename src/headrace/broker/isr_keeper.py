@@ -4,9 +4,12 @@ Rule 1: a proposal counts from the moment it is made (`replication.state`), and 
 state has been read after its commit: a commit whose answer was lost may have been done.
 Rule 2: one proposal a partition at a time; those of all partitions go in one commit.
 Rule 3: nothing is given up. What was refused is proposed again if it still holds.
+Rule 4: while the session with the cluster's store is over, a partition whose followers fetch no
+more is stranded (`Partition`): they cannot be taken out of sync, and one of them may lead by now.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -30,8 +33,9 @@ _RETRY_SECONDS = 0.5
 class IsrKeeper:
     """Lives on the event loop."""
 
-    def __init__(self, broker: "Broker", max_lag_ms: int) -> None:
+    def __init__(self, broker: "Broker", max_lag_ms: int, joined: Callable[[], bool]) -> None:
         self._broker = broker
+        self._is_joined = joined
         self._max_lag_ms = max_lag_ms
         self._proposed: dict[TopicPartition, Partition] = {}
         self._flushing: asyncio.Task[None] | None = None
@@ -62,18 +66,22 @@ class IsrKeeper:
         while True:
             await asyncio.sleep(self._max_lag_ms / 2000)
             try:
-                self._check()
+                self.check()
             except Exception as error:
                 log.error("in-sync replicas could not be checked", exc_info=error)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Also called when the session with the store has come back: rule 4 is over then."""
         now_ms = self._broker.clock.monotonic_ms()
+        joined, stranded = self._is_joined(), False
         for partition in self._broker.topics.partitions():
             state = partition.state
-            if len(state.isr) > 1 and state.proposed is None:
-                late = state.late(now_ms, self._max_lag_ms)
-                if late:
-                    self.propose(partition, state.shrunk(late))
+            late = state.late(now_ms, self._max_lag_ms) if len(state.isr) > 1 else frozenset()
+            partition.set_stranded(not joined and state.is_alone(now_ms, self._max_lag_ms))
+            stranded = stranded or partition.stranded
+            if late and state.proposed is None:
+                self.propose(partition, state.shrunk(late))
+        self._broker.cut_off = stranded
 
     async def _flush(self) -> None:
         while self._proposed:

@@ -110,11 +110,19 @@ class Broker:
             nullcontext()
         )
         self._columns_loaded = False
+        # Another broker's process is gone; a cluster's member puts itself in.
+        self.peer_gone: Callable[[BrokerRecord], None] = lambda _: None
         self.fetchers = ReplicaFetchers(
-            settings, self.members.get, lambda: self.broker_epoch, self._copied
+            settings,
+            self.members.get,
+            lambda: self.broker_epoch,
+            self._copied,
+            lambda record: self.peer_gone(record),
         )
         # A leader found that others are in sync than it thought; a cluster's member puts itself in.
         self.propose_isr: Callable[[Partition, frozenset[BrokerId]], None] = lambda *_: None
+        # Whether some partition is stranded: what this broker knows of leaders is old then.
+        self.cut_off = False
         self.served_apis: frozenset[ApiKey] = frozenset()
         # Calls something when the request that is being served has been.
         self.soon: Callable[[Callable[[], object]], object] = loop.call_soon
@@ -522,6 +530,10 @@ class Broker:
             for name in [TopicPartition(topic.name, index)]
             if any(name in directory for directory in failed)
         ]
+
+    def full_partitions(self) -> list[TopicPartition]:
+        """Those this broker leads, where there was no room for the last append."""
+        return [each.name for each in self.topics.partitions() if each.no_room]
 
     def _copied(self, size_bytes: int) -> None:
         self.metrics.replicated_bytes += size_bytes

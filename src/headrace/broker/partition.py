@@ -6,6 +6,9 @@ Rule 2: a waiter is told after every move of the high watermark or the last stab
 event loop, and takes itself off when it is done. A follower's fetch waits for the log end instead.
 Rule 3: a write with acks=all waits until the high watermark is past it. It ends with an error when
 too few replicas are left in sync, or when this broker stops leading: the records may still be kept.
+Rule 4: a leader that reaches neither the cluster's store nor any other that is in sync is
+*stranded*: it can commit nothing, and cannot learn who leads instead. It takes no more records, so
+that their producers ask others. What is committed it serves: it may turn out to lead still.
 """
 
 from collections import deque
@@ -17,6 +20,7 @@ from headrace.log.append import Appended
 from headrace.log.filesystem import Bytes
 from headrace.log.partition_log import PartitionLog
 from headrace.model.error import (
+    DiskFull,
     HeadraceError,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
@@ -53,8 +57,10 @@ class Partition:
         "leader_epoch",
         "log",
         "name",
+        "no_room",
         "resigned",
         "state",
+        "stranded",
     )
 
     def __init__(
@@ -72,6 +78,9 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.resigned = False
+        self.stranded = False
+        # The disk was full at the last append: another broker's may not be.
+        self.no_room = False
         self.state = PartitionState(
             broker_id=broker_id,
             leader_epoch=leader_epoch,
@@ -119,7 +128,7 @@ class Partition:
         Raises:
             NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
         """
-        if self.resigned:
+        if self.resigned or self.stranded:
             raise NotLeader(f"this broker does not lead {self.name} any more")
         if (
             acks_all
@@ -130,9 +139,14 @@ class Partition:
                 f"{self.name} has {len(self.state.isr)} replica in sync, and acks=all needs "
                 f"min.insync.replicas ({self.log.config.min_insync_replicas})"
             )
-        appended = self.log.append(
-            records, self.leader_epoch, from_client=from_client, strict_start=strict_start
-        )
+        try:
+            appended = self.log.append(
+                records, self.leader_epoch, from_client=from_client, strict_start=strict_start
+            )
+        except DiskFull:
+            self.no_room = True
+            raise
+        self.no_room = False
         if not appended.duplicate:
             self._grew(appended)
         return appended
@@ -264,6 +278,16 @@ class Partition:
     def withdraw(self) -> None:
         """What was proposed will never be taken."""
         self.state.withdraw()
+
+    def set_stranded(self, stranded: bool) -> None:
+        """Rule 4."""
+        if stranded == self.stranded:
+            return
+        self.stranded = stranded
+        if stranded:
+            self._fail_uncommitted(
+                NotLeader(f"this broker is cut off, and may not lead {self.name}")
+            )
 
     def resign(self) -> None:
         """Another leads, or nobody: nothing is appended here any more, and nobody waits."""

@@ -32,6 +32,10 @@ class PeerLost(PeerError):
     """The other broker cannot be reached, went away, or answered something else."""
 
 
+class PeerRefused(PeerLost):
+    """Its machine says that nobody listens there: the other broker's process is gone."""
+
+
 class PeerConnection:
     """Lives on the event loop. After any error it is closed: make a new one.
 
@@ -66,6 +70,7 @@ class PeerConnection:
 
         Raises:
             PeerLost: nobody answers there.
+            PeerRefused: nobody is there to answer.
         """
         loop = asyncio.get_running_loop()
         sock: socket.socket | None = None
@@ -79,7 +84,8 @@ class PeerConnection:
         except (OSError, TimeoutError) as error:
             if sock is not None:
                 sock.close()
-            raise PeerLost(f"cannot connect to the broker at {host}:{port}: {error}") from error
+            kind = PeerRefused if isinstance(error, ConnectionRefusedError) else PeerLost
+            raise kind(f"cannot connect to the broker at {host}:{port}: {error}") from error
         except BaseException:
             if sock is not None:
                 sock.close()

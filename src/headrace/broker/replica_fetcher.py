@@ -8,6 +8,8 @@ Rule 1: an error of one partition is that partition's alone: it rests and is tri
 Rule 2: an error of the connection, or of the session, begins both anew.
 Rule 3: what comes for a partition that was taken away meanwhile, or has another epoch by now, is
 dropped.
+Rule 4: a leader whose machine refuses connections, twice, has no process any more. That is told at
+once (`gone`): the cluster need not wait for the end of its session to choose others.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.follower import Follower
-from headrace.broker.peer_connection import PeerConnection, PeerLost
+from headrace.broker.peer_connection import PeerConnection, PeerLost, PeerRefused
 from headrace.broker.settings import BrokerSettings
 from headrace.cluster.broker import Broker as BrokerRecord
 from headrace.model.error import HeadraceError
@@ -34,9 +36,12 @@ _GRACE_SECONDS = 30.0
 # A partition whose leader has not heard yet that it leads: word takes some milliseconds.
 _REST_SECONDS = 0.05
 _ONE_BATCH_BYTES = 1 << 30
+_REFUSALS = 2
+_REFUSED_REST_SECONDS = 0.1
 
 Key = tuple[UUID, int]
 FindBroker = Callable[[BrokerId], BrokerRecord | None]
+Gone = Callable[[BrokerRecord], None]
 
 
 class ReplicaFetcher:
@@ -49,12 +54,15 @@ class ReplicaFetcher:
         find: FindBroker,
         epoch: Callable[[], int],
         copied: Callable[[int], None],
+        gone: Gone,
     ) -> None:
         self.leader = leader
         self._settings = settings
         self._find = find
         self._epoch = epoch
         self._copied = copied
+        self._gone = gone
+        self._refusals = 0
         self._followers: dict[Key, Follower] = {}
         self._resting: dict[Key, float] = {}
         self._sent: dict[Key, FetchPartition] = {}
@@ -101,7 +109,7 @@ class ReplicaFetcher:
             except PeerLost as error:
                 tell = log.debug if connection is None else log.info
                 tell("lost a leader", leader=self.leader, reason=str(error))
-                await asyncio.sleep(self._backoff_seconds)
+                await asyncio.sleep(self._backoff_after(error, connected=connection is not None))
             except Exception as error:
                 log.error("copying failed", leader=self.leader, exc_info=error)
                 await asyncio.sleep(self._backoff_seconds)
@@ -112,6 +120,20 @@ class ReplicaFetcher:
     @property
     def _backoff_seconds(self) -> float:
         return float(self._settings["replica.fetch.backoff.ms"]) / 1000
+
+    def _backoff_after(self, error: PeerLost, *, connected: bool) -> float:
+        """Rule 4: look again soon, to be sure."""
+        if connected:
+            self._refusals = 0
+            return min(_REFUSED_REST_SECONDS, self._backoff_seconds)
+        if not isinstance(error, PeerRefused):
+            self._refusals = 0
+            return self._backoff_seconds
+        self._refusals += 1
+        record = self._find(self.leader)
+        if self._refusals == _REFUSALS and record is not None:
+            self._gone(record)
+        return self._backoff_seconds if self._refusals >= _REFUSALS else _REFUSED_REST_SECONDS
 
     async def _something_to_do(self) -> None:
         while not self._followers:
@@ -240,7 +262,7 @@ class ReplicaFetcher:
             return self._apply(follower, result)
         except HeadraceError as error:
             log.error("cannot copy", partition=str(follower.name), reason=str(error))
-            self._rest(key)
+            self._resting[key] = self._loop.time() + self._backoff_seconds
             return 0
 
     def _apply(self, follower: Follower, result: FetchPartitionResult[memoryview]) -> int:
@@ -269,11 +291,13 @@ class ReplicaFetchers:
         find: FindBroker,
         epoch: Callable[[], int],
         copied: Callable[[int], None],
+        gone: Gone,
     ) -> None:
         self._settings = settings
         self._find = find
         self._epoch = epoch
         self._copied = copied
+        self._gone = gone
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._by_name: dict[TopicPartition, Follower] = {}
         self._stopped = False
@@ -287,7 +311,12 @@ class ReplicaFetchers:
         fetcher = self._fetchers.get(follower.leader)
         if fetcher is None:
             fetcher = self._fetchers[follower.leader] = ReplicaFetcher(
-                follower.leader, self._settings, self._find, self._epoch, self._copied
+                follower.leader,
+                self._settings,
+                self._find,
+                self._epoch,
+                self._copied,
+                self._gone,
             )
         fetcher.add(follower)
 

@@ -330,6 +330,17 @@ class Controller:
         """
         self._settle(lambda: self.state.brokers.keys() - {broker_id}, False, lambda _: [])
 
+    def replace_dead(self, broker: Broker) -> None:
+        """This registration's process is gone, though its session lives on: as `leave` for it. Not
+        for one that was started anew since."""
+
+        def alive() -> Collection[BrokerId]:
+            known = self.state.brokers.get(broker.broker_id)
+            same = known is not None and known.epoch == broker.epoch
+            return self.state.brokers.keys() - ({broker.broker_id} if same else set())
+
+        self._settle(alive, False, lambda _: [])
+
     def abandon(self, broker_id: BrokerId, partitions: Sequence[TopicPartition]) -> None:
         """This broker cannot serve these any more, because of a disk: others lead, if they can."""
         self._run(

@@ -228,6 +228,14 @@ class PartitionState:
             and now_ms - self._followers[each].caught_up_ms > max_lag_ms
         )
 
+    def is_alone(self, now_ms: int, max_lag_ms: int) -> bool:
+        """Whether others are in sync, and none of them has fetched for too long, be there anything
+        to fetch or not: they follow somebody else, or this broker is cut off."""
+        others = self._isr - {self.broker_id}
+        return bool(others) and all(
+            now_ms - self._followers[each].fetched_ms > max_lag_ms for each in others
+        )
+
     def broker_epoch(self, broker_id: BrokerId) -> int:
         """The broker epoch a follower fetches with; -1 when it does not say."""
         follower = self._followers.get(broker_id)

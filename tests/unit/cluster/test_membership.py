@@ -77,6 +77,34 @@ class TestJoining:
         assert after.leader_epoch == 1
 
 
+class TestDead:
+    def test_a_broker_whose_process_is_gone_is_replaced_before_its_session_ends(self, ensemble):
+        _, one = member(ensemble, 1)
+        _, two = member(ensemble, 2)
+        create(one)
+        led_by = partition(one).leader
+        other = {1: two, 2: one}[led_by]
+        other.reload()
+
+        other.replace_dead(other.state.brokers[led_by])
+
+        after = partition(other)
+        assert after.leader != led_by
+        assert after.isr == (after.leader,)
+
+    def test_one_that_was_started_again_since_is_not(self, ensemble):
+        member(ensemble, 1)
+        _, two = member(ensemble, 2)
+        dead = broker(1)
+        member(ensemble, 1)
+        create(two)
+        before = partition(two)
+
+        two.replace_dead(dead)
+
+        assert partition(two) == before
+
+
 class TestWordOnItsWay:
     """A command must not be refused for what another broker has changed, unheard of as yet."""
 

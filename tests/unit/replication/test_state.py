@@ -83,3 +83,23 @@ class TestWithFollowers:
         assert leader(isr=(1, 2)).shrunk({1, 2}) == {1}
         with pytest.raises(InvalidArgument, match="leads and is not among"):
             leader().set_isr({2})
+
+
+class TestCutOff:
+    def test_a_leader_nobody_fetches_from_is_alone_though_nobody_is_behind(self):
+        state = leader(isr=(1, 2), log_end=10)
+        state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
+
+        assert not state.is_alone(150, 60)
+        assert state.is_alone(200, 60)
+        assert not state.late(200, 60)
+
+    def test_one_that_fetches_is_enough_not_to_be(self):
+        state = leader(isr=(1, 2, 3), log_end=10)
+        state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
+        state.follower_fetched(3, 10, leader_epoch=5, now_ms=200)
+
+        assert not state.is_alone(220, 60)
+
+    def test_the_only_replica_is_never_cut_off(self):
+        assert not leader(isr=(1,), log_end=10).is_alone(1000, 60)

@@ -330,7 +330,11 @@ class _ReplicaFetch(_Fetch):
             now_ms=broker.clock.monotonic_ms(),
             broker_epoch=request.replica_epoch,
         )
-        if wanted is not None:
+        if wanted is None:
+            return
+        # One that is cut off from the cluster's store would be refused, fetch after fetch.
+        member = broker.members.get(BrokerId(request.replica_id))
+        if member is not None and member.epoch == request.replica_epoch:
             broker.propose_isr(partition, wanted)
 
 

@@ -1,0 +1,65 @@
+"""What a follower makes of a leader that does not answer."""
+
+import asyncio
+
+from headrace.broker.follower import Follower
+from headrace.broker.replica_fetcher import ReplicaFetchers
+from headrace.broker.settings import BrokerSettings
+from headrace.cluster.broker import Broker, Endpoint
+from headrace.cluster.topic import random_topic_id
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.testing.readiness import free_port
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = random_topic_id()
+
+
+def leader_at(port):
+    return Broker(broker_id=BrokerId(1), endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", port),))
+
+
+class EmptyLog:
+    """As much of a log as a fetch needs that is never answered."""
+
+    log_start_offset = log_end_offset = 0
+
+
+async def told_until(enough, port, folder):
+    """Who is said to be gone by a follower of the leader at `port`, when `enough` holds."""
+    told = []
+    settings = BrokerSettings(
+        {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "10"}
+    )
+    record = leader_at(port)
+    fetchers = ReplicaFetchers(settings, lambda _: record, lambda: 0, lambda _: None, told.append)
+    fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
+    async with asyncio.timeout(60):
+        while not enough(told):
+            await asyncio.sleep(0.01)
+    await fetchers.stop()
+    return told
+
+
+def test_a_leader_whose_machine_refuses_connections_is_said_to_be_gone(tmp_path):
+    port = free_port()
+
+    assert asyncio.run(told_until(bool, port, tmp_path)) == [leader_at(port)]
+
+
+def test_a_leader_that_hangs_up_is_there(tmp_path):
+    calls = []
+
+    async def hang_up(reader, writer):
+        calls.append(1)
+        writer.close()
+        await writer.wait_closed()
+
+    async def scenario():
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        told = await told_until(lambda _: len(calls) > 3, port, tmp_path)
+        server.close()
+        await server.wait_closed()
+        return told
+
+    assert asyncio.run(scenario()) == []
