@@ -3,6 +3,12 @@
 import os
 import signal
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.testing.broken_network import BrokenNetwork
+from headrace.testing.chaos import Chaos
+from headrace.testing.cluster_process import ClusterProcess
+from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
 from headrace.testing.workload import Workload
 
@@ -11,13 +17,14 @@ WAIT_SECONDS = 90
 
 
 def acknowledged_more(workload):
-    """Wait until records that are sent from now on have been acknowledged."""
-    wanted = workload.sent + 50
-    wait_until(
-        lambda: workload.acknowledged > wanted,
-        what=f"{wanted} acknowledged records",
-        timeout_seconds=WAIT_SECONDS,
-    )
+    """Wait until records that are sent from now on have been, by every partition."""
+    wait_until(workload.goes_on(15), what="acknowledged records", timeout_seconds=WAIT_SECONDS)
+
+
+def create(cluster, name):
+    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(60)
+    cluster.wait_in_sync(name)
 
 
 def assert_sound(workload, cluster, topic):
@@ -71,3 +78,24 @@ def test_a_leader_that_slept_past_its_session_leads_no_more(cluster, topic):
         acknowledged_more(workload)
 
     assert_sound(workload, cluster, topic)
+
+
+def test_what_a_leader_takes_while_it_is_cut_off_vanishes_and_its_clients_go_elsewhere(tmp_path):
+    cluster = ClusterProcess(tmp_path, network=BrokenNetwork())
+    try:
+        cluster.start()
+    except PeerMissing as missing:
+        cluster.kill()
+        require_peer(str(missing))
+    try:
+        create(cluster, "orders")
+        chaos = Chaos(cluster, "orders", PARTITIONS, seed=7)
+        kinds = ("leader cut off from brokers and ZooKeeper", "two brokers cut off from each other")
+
+        report = chaos.run_all(kinds)
+
+        assert report.failures == []
+        assert report.anomalies == []
+        assert report.acknowledged == report.sent
+    finally:
+        cluster.kill()

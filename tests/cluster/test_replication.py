@@ -236,6 +236,22 @@ class TestDisk:
 
         asyncio.run(scenario())
 
+    def test_a_leader_without_room_is_replaced(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                leader = leader_of(servers)
+                await append(leader, b"one")
+                others = [each for each in servers if each is not leader]
+                partition = led(leader)
+                # As its log says of a full disk, which stays online and may have room again.
+                partition.no_room = True
+
+                await until(lambda: any(led(each) for each in others), "another leader")
+                await append(leader_of(others), b"two")
+
+        asyncio.run(scenario())
+
 
 def consume(address, rack, count):
     consumer = Consumer(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.model.error import InvalidArgument
+from headrace.testing.readiness import free_port
 from headrace.testing.server_process import ServerProcess
 
 _ADDRESS = re.compile(r"listens on .*?127\.0\.0\.1:(\d+)")
@@ -49,6 +50,7 @@ class BrokerProcess(ServerProcess):
         """
         self._check_stopped()
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._port = self._port or free_port()
         settings = [f"-X{key}={value}" for key, value in self.settings.items()]
         # The listener is an option only if the settings do not say more about it.
         if "listeners" not in self.settings:

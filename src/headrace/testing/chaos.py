@@ -5,15 +5,18 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.testing.cluster_process import ClusterProcess
+from headrace.client.error import ClientError
+from headrace.testing.cluster_process import ClusterProcess, broker_point, zookeeper_point
 from headrace.testing.history import Anomaly
 from headrace.testing.readiness import wait_until
+from headrace.testing.small_disk import SmallDisk
 from headrace.testing.workload import Workload
 
-_MORE_RECORDS = 30
+_MORE_RECORDS = 10
+_WAIT_SECONDS = 120.0
 
 
 @dataclass(slots=True)
@@ -24,7 +27,8 @@ class ChaosReport:
     faults: Counter[str] = field(default_factory=Counter)
     sent: int = 0
     acknowledged: int = 0
-    longest_silence_seconds: float = 0.0
+    transactions: int = 0
+    silences: list[tuple[float, str]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
 
@@ -33,13 +37,21 @@ class ChaosReport:
         return not self.failures and not self.anomalies and self.sent == self.acknowledged
 
     def text(self) -> str:
-        faults = "\n".join(f"| {name} | {times} |" for name, times in sorted(self.faults.items()))
+        longest: dict[str, float] = {}
+        for seconds, name in self.silences:
+            longest[name] = max(seconds, longest.get(name, 0.0))
+        faults = "\n".join(
+            f"| {name} | {times} | {longest.get(name, 0.0):.1f} s |"
+            for name, times in sorted(self.faults.items())
+        )
         return (
-            f"| fault | times |\n|---|---|\n{faults}\n\n"
+            "| fault | times | longest wait for acknowledgements |\n"
+            f"|---|---:|---:|\n{faults}\n\n"
             f"Seed {self.seed}: {sum(self.faults.values())} faults, {self.sent} records sent, "
-            f"{self.acknowledged} acknowledged, {len(self.failures)} errors at the producer, "
-            f"{len(self.anomalies)} violations. Longest wait from a fault to the next acknowledged "
-            f"records: {self.longest_silence_seconds:.1f} s.\n"
+            f"{self.acknowledged} acknowledged, {self.transactions} transactions, "
+            f"{len(self.failures)} errors at the clients, {len(self.anomalies)} violations. A wait "
+            "is from a fault, or its end, until every partition has acknowledged records that were "
+            "sent later.\n"
         )
 
 
@@ -47,58 +59,143 @@ class Chaos:
     """Breaks a cluster, mends it, and goes on when clients do.
 
     A fault begins only when the one before is over and all replicas are in sync: two replicas of
-    three must be enough, and one is not.
+    three must be enough, and one is not. Which faults there are depends on the cluster: network
+    cuts need its network, full disks need `disks`, single ZooKeeper servers an ensemble.
     """
 
-    def __init__(self, cluster: ClusterProcess, topic: str, partitions: int, seed: int) -> None:
+    def __init__(
+        self,
+        cluster: ClusterProcess,
+        topic: str,
+        partitions: int,
+        seed: int,
+        *,
+        disks: Mapping[int, SmallDisk] | None = None,
+    ) -> None:
         self._cluster = cluster
         self._topic = topic
+        self._disks = dict(disks or {})
         self._random = random.Random(seed)
         self._workload = Workload(cluster.address, topic, partitions)
+        self._now = ""
         self.report = ChaosReport(seed)
-        self._faults: list[tuple[str, Callable[[], None]]] = [
-            ("leader killed", lambda: self._kill(self._leader())),
-            ("follower killed", lambda: self._kill(self._follower())),
-            ("leader stopped and started", lambda: self._restart(self._leader())),
-            ("follower stopped and started", lambda: self._restart(self._follower())),
-            ("leader asleep past its session", lambda: self._sleep(self._leader())),
-            ("follower asleep past its session", lambda: self._sleep(self._follower())),
-            ("ZooKeeper killed", self._kill_zookeeper),
-        ]
 
-    def run(self, faults: int) -> ChaosReport:
-        workload, report = self._workload, self.report
+    def faults(self) -> dict[str, Callable[[], None]]:
+        found: dict[str, Callable[[], None]] = {
+            "leader killed": lambda: self._kill(self._leader()),
+            "follower killed": lambda: self._kill(self._follower()),
+            "controller killed": lambda: self._kill(self._controller()),
+            "leader stopped and started": lambda: self._restart(self._leader()),
+            "follower stopped and started": lambda: self._restart(self._follower()),
+            "leader asleep past its session": lambda: self._sleep(self._leader()),
+            "follower asleep past its session": lambda: self._sleep(self._follower()),
+            "all ZooKeeper servers killed": self._kill_zookeeper,
+        }
+        if len(self._cluster.zookeeper.servers) > 2:
+            found["ZooKeeper server killed"] = self._kill_zookeeper_server
+        if self._cluster.network is not None:
+            found |= {
+                "two brokers cut off from each other": self._cut_two,
+                "leader cut off from brokers and ZooKeeper": lambda: self._isolate(self._leader()),
+                "follower cut off from ZooKeeper": lambda: self._cut_zookeeper(self._follower()),
+            }
+        if self._disks:
+            found["leader's disk full"] = lambda: self._fill_disk(self._leader())
+            found["follower's disk full"] = lambda: self._fill_disk(self._follower())
+        return found
+
+    def run(
+        self,
+        faults: int,
+        tell: Callable[[str], None] = lambda _: None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> ChaosReport:
+        """As many faults, each kind as often as the others, in an order that the seed gives; fewer,
+        when somebody has had `enough`."""
+        kinds = self.faults()
+        order = [name for _ in range(-(-faults // len(kinds))) for name in kinds][:faults]
+        self._random.shuffle(order)
+        return self.run_all(order, tell, enough)
+
+    def run_all(
+        self,
+        order: Sequence[str],
+        tell: Callable[[str], None] = lambda _: None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> ChaosReport:
+        """Just these, one after the other."""
+        workload, report, kinds = self._workload, self.report, self.faults()
         with workload.running():
             self._go_on()
-            for _ in range(faults):
-                name, fault = self._random.choice(self._faults)
+            for name in order:
+                if enough():
+                    break
+                self._now = name
                 report.faults[name] += 1
-                fault()
+                tell(name)
+                kinds[name]()
                 self._cluster.wait_in_sync(self._topic)
         self._cluster.wait_in_sync(self._topic)
         report.sent, report.acknowledged = workload.sent, workload.acknowledged
+        report.transactions = workload.transactions
         report.failures = workload.failures
         report.anomalies = workload.history.check(workload.read_all())
         return report
 
     def _go_on(self) -> None:
-        """Wait until records that are sent from now on are acknowledged."""
+        """Wait until records that are sent from now on are acknowledged, by every partition."""
         began = time.monotonic()
-        wanted = self._workload.sent + _MORE_RECORDS
         wait_until(
-            lambda: self._workload.acknowledged > wanted,
-            what="acknowledged records",
-            timeout_seconds=90,
+            self._workload.goes_on(_MORE_RECORDS),
+            what=f"acknowledged records ({self._now})",
+            timeout_seconds=_WAIT_SECONDS,
         )
-        silence = time.monotonic() - began
-        self.report.longest_silence_seconds = max(self.report.longest_silence_seconds, silence)
+        self.report.silences.append((time.monotonic() - began, self._now))
+
+    # -- whom it hits
 
     def _leader(self) -> int:
-        return self._cluster.leader(self._topic)
+        partition = self._random.randrange(3)
+        found = self._ask(lambda: self._cluster.leader(self._topic, partition))
+        return found if found in self._cluster.brokers else self._any()
 
     def _follower(self) -> int:
         leader = self._leader()
         return self._random.choice([each for each in self._cluster.brokers if each != leader])
+
+    def _controller(self) -> int:
+        found = self._ask(lambda: self._cluster.metadata(self._topic).controller)
+        return found if found in self._cluster.brokers else self._any()
+
+    def _ask(self, question: Callable[[], int]) -> int:
+        """-1 when whoever was asked is not sure itself."""
+        try:
+            return question()
+        except ClientError:
+            return -1
+
+    def _any(self) -> int:
+        return self._random.choice(list(self._cluster.brokers))
+
+    def _wait_until_counted_out(self, number: int) -> None:
+        others = [each for each in self._cluster.brokers if each != number]
+
+        def gone() -> bool:
+            try:
+                return number not in self._cluster.metadata(self._topic, asked=others).brokers
+            except ClientError:
+                return False
+
+        wait_until(gone, what=f"the end of broker {number}'s session", timeout_seconds=60)
+
+    def _is_out_of_sync(self, number: int) -> bool:
+        try:
+            found = self._cluster.metadata(self._topic).topics[self._topic]
+        except ClientError:
+            return False
+        return all(number not in each.in_sync for each in found.partitions.values())
+
+    # -- what happens to it
 
     def _kill(self, number: int) -> None:
         self._cluster.broker(number).kill()
@@ -116,6 +213,7 @@ class Chaos:
         pid = self._cluster.broker(number).pid
         os.kill(pid, signal.SIGSTOP)
         try:
+            self._wait_until_counted_out(number)
             self._go_on()
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -125,4 +223,51 @@ class Chaos:
         self._cluster.zookeeper.kill()
         self._go_on()
         self._cluster.zookeeper.start()
+        self._go_on()
+
+    def _kill_zookeeper_server(self) -> None:
+        server = self._random.choice(list(self._cluster.zookeeper.servers.values()))
+        server.kill()
+        self._go_on()
+        server.start()
+        self._go_on()
+
+    def _cut_two(self) -> None:
+        one, other = self._random.sample(list(self._cluster.brokers), 2)
+        self._cut(broker_point(one), broker_point(other))
+
+    def _isolate(self, number: int) -> None:
+        """Clients reach it, and it takes records that it can never commit: those must vanish."""
+        others = [broker_point(each) for each in self._cluster.brokers if each != number]
+        self._cut(broker_point(number), *others, *self._zookeepers(), counted_out=number)
+
+    def _cut_zookeeper(self, number: int) -> None:
+        self._cut(broker_point(number), *self._zookeepers(), counted_out=number)
+
+    def _zookeepers(self) -> list[str]:
+        return [zookeeper_point(each) for each in self._cluster.zookeeper.servers]
+
+    def _cut(self, one: str, *others: str, counted_out: int | None = None) -> None:
+        network = self._cluster.network
+        assert network is not None
+        network.cut(one, *others)
+        try:
+            if counted_out is not None:
+                self._wait_until_counted_out(counted_out)
+            self._go_on()
+        finally:
+            network.mend()
+        self._go_on()
+
+    def _fill_disk(self, number: int) -> None:
+        """As Kafka's, a broker whose disk was full is started again when there is room."""
+        disk = self._disks[number]
+        disk.fill()
+        try:
+            wait_until(lambda: self._is_out_of_sync(number), what="a full disk", timeout_seconds=60)
+            self._go_on()
+        finally:
+            disk.make_room()
+        self._cluster.broker(number).stop()
+        self._cluster.broker(number).start()
         self._go_on()

@@ -1,23 +1,61 @@
 """A cluster of real processes: a ZooKeeper, and brokers that can be killed and started again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from headrace.client.error import ClientError
+from headrace.client.metadata import Metadata
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.testing.broken_network import HOST, BrokenNetwork, owner_of
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.local_cluster import FOR_CLUSTER_TESTS
-from headrace.testing.readiness import wait_until
-from headrace.testing.zookeeper import ZooKeeper
+from headrace.testing.readiness import free_port, wait_until
+from headrace.testing.zookeeper import ZooKeeperEnsemble
 
 # Far more than it takes: a machine that runs other tests meanwhile may be five times slower.
 _WAIT_SECONDS = 120.0
 _LOG_LINES = 30
 
 
+def broker_point(number: int) -> str:
+    return f"broker {number}"
+
+
+def zookeeper_point(number: int) -> str:
+    return f"zookeeper {number}"
+
+
+class RelayedBroker(BrokerProcess):
+    """A broker that others reach through a relay, and clients directly."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], relay: Callable[[int], int]):
+        own_port, self._client_port = free_port(), free_port()
+        clients = f"CLIENTS://{self.HOST}:{self._client_port}"
+        super().__init__(
+            folder,
+            {
+                **settings,
+                "listeners": f"PLAINTEXT://{self.HOST}:{own_port},{clients}",
+                "advertised.listeners": f"PLAINTEXT://{self.HOST}:{relay(own_port)},{clients}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT",
+            },
+        )
+
+    def _find_port(self) -> bool:
+        found = super()._find_port()
+        self._port = self._client_port
+        return found
+
+
 class ClusterProcess:
     """Brokers 1, 2, 3, ... on loopback, each with its data below `folder`.
+
+    Args:
+        zookeepers: how many servers the ensemble has.
+        network: cuts brokers off from each other and from ZooKeeper when told to.
 
     Example:
         with ClusterProcess(tmp_path) as cluster:
@@ -30,23 +68,45 @@ class ClusterProcess:
         folder: Path,
         *,
         brokers: int = 3,
+        zookeepers: int = 1,
         settings: Mapping[str, str] | None = None,
         defaults: Mapping[str, str] = FOR_CLUSTER_TESTS,
+        network: BrokenNetwork | None = None,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.zookeeper = ZooKeeper(folder / "zookeeper")
-        self.brokers = {
-            number: BrokerProcess(
-                folder / f"broker-{number}",
-                {
-                    **defaults,
-                    "node.id": str(number),
-                    "zookeeper.connect": self.zookeeper.address,
-                    **(settings or {}),
-                },
-            )
-            for number in range(1, brokers + 1)
-        }
+        self.zookeeper = ZooKeeperEnsemble(folder / "zookeeper", servers=zookeepers)
+        self.network = network
+        self.brokers: dict[int, BrokerProcess] = {}
+        for number in range(1, brokers + 1):
+            home = folder / f"broker-{number}"
+            own = {
+                **defaults,
+                "node.id": str(number),
+                "zookeeper.connect": self._way_to_zookeeper(number),
+                **(settings or {}),
+            }
+            if network is None:
+                self.brokers[number] = BrokerProcess(home, own)
+            else:
+                relay = partial(network.relay, point=broker_point(number), caller=self._caller)
+                self.brokers[number] = RelayedBroker(home, own, relay)
+
+    def _way_to_zookeeper(self, number: int) -> str:
+        if self.network is None:
+            return self.zookeeper.address
+        ports = [
+            self.network.relay(server.port, zookeeper_point(each), lambda *_: broker_point(number))
+            for each, server in self.zookeeper.servers.items()
+        ]
+        return ",".join(f"{HOST}:{port}" for port in ports)
+
+    def _caller(self, port: int, relay_port: int) -> str | None:
+        """Which broker calls another one."""
+        running = [
+            (broker_point(number), broker.pid)
+            for number, broker in self.brokers.items()
+            if broker.running
+        ]
+        return owner_of(port, relay_port, running)
 
     def broker(self, number: int) -> BrokerProcess:
         return self.brokers[number]
@@ -69,14 +129,18 @@ class ClusterProcess:
 
     def leader(self, topic: str, partition: int = 0, *, asked: Iterable[int] | None = None) -> int:
         """Who leads, as any of the brokers says, or of those that are `asked`; -1 for nobody."""
+        found = self.metadata(topic, asked=asked).topics.get(topic)
+        if found is None or partition not in found.partitions:
+            return -1
+        return found.partitions[partition].leader
+
+    def metadata(self, *topics: str, asked: Iterable[int] | None = None) -> Metadata:
+        """What any of the brokers says of the cluster, or of those that are `asked`."""
         servers = self.address
         if asked is not None:
             servers = ",".join(self.brokers[each].address for each in asked)
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": servers})) as pool:
-            found = pool.metadata([topic]).topics.get(topic)
-            if found is None or partition not in found.partitions:
-                return -1
-            return found.partitions[partition].leader
+            return pool.metadata(list(topics))
 
     def wait_in_sync(self, *topics: str) -> None:
         """Return when every replica of these topics is in sync.
@@ -87,8 +151,12 @@ class ClusterProcess:
         seen: list[str] = []
 
         def in_sync() -> bool:
-            with ConnectionPool(ClientSettings.of({"bootstrap.servers": self.address})) as pool:
-                told = pool.metadata(list(topics))
+            try:
+                told = self.metadata(*topics)
+            except ClientError as error:
+                # One that was cut off a moment ago answers nothing.
+                seen[:] = [str(error)]
+                return False
             seen[:] = [f"brokers {sorted(told.brokers)}"]
             sound = True
             for name in topics:
@@ -136,3 +204,5 @@ class ClusterProcess:
         for broker in self.brokers.values():
             broker.kill()
         self.zookeeper.kill()
+        if self.network is not None:
+            self.network.close()

@@ -1,9 +1,11 @@
 """Waiting for a condition instead of for a time."""
 
+import random
 import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 # ApiVersions v0 with correlation id 7 and no client id: the one request every broker answers, and
 # answers only when it is open for requests.
@@ -11,6 +13,7 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 _ANSWER_HEAD = struct.Struct(">iih")
 
 _POLL_SECONDS = 0.02
+_FIRST_PORT, _LAST_PORT = 12_000, 32_000
 
 
 def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float = 30.0) -> None:
@@ -43,7 +46,12 @@ def answers_kafka(host: str, port: int) -> bool:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port nobody listens on at this moment; someone may take it before you do."""
-    with socket.create_server((host, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """A TCP port nobody listens on at this moment; someone may take it before you do.
+
+    From below the ports that the kernel gives to whoever asks for any: a server that is down for a
+    moment must find its port free when it starts again, whatever else connects meanwhile.
+    """
+    while True:
+        port = random.SystemRandom().randrange(_FIRST_PORT, _LAST_PORT)
+        with suppress(OSError), socket.create_server((host, port)):
+            return port

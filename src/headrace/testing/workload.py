@@ -46,6 +46,9 @@ class Workload:
         self._pause_seconds = 1 / rate
         self.transactions = 0
         self.acknowledged = 0
+        # By partition, in the order in which they were sent.
+        self._sent_to = [0] * partitions
+        self._acknowledged_by = [0] * partitions
         self._stop = Event()
         self._writers_done = Event()
 
@@ -87,13 +90,10 @@ class Workload:
         )
         while not self._stop.is_set():
             value = f"v{self.sent}"
-            producer.produce(
-                self._topic,
-                value,
-                partition=self.sent % self._partitions,
-                on_delivery=self._delivered,
-            )
+            partition = self.sent % self._partitions
+            producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
             self.sent += 1
+            self._sent_to[partition] += 1
             producer.poll(self._pause_seconds)
         left = producer.flush(_GIVE_UP_MS / 1000)
         if left:
@@ -122,13 +122,26 @@ class Workload:
                 )
             if self.transactions % 5 == 0:
                 producer.flush(_TRY_SECONDS)
-                _patiently(lambda: producer.abort_transaction(_TRY_SECONDS))
-                self.history.abort(values)
-            else:
-                _patiently(lambda: producer.commit_transaction(_TRY_SECONDS))
+                self._abort(producer, values)
+            elif self._commit(producer, values):
                 for value, partition, offset in told:
                     self.history.acknowledge(value, partition, offset)
             self._stop.wait(20 * self._pause_seconds)
+
+    def _commit(self, producer: Producer, values: list[str]) -> bool:
+        """Whether it was; a transaction that cannot go on is aborted, as an application does."""
+        try:
+            _patiently(lambda: producer.commit_transaction(_TRY_SECONDS))
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            self._abort(producer, values)
+            return False
+        return True
+
+    def _abort(self, producer: Producer, values: list[str]) -> None:
+        _patiently(lambda: producer.abort_transaction(_TRY_SECONDS))
+        self.history.abort(values)
 
     def _work_in_group(self) -> None:
         """A member of a group that goes on to the end of the log when the others have ended."""
@@ -170,8 +183,17 @@ class Workload:
         if error is not None:
             self.failures.append(str(error))
             return
-        self.history.acknowledge(*_contents(message))
+        value, partition, offset = _contents(message)
+        self.history.acknowledge(value, partition, offset)
         self.acknowledged += 1
+        self._acknowledged_by[partition] += 1
+
+    def goes_on(self, records: int) -> Callable[[], bool]:
+        """Whether, of what is sent from now on, so many were acknowledged by each partition."""
+        wanted = [sent + records for sent in self._sent_to]
+        return lambda: all(
+            have >= want for have, want in zip(self._acknowledged_by, wanted, strict=True)
+        )
 
     def _read(self) -> None:
         for value, place in self._records("reader", self._stop):

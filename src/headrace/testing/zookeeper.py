@@ -1,9 +1,11 @@
 """A real ZooKeeper for tests, from the jars inside the PySpark wheel."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from headrace.process.zookeeper import ZooKeeperMissing, ZooKeeperServer
+from headrace.process.java import JavaMissing
+from headrace.process.zookeeper import Peer, ZooKeeperMissing, ZooKeeperServer
 from headrace.testing.peer import PeerMissing
 from headrace.testing.readiness import free_port, wait_until
 from headrace.testing.server_process import ServerFailed
@@ -21,8 +23,13 @@ class ZooKeeper:
             ZooKeeperStore.open(zookeeper.address)
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._server = ZooKeeperServer(folder, free_port(), tick_ms=_TICK_MS)
+    def __init__(
+        self, folder: Path, *, number: int = 1, ensemble: Mapping[int, Peer] | None = None
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._server = ZooKeeperServer(
+            folder, free_port(), number=number, ensemble=ensemble, tick_ms=_TICK_MS
+        )
 
     @property
     def address(self) -> str:
@@ -32,6 +39,21 @@ class ZooKeeper:
     def pid(self) -> int:
         return self._server.pid
 
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    def launch(self) -> None:
+        """Start it without waiting: one of an ensemble serves only when another does.
+
+        Raises:
+            PeerMissing: no Java, or no PySpark.
+        """
+        try:
+            self._server.launch()
+        except (ZooKeeperMissing, JavaMissing) as missing:
+            raise PeerMissing(str(missing)) from missing
+
     def start(self) -> None:
         """Return when it serves.
 
@@ -39,11 +61,11 @@ class ZooKeeper:
             PeerMissing: no Java, or no PySpark.
             ServerFailed: it ended, or did not answer in time.
         """
+        self.launch()
+        self.wait_until_it_serves()
+
+    def wait_until_it_serves(self) -> None:
         server = self._server
-        try:
-            server.launch()
-        except ZooKeeperMissing as missing:
-            raise PeerMissing(str(missing)) from missing
         try:
             wait_until(
                 lambda: server.exit_code is not None or server.serves(),
@@ -63,6 +85,58 @@ class ZooKeeper:
         self._server.kill()
 
     def __enter__(self) -> "ZooKeeper":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+class ZooKeeperEnsemble:
+    """Several servers that need a majority of them; one, if one is enough.
+
+    Example:
+        with ZooKeeperEnsemble(tmp_path, servers=3) as ensemble:
+            ensemble.server(2).kill()
+    """
+
+    def __init__(self, folder: Path, *, servers: int = 1) -> None:
+        numbers = range(1, servers + 1)
+        peers = {each: Peer(free_port(), free_port()) for each in numbers} if servers > 1 else None
+        self.servers = {
+            each: ZooKeeper(folder / f"server-{each}", number=each, ensemble=peers)
+            for each in numbers
+        }
+
+    @property
+    def address(self) -> str:
+        return ",".join(each.address for each in self.servers.values())
+
+    def server(self, number: int) -> ZooKeeper:
+        return self.servers[number]
+
+    def start(self) -> None:
+        """Return when each of them serves.
+
+        Raises:
+            PeerMissing: no Java, or no PySpark.
+            ServerFailed: one ended, or did not answer in time.
+        """
+        for server in self.servers.values():
+            server.launch()
+        for server in self.servers.values():
+            server.wait_until_it_serves()
+
+    def kill(self) -> None:
+        for server in self.servers.values():
+            server.kill()
+
+    def __enter__(self) -> "ZooKeeperEnsemble":
         self.start()
         return self
 
