@@ -38,10 +38,15 @@ class PostgresState(StateFactory):
         self.mode = Mode.of(mode)
 
     def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+        return self._backing(shape, lock=" FOR UPDATE")
+
+    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+        return self._backing(shape, lock="")
+
+    def _backing(self, shape: Shape, lock: str) -> Backing:
         connection = self._connect()
         # Two tasks that both find no table: one of them makes it, the other waits.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])
-        lock = " FOR UPDATE"
         return TableBacking(connection, self.table, shape, mark="%s", types=_TYPES, lock=lock)
 
     def _connect(self) -> Any:

@@ -33,14 +33,28 @@ class SqliteState(StateFactory):
         self.mode = Mode.of(mode)
 
     def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+        return self._backing(shape, _Sqlite)
+
+    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+        return self._backing(shape, _ReadOnly)
+
+    def _backing(self, shape: Shape, kind: "type[_Sqlite]") -> Backing:
         # Transactions are begun by hand: a writer must wait before it reads, not after.
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        return _Sqlite(connection, self.table, shape, mark="?", types=_TYPES)
+        return kind(connection, self.table, shape, mark="?", types=_TYPES)
 
 
 class _Sqlite(TableBacking):
+    _begin = "BEGIN IMMEDIATE"
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(self._begin)
         with super().transaction():
             yield
+
+
+class _ReadOnly(_Sqlite):
+    """Waits for no writer."""
+
+    _begin = "BEGIN"

@@ -182,6 +182,18 @@ def test_a_failure_leaves_nothing_of_a_batch_behind(make: Make, tmp_path: Path) 
     assert ask(state, "b") == [("b", None, None)]
 
 
+def test_a_state_answers_while_somebody_writes_to_it(make: Make, tmp_path: Path) -> None:
+    state = make(tmp_path, "opaque")
+    run(state, "q/0", "a")
+    writer = state.open(SHAPE, 0, 1)
+    with writer.transaction():
+        (entry,) = writer.multi_get([("a",)])
+        assert entry is not None
+        writer.multi_put([(("b",), entry)])
+        assert ask(state, "a", "b") == [("a", 1, 1.0), ("b", None, None)]
+    writer.close()
+
+
 def test_parquet_files_can_be_read_by_anybody(tmp_path: Path) -> None:
     run(ParquetState(tmp_path), "q/0", "a", "a")
     (row,) = pq.read_table(tmp_path / "task-0-of-1.parquet").to_pylist()
