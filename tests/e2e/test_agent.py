@@ -17,7 +17,14 @@ from headrace.ingest.sink import Sink
 from headrace.ingest.sinks.kafka import KafkaSink
 from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
 from headrace.testing.channel_contract import ChannelContract
-from headrace.testing.ingest_agent import CollectingSink, make, memory_channel, running
+from headrace.testing.ingest_agent import (
+    CollectingSink,
+    drain,
+    fill,
+    make,
+    memory_channel,
+    running,
+)
 from headrace.testing.readiness import wait_until
 
 _NUMBERS = count()
@@ -130,20 +137,22 @@ class TestKafkaChannel(ChannelContract):
                 "kafka.topic": topic,
                 "kafka.consumer.group.id": topic,
                 "transactionCapacity": "10",
-                "pollTimeout": "200",
+                "pollTimeout": "500",
                 "kafka.consumer.fetch.wait.max.ms": "20",
                 "kafka.consumer.topic.metadata.refresh.interval.ms": "100",
             },
         )
         assert isinstance(channel, Channel)
         channel.start()
-        with channel.begin() as transaction:  # makes the topic, and joins the group
-            transaction.put(Batch.plain([b"first"]))
-        with channel.begin() as transaction:
-            assert transaction.take(1).bodies == [b"first"]
-        channel.counters = type(channel.counters)(channel.COUNTERS)
-        yield channel
-        channel.stop()
+        try:
+            fill(channel, [b"first"])  # makes the topic; taking it joins the group
+            wait_until(
+                lambda: drain(channel) == [b"first"], what="the first event", timeout_seconds=60
+            )
+            channel.counters = type(channel.counters)(channel.COUNTERS)
+            yield channel
+        finally:
+            channel.stop()
 
 
 # -- exactly once
