@@ -1,0 +1,100 @@
+"""A Trident state in a real PostgreSQL: what two writers, a reader and a repeated batch see."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.flow.fields import Fields
+from headrace.flow.trident.postgres_state import PostgresState
+from headrace.flow.trident.state import Entry, Mode, Shape, after, before
+from headrace.testing.peer import PeerMissing, require_peer
+from headrace.testing.postgres import PostgresServer
+
+pytestmark = pytest.mark.interop
+
+SHAPE = Shape(
+    Fields.parse("word STRING, day DATE"), Fields.parse("n BIGINT, mean DOUBLE, seen TIMESTAMP")
+)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer()
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    with server:
+        yield server
+
+
+COUNTS = Shape(Fields.parse("word STRING, number BIGINT"), Fields.parse("n BIGINT"))
+
+
+def count(state: PostgresState, txid: str, keys: list[tuple[str, int]]) -> None:
+    """One batch that has each key once."""
+    backing = state.open(COUNTS, 0, 1)
+    with backing.transaction():
+        entries = backing.multi_get(keys)
+        made = []
+        for key, entry in zip(keys, entries, strict=True):
+            kept, over = before(state.mode, entry, txid)
+            if not over:
+                n = int(kept or 0) + 1
+                made.append((key, after(state.mode, entry, txid, str(n), (n,))))
+        backing.multi_put(made)
+    backing.close()
+
+
+def ask(state: PostgresState, keys: list[tuple[str, int]]) -> list[int | None]:
+    backing = state.open_for_queries(COUNTS, 1)
+    with backing.transaction():
+        found = backing.multi_get(keys)
+    backing.close()
+    return [None if each is None else each.output[0] for each in found]
+
+
+@pytest.mark.parametrize("mode", [Mode.OPAQUE, Mode.TRANSACTIONAL])
+def test_a_batch_that_is_done_again_counts_once(postgres: PostgresServer, mode: Mode) -> None:
+    state = PostgresState(postgres.url, f"public.again_{mode.name.lower()}", mode=mode)
+    keys = [(f"word-{n}", n) for n in range(1_200)]  # more than a statement takes at once
+    count(state, "q/0", keys)
+    count(state, "q/1", keys[:600])
+    count(state, "q/1", keys[:600])
+    assert ask(state, [keys[0], keys[-1], ("none", 0)]) == [2, 1, None]
+
+
+def test_writers_of_the_same_keys_wait_for_each_other_in_one_order(
+    postgres: PostgresServer,
+) -> None:
+    state = PostgresState(postgres.url, "together", mode="non-transactional")
+    keys = [(f"word-{n}", n) for n in range(50)]
+    count(state, "q/0", keys)
+    writers = [
+        threading.Thread(target=count, args=(state, f"q{n}/0", keys[:: 1 if n % 2 else -1]))
+        for n in range(6)
+    ]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join(120)
+    assert ask(state, keys) == [7] * 50
+
+
+def test_a_reader_waits_for_no_writer(postgres: PostgresServer) -> None:
+    state = PostgresState(postgres.url, "busy")
+    count(state, "q/0", [("a", 1)])
+    writer = state.open(COUNTS, 0, 1)
+    with writer.transaction():
+        writer.multi_get([("a", 1)])
+        writer.multi_put([(("a", 1), Entry("q/1", "9", None, (9,)))])
+        assert ask(state, [("a", 1)]) == [1]
+    writer.close()
+    assert ask(state, [("a", 1)]) == [9]
+
+
+def test_tables_have_the_types_of_their_fields(postgres: PostgresServer) -> None:
+    backing = PostgresState(f"jdbc:{postgres.url}", "typed").open(SHAPE, 0, 1)
+    with backing.transaction():
+        assert backing.multi_get([]) == []
+    backing.close()
