@@ -1,5 +1,7 @@
 """The topics that a plan needs, made if they are missing."""
 
+from collections.abc import Mapping
+
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
@@ -20,16 +22,26 @@ def topics_of(plan: Plan) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def topic_configs(plan: Plan) -> dict[str, Mapping[str, str]]:
+    """How a sink wants its topic to be, if it does."""
+    return {
+        each.work.topic: each.work.topic_config
+        for each in plan.components.values()
+        if each.kind is Kind.SINK and getattr(each.work, "topic_config", None)
+    }
+
+
 def create_missing(plan: Plan, brokers: str) -> list[str]:
     """Those that were made, with as many partitions as the broker says.
 
     Raises:
         BrokerError: one could not be made.
     """
-    wanted = topics_of(plan)
+    configs = topic_configs(plan)
+    wanted = [NewTopic(each, configs=configs.get(each, {})) for each in topics_of(plan)]
     made = []
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
-        for name, error in Admin(pool).create_topics([NewTopic(each) for each in wanted]).items():
+        for name, error in Admin(pool).create_topics(wanted).items():
             if error is None:
                 made.append(name)
             elif error.code is not ErrorCode.topic_already_exists:

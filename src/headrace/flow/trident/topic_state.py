@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.flow.storm.sink import TopicSink
+
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
@@ -10,7 +12,7 @@ class TopicState:
     itself where the chain allows it.
 
     Args:
-        topic: compacted, for readers that only want the last value of each key.
+        topic: best a compacted one, which `headrace flow run --create-topics` makes.
         key: the field that is the record's key; the first of the group by default.
 
     Example:
@@ -19,3 +21,9 @@ class TopicState:
 
     topic: str
     key: str | None = None
+
+
+class StateSink(TopicSink):
+    """Writes new values; the last one of each key is what matters."""
+
+    topic_config = {"cleanup.policy": "compact"}  # noqa: RUF012 - never changed

@@ -5,14 +5,14 @@ from typing import Any
 from headrace.flow.error import FlowError
 from headrace.flow.fields import Fields
 from headrace.flow.grouping import FieldsGrouping, Global, Grouping
-from headrace.flow.plan import DEFAULT_STREAM, Input
+from headrace.flow.plan import DEFAULT_STREAM, Input, Kind
 from headrace.flow.runtime.work import Work
 from headrace.flow.trident.aggregator import AnyAggregator
 from headrace.flow.trident.fold_work import QueryableWork
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
 from headrace.flow.trident.state import Shape, StateFactory
 from headrace.flow.trident.stream import Names, Stream, check_can_persist, names_of
-from headrace.flow.trident.topic_state import TopicState
+from headrace.flow.trident.topic_state import StateSink, TopicState
 
 
 def persist(
@@ -36,7 +36,12 @@ def persist(
     if isinstance(state, TopicState):
         name = stream.add("persistent-aggregate", fold, made, grouping, stateful=True)
         kept = TridentState(stream, name, Shape(key, value) if key else None, fold, None)
-        kept.new_values_stream().to_topic(state.topic, key=state.key or (by[0] if by else None))
+        record_key = state.key or (by[0] if by else None)
+        if record_key is not None:
+            made.check_known([record_key], "a TopicState's key")
+        new_values = (kept.new_values_stream().as_input(),)
+        sink = StateSink(state.topic, key=record_key)
+        stream.topology.add("state", sink, None, new_values, kind=Kind.SINK)
         return kept
     if not isinstance(state, StateFactory):
         raise FlowError(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headrace.cli.flow_topic import topic_configs
 from headrace.flow.check import check
 from headrace.flow.error import EmitError, FlowError
 from headrace.flow.spark_aggregate import spark_aggregate
@@ -324,3 +325,15 @@ def test_a_batch_of_nothing_makes_nothing() -> None:
     topology, stream = words()
     stream.aggregate(n="count").to_topic("out")
     assert told(topology, [[]]) == [[]]
+
+
+def test_a_states_topic_is_made_as_a_compacted_one() -> None:
+    topology, stream = words()
+    stream.group_by("word").persistent_aggregate(TopicState("counts"), n="count")
+    assert topic_configs(topology.plan()) == {"counts": {"cleanup.policy": "compact"}}
+
+
+def test_a_states_record_key_is_a_field_it_has() -> None:
+    _, stream = words()
+    with pytest.raises(FlowError, match="a TopicState's key names the field 'wrod'"):
+        stream.group_by("word").persistent_aggregate(TopicState("counts", "wrod"), n="count")
