@@ -99,7 +99,7 @@ def _page(server: ConsoleServer) -> list[Row]:
     rows = []
     with chromium() as browser, strict_page(browser, server.url) as page:
         page.evaluate(_WATCH)
-        for name, path, wanted in (("topics", "/topics", 200), ("groups", "/groups", 200)):
+        for name, path, wanted in (("topics", "/topics", 100), ("groups", "/groups", 100)):
             opened = [_open(page, path, wanted) for _ in range(_ROUNDS)]
             typed = [page.evaluate(_TYPE, ["#main input[type=search]", key]) for key in _KEYS * 3]
             rows += [

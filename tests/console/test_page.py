@@ -9,8 +9,10 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -78,7 +80,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientSetting
             write_hostile(broker.address)
             commit_some(pool)
         audit_some(settings)
-        yield settings
+        with traffic(broker.address, settings):
+            yield settings
 
 
 def write_site(address: str, views: int) -> None:
@@ -111,6 +114,32 @@ def commit_some(pool: ConnectionPool) -> None:
     for group, offset in (("page-count-flow", 900), ("search-index", 200), (HOSTILE_GROUP, 5)):
         partitions = [TopicPartition("page-views", index) for index in range(3)]
         assert set(admin.commit(group, dict.fromkeys(partitions, offset)).values()) == {None}
+
+
+@contextmanager
+def traffic(address: str, settings: ClientSettings) -> Iterator[None]:
+    """Something is always going on: records come, and a group follows them."""
+    stopping = Event()
+
+    def run() -> None:
+        producer = Producer({"bootstrap.servers": address})
+        with ConnectionPool(settings) as pool:
+            read = 0
+            while not stopping.wait(0.25):
+                for number in range(20):
+                    producer.produce("impressions", f'{{"ad": {number}}}', partition=0)
+                    producer.produce("searches", '{"q": "spark"}', partition=number % 3)
+                producer.flush(60)
+                read += 18
+                GroupAdmin(pool).commit("ad-billing", {TopicPartition("impressions", 0): read})
+
+    thread = Thread(target=run, name="traffic", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
 
 
 def audit_some(settings: ClientSettings) -> None:
@@ -373,6 +402,8 @@ def test_every_page_is_accessible(
     with strict_page(browser, site.url, color_scheme=theme, viewport=size) as page:
         page.evaluate(AXE.read_text())
         for name, path in PAGES.items():
+            if theme == "dark" and name not in SHOWN:
+                continue  # they are made of the same pieces
             go(page, path)
             expect(page.locator("#main h1")).to_be_visible()
             page.wait_for_function(LOADED)

@@ -9,10 +9,10 @@ of what it looks at, and not more.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from threading import Event, Thread
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from headrace.client.error import ClientError
 from headrace.client.metadata import Metadata
@@ -20,7 +20,7 @@ from headrace.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_of
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.console.log_size import LogSizes, log_sizes
-from headrace.console.series import SeriesSet
+from headrace.console.series import POINTS, SeriesSet
 from headrace.lag.report import GroupLag
 from headrace.lag.watch import LagWatch
 from headrace.model.clock import Clock, SystemClock
@@ -32,6 +32,7 @@ _PAUSE_PER_LOOK: Final = 4.0
 _LONGEST_PAUSE_SECONDS: Final = 20.0
 
 Extra = Callable[[], None]
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,15 @@ class Past:
     ends: SeriesSet[str] = field(default_factory=SeriesSet)
     committed: SeriesSet[tuple[str, str]] = field(default_factory=SeriesSet)
     lags: SeriesSet[tuple[str, TopicPartition]] = field(default_factory=SeriesSet)
-    sizes: SeriesSet[str] = field(default_factory=SeriesSet)
+    flow: tuple["FlowPoint", ...] = ()
+
+
+class FlowPoint(NamedTuple):
+    """Records a second through the whole cluster: written, and committed as read."""
+
+    at_ms: int
+    written: float
+    read: float
 
 
 class Watch:
@@ -79,6 +88,9 @@ class Watch:
         self._also = also
         self._lag = LagWatch(settings, self._clock)
         self._looks = 0
+        self._ends: Mapping[str, int] = {}
+        self._committed: Mapping[tuple[str, str], int] = {}
+        self._counted_ms = 0
         self._stop = Event()
         self._hurry = Event()
         self._thread = Thread(target=self._run, name="console-watch", daemon=True)
@@ -173,13 +185,22 @@ class Watch:
             for each in group.partitions:
                 committed[name, each.partition.topic] += each.committed
                 lags[name, each.partition] = each.lag
-        sizes: Counter[str] = Counter()
-        for partition, size in sight.sizes.partitions.items():
-            sizes[partition.topic] += size
+        seconds = max((sight.at_ms - self._counted_ms) / 1000, 0.001)
+        inner = {name for name, topic in sight.metadata.topics.items() if topic.internal}
+        written = _growth({k: v for k, v in ends.items() if k not in inner}, self._ends)
+        read = _growth(committed, self._committed)
+        if self._counted_ms:
+            point = FlowPoint(sight.at_ms, written / seconds, read / seconds)
+            self.past.flow = (*self.past.flow[1 - POINTS :], point)
+        self._ends, self._committed, self._counted_ms = ends, committed, sight.at_ms
         self.past.ends.add(sight.at_ms, ends)
         self.past.committed.add(sight.at_ms, committed)
         self.past.lags.add(sight.at_ms, lags)
-        self.past.sizes.add(sight.at_ms, sizes)
+
+
+def _growth(now: Mapping[K, int], before: Mapping[K, int]) -> int:
+    """How much counters grew together. One that is new, or went back, does not count."""
+    return sum(max(value - before.get(key, value), 0) for key, value in now.items())
 
 
 def _found(

@@ -51,7 +51,7 @@ async def see(request: Request) -> Response:
             "groups": len(sight.groups),
             "group_status": dict(statuses),
             "lag": sum(each.lag for each in sight.groups.values()),
-            "rates": _rates(sight, past),
+            "rates": _rates(past),
             "picture": _picture(desk, sight, past),
         }
     )
@@ -71,21 +71,13 @@ def _broker(sight: Sight, number: int, leaders: Counter[int]) -> dict[str, Any]:
     }
 
 
-def _rates(sight: Sight, past: Past) -> dict[str, Any]:
-    """Records a second, written and committed as read, over the last minutes."""
-    written: Counter[int] = Counter()
-    read: Counter[int] = Counter()
-    for name, topic in sight.metadata.topics.items():
-        if not topic.internal:
-            written.update(dict(zip(*past.ends.rates(name), strict=True)))
-    for group, found in sight.groups.items():
-        for name in found.topics:
-            read.update(dict(zip(*past.committed.rates((group, name)), strict=True)))
-    times = sorted({*written, *read})
+def _rates(past: Past) -> dict[str, Any]:
+    """Records a second over the last minutes."""
+    flow = past.flow
     return {
-        "times": [each / 1000 for each in times],
-        "in": [round(written[each], 1) for each in times],
-        "out": [round(read[each], 1) for each in times],
+        "times": [each.at_ms / 1000 for each in flow],
+        "in": [round(each.written, 1) for each in flow],
+        "out": [round(each.read, 1) for each in flow],
     }
 
 

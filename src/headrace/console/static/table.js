@@ -3,7 +3,8 @@
 
 import { h, put } from "./dom.js";
 
-const FIRST_ROWS = 200;
+const FIRST_ROWS = 100;
+const names = new Intl.Collator("en", { numeric: true });
 
 /**
  * columns: {title, cell(row) -> text or Node, sort(row)?, num?, sign(row)?}; `sign` says whether a
@@ -101,7 +102,7 @@ export class Table {
 }
 
 function compare(one, two, descending) {
-  const order = typeof one === "string" ? one.localeCompare(two) : (one ?? -1) - (two ?? -1);
+  const order = typeof one === "string" ? names.compare(one, two) : (one ?? -1) - (two ?? -1);
   return descending ? -order : order;
 }
 
