@@ -267,6 +267,23 @@ def test_a_full_disk_refuses_and_later_takes_again() -> None:
     channel.stop()
 
 
+def test_a_take_that_a_full_disk_refuses_is_not_delivered_again_and_written_later() -> None:
+    disk = CrashDisk()
+    channel = file_channel(Path("/c"), disk)
+    fill(channel, [b"1", b"2", b"3"])
+    fault = Fault(errno.ENOSPC, lambda call: call.name == "pwritev", times=None)
+    disk.inject(fault)
+    with channel.begin() as transaction:
+        assert transaction.take(1).bodies == [b"1"]
+    with channel.begin() as transaction:
+        assert transaction.take(1).bodies == [b"2"]
+    disk.faults.remove(fault)
+    channel.stop()
+    channel = file_channel(Path("/c"), disk)
+    assert drain(channel) == [b"3"]
+    channel.stop()
+
+
 def test_a_broken_disk_refuses_everything_until_a_restart_finds_what_was_safe() -> None:
     disk = CrashDisk()
     channel = file_channel(Path("/c"), disk)

@@ -7,7 +7,8 @@ less what the takes name, and a start finds that by reading the logs.
 
 Rule 1: a put is acknowledged when its record is synced. Commits that come together share one sync.
 Rule 2: a take is appended and not synced: a power loss may repeat what was taken since the last
-    sync, and lose nothing. After kill -9 nothing is repeated, because the kernel has the bytes.
+    sync, and lose nothing. After kill -9 nothing is repeated, because the kernel has the bytes;
+    unless its disk refused them.
 Rule 3: a log starts at its oldest put that still has events. A take lies behind its puts, so it is
     there as long as they are.
 """
@@ -231,10 +232,7 @@ class FileChannel(BoundedChannel[Piece]):
 
     def forget(self, taken: list[Taken[Piece]]) -> None:
         pieces = [piece for each in taken for piece in each.places]
-        try:
-            self._log.take(pieces)
-        except HeadraceError as error:
-            raise ChannelError(f"channel {self.name} could not write: {error}") from error
+        self._log.take(pieces)
         count = sum(piece.rows for piece in pieces)
         with self._changed:
             for piece in pieces:

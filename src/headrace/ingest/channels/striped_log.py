@@ -6,15 +6,21 @@ Rule 2: with several folders every put has a sequence number in its key, and a s
     order by it. With one folder there is none, and the order is the log's.
 Rule 3: a folder without room, or whose disk has failed, is passed over as long as another one takes
     puts.
+Rule 4: a take that cannot be written holds nobody up. Its events have been delivered; giving them
+    to the sink again and again until there is room would only double them. A crash before it is
+    written does, once.
 """
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
+
+import structlog
 
 from headrace.ingest.channels.event_log import EventLog
 from headrace.ingest.channels.file_frame import (
@@ -26,9 +32,10 @@ from headrace.ingest.channels.file_frame import (
     put_count,
 )
 from headrace.ingest.channels.row_range import RowRange
-from headrace.model.error import DiskFull, LogDirectoryOffline
+from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.records.record import Record
 
+_log = structlog.get_logger(__name__)
 _SEQUENCE = struct.Struct("<Q")
 _SPACE_SECONDS = 1.0
 
@@ -55,6 +62,8 @@ class StripedLog:
         self._checked_at = dict.fromkeys(range(len(logs)), float("-inf"))
         self._turn = count()
         self._sequence = count(1)
+        self._owed: dict[int, list[Piece]] = {}
+        self._taking = Lock()
 
     @property
     def is_open(self) -> bool:
@@ -73,6 +82,10 @@ class StripedLog:
             raise
 
     def close(self) -> None:
+        with self._taking:
+            if self.is_open:
+                self._pay(list(self._owed))
+            self._owed.clear()
         with ExitStack() as closing:  # all of them, also when a disk refuses
             for log in self._logs:
                 closing.callback(log.close)
@@ -126,14 +139,27 @@ class StripedLog:
         self._logs[place.stripe].settled(place.offset)
 
     def take(self, pieces: Sequence[Piece]) -> None:
-        """Write down that they were taken.
+        """Write down that they were taken; what a disk refuses is written with the next take, see
+        rule 4."""
+        with self._taking:
+            for piece in pieces:
+                self._owed.setdefault(piece.stripe, []).append(piece)
+            self._pay(sorted({piece.stripe for piece in pieces}))
 
-        Raises:
-            StorageError: the disk refuses; some may be written down all the same.
-        """
-        for stripe in sorted({piece.stripe for piece in pieces}):
-            own = [piece for piece in pieces if piece.stripe == stripe]
-            self._logs[stripe].append(TAKE, encode_take(own))
+    def _pay(self, stripes: Iterable[int]) -> None:
+        for stripe in stripes:
+            owed = self._owed[stripe]
+            try:
+                self._logs[stripe].append(TAKE, encode_take(owed))
+            except StorageError as error:
+                _log.error(
+                    "take_not_written",
+                    folder=str(self._logs[stripe].folder),
+                    pieces=len(owed),
+                    reason=str(error),
+                )
+            else:
+                del self._owed[stripe]
 
     def read(self, place: Place) -> bytes:
         return self._logs[place.stripe].read(place.offset)
