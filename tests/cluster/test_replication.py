@@ -190,6 +190,41 @@ class TestTopics:
         asyncio.run(scenario())
 
 
+class TestThrottle:
+    @pytest.mark.parametrize("side", ["leader", "follower"])
+    def test_a_throttled_move_waits_and_goes_on_when_the_limit_is_lifted(
+        self, ensemble, tmp_path, side
+    ):
+        async def scenario():
+            settings = {"replica.fetch.response.max.bytes": "1024"}
+            async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
+                configs = {f"{side}.replication.throttled.replicas": "*"}
+                await create(servers, partitions=1, replication_factor=1, configs=configs)
+                old = leader_of(servers)
+                new = next(each for each in servers if each is not old)
+                limited = old if side == "leader" else new
+                # A batch goes over the limit, and what comes after it must wait.
+                limited.broker.settings.set_dynamic({f"{side}.replication.throttled.rate": "1"})
+                for _ in range(30):
+                    await append(old, bytes(100_000), acks_all=False)
+                await old.broker.administer(
+                    lambda controller: controller.reassign({ORDERS: [new.broker.node_id]})
+                )
+                await until(lambda: copy(new) and copy(new).log.log_end_offset > 0, "a first piece")
+                throttle = (
+                    old.broker.leader_throttle if side == "leader" else new.broker.fetchers.throttle
+                )
+                await until(lambda: throttle.exceeded, "a rate above the limit")
+                assert copy(new).log.log_end_offset < 30
+
+                limited.broker.settings.set_dynamic({})
+
+                await until(lambda: led(new) is not None, "the end of the move")
+                assert led(new).log.log_end_offset == 30
+
+        asyncio.run(scenario())
+
+
 class TestReaders:
     def test_a_consumer_reads_from_the_follower_on_its_rack(self, ensemble, tmp_path):
         rack_aware = {

@@ -26,6 +26,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.promise import future_of
 from headrace.broker.quota import Quotas
 from headrace.broker.replica_fetcher import ReplicaFetchers
+from headrace.broker.replication_throttle import ReplicationThrottle
 from headrace.broker.settings import BrokerSettings
 from headrace.broker.topics import (
     CONSUMER_OFFSETS,
@@ -110,6 +111,9 @@ class Broker:
             nullcontext()
         )
         self._columns_loaded = False
+        self.leader_throttle = ReplicationThrottle(
+            clock, lambda: int(settings["leader.replication.throttled.rate"])
+        )
         # Another broker's process is gone; a cluster's member puts itself in.
         self.peer_gone: Callable[[BrokerRecord], None] = lambda _: None
         self.fetchers = ReplicaFetchers(
@@ -118,6 +122,9 @@ class Broker:
             lambda: self.broker_epoch,
             self._copied,
             lambda record: self.peer_gone(record),
+            ReplicationThrottle(
+                clock, lambda: int(settings["follower.replication.throttled.rate"])
+            ),
         )
         # A leader found that others are in sync than it thought; a cluster's member puts itself in.
         self.propose_isr: Callable[[Partition, frozenset[BrokerId]], None] = lambda *_: None

@@ -112,8 +112,7 @@ class Partition:
     def answers_at_once(self) -> bool:
         """Whether an append is as safe as acks=all asks for the moment it is made: nobody else is
         in sync, min.insync.replicas asks for nobody else, and nobody waits for the disk."""
-        config = self.log.config
-        return self.state.alone and config.min_insync_replicas <= 1 and config.flush_messages != 1
+        return self.state.alone and self.log.config.flush_messages != 1
 
     def append(
         self,
@@ -130,11 +129,7 @@ class Partition:
         """
         if self.resigned or self.stranded:
             raise NotLeader(f"this broker does not lead {self.name} any more")
-        if (
-            acks_all
-            and (from_client or len(self.state.replicas) > 1)
-            and not self.state.has_enough(self.log.config.min_insync_replicas)
-        ):
+        if acks_all and not self.state.has_enough(self.log.config.min_insync_replicas):
             raise NotEnoughReplicas(
                 f"{self.name} has {len(self.state.isr)} replica in sync, and acks=all needs "
                 f"min.insync.replicas ({self.log.config.min_insync_replicas})"

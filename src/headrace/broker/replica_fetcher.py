@@ -20,6 +20,7 @@ import structlog
 
 from headrace.broker.follower import Follower
 from headrace.broker.peer_connection import PeerConnection, PeerLost, PeerRefused
+from headrace.broker.replication_throttle import ReplicationThrottle, names_replica
 from headrace.broker.settings import BrokerSettings
 from headrace.cluster.broker import Broker as BrokerRecord
 from headrace.model.error import HeadraceError
@@ -36,6 +37,7 @@ _GRACE_SECONDS = 30.0
 # A partition whose leader has not heard yet that it leads: word takes some milliseconds.
 _REST_SECONDS = 0.05
 _ONE_BATCH_BYTES = 1 << 30
+_THROTTLED_REST_SECONDS = 0.5
 _REFUSALS = 2
 _REFUSED_REST_SECONDS = 0.1
 
@@ -55,6 +57,7 @@ class ReplicaFetcher:
         epoch: Callable[[], int],
         copied: Callable[[int], None],
         gone: Gone,
+        throttle: ReplicationThrottle,
     ) -> None:
         self.leader = leader
         self._settings = settings
@@ -62,6 +65,8 @@ class ReplicaFetcher:
         self._epoch = epoch
         self._copied = copied
         self._gone = gone
+        self._throttle = throttle
+        self._behind: set[Key] = set()
         self._refusals = 0
         self._followers: dict[Key, Follower] = {}
         self._resting: dict[Key, float] = {}
@@ -88,6 +93,7 @@ class ReplicaFetcher:
 
     def remove(self, topic_id: UUID, index: int) -> None:
         self._followers.pop((topic_id, index), None)
+        self._behind.discard((topic_id, index))
         self._resting.pop((topic_id, index), None)
         self._touched.add((topic_id, index))
 
@@ -216,6 +222,9 @@ class ReplicaFetcher:
         count = 0
         for key in self._touched:
             follower = None if key in self._resting else self._followers.get(key)
+            if follower is not None and self._must_wait(key, follower):
+                self._resting[key] = self._loop.time() + _THROTTLED_REST_SECONDS
+                follower = None
             if follower is None:
                 if self._sent.pop(key, None) is not None:
                     gone.setdefault(key[0], []).append(key[1])
@@ -238,6 +247,13 @@ class ReplicaFetcher:
             replica_id=self._settings.node_id,
             replica_epoch=self._epoch(),
         )
+
+    def _must_wait(self, key: Key, follower: Follower) -> bool:
+        return key in self._behind and self._is_throttled(follower) and self._throttle.exceeded
+
+    def _is_throttled(self, follower: Follower) -> bool:
+        listed = follower.log.config.follower_replication_throttled_replicas
+        return names_replica(listed, follower.name.partition, self._settings.node_id)
 
     def _wanted(self, follower: Follower) -> FetchPartition:
         return FetchPartition(
@@ -275,8 +291,19 @@ class ReplicaFetcher:
             self._rest((follower.topic_id, follower.name.partition))
         else:
             records = result.records if result.records is not None else b""
-            return follower.append(records, result.high_watermark, result.log_start_offset)
+            size = follower.append(records, result.high_watermark, result.log_start_offset)
+            self._note_lag(follower, result.high_watermark, size)
+            return size
         return 0
+
+    def _note_lag(self, follower: Follower, high_watermark: int, size: int) -> None:
+        key = (follower.topic_id, follower.name.partition)
+        if follower.log.log_end_offset < high_watermark:
+            self._behind.add(key)
+        else:
+            self._behind.discard(key)
+        if size and self._is_throttled(follower):
+            self._throttle.record(size)
 
     def _rest(self, key: Key) -> None:
         self._resting[key] = self._loop.time() + _REST_SECONDS
@@ -292,12 +319,14 @@ class ReplicaFetchers:
         epoch: Callable[[], int],
         copied: Callable[[int], None],
         gone: Gone,
+        throttle: ReplicationThrottle,
     ) -> None:
         self._settings = settings
         self._find = find
         self._epoch = epoch
         self._copied = copied
         self._gone = gone
+        self.throttle = throttle
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._by_name: dict[TopicPartition, Follower] = {}
         self._stopped = False
@@ -317,6 +346,7 @@ class ReplicaFetchers:
                 self._epoch,
                 self._copied,
                 self._gone,
+                self.throttle,
             )
         fetcher.add(follower)
 

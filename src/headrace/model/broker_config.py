@@ -15,6 +15,7 @@ _MINUTE_MS = 60 * 1000
 _HOUR_MS = 60 * _MINUTE_MS
 _DAY_MS = 24 * _HOUR_MS
 _INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
 
 
 def _key(name: str, type_: ConfigType, default: ConfigValue, doc: str, **rest: Any) -> ConfigKey:
@@ -200,6 +201,22 @@ _CLUSTER = [
         1000,
         "How long a follower rests when its leader cannot be reached.",
         minimum=0,
+    ),
+    _key(
+        "leader.replication.throttled.rate",
+        ConfigType.LONG,
+        _LONG_MAX,
+        "Bytes a second that this broker sends, as leader, to throttled replicas that catch up.",
+        minimum=0,
+        dynamic=True,
+    ),
+    _key(
+        "follower.replication.throttled.rate",
+        ConfigType.LONG,
+        _LONG_MAX,
+        "Bytes a second that this broker fetches for its throttled replicas that catch up.",
+        minimum=0,
+        dynamic=True,
     ),
     _key(
         "replica.selector.class",

@@ -1,5 +1,6 @@
 """The configuration of a topic, and `LogConfig`, its typed form that the log reads on hot paths."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from headrace.model.error import ConfigError
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _LONG_MAX = 2**63 - 1
+_REPLICA = re.compile(r"\*|\d{1,10}:\d{1,10}")
 
 # The smallest index Kafka takes for a segment, and room for one entry of either kind.
 _INDEX_MINIMUM_BYTES = 4
@@ -99,12 +101,28 @@ TOPIC_CONFIG = ConfigTable.of(
             broker_default="log.flush.interval.ms",
         ),
         _key(
+            "follower.replication.throttled.replicas",
+            ConfigType.LIST,
+            (),
+            "Replicas that fetch no faster than follower.replication.throttled.rate while they "
+            "catch up: PARTITION:BROKER, separated by commas, or * for all.",
+            broker_default=None,
+        ),
+        _key(
             "index.interval.bytes",
             ConfigType.INT,
             4096,
             "How many bytes of log lie between two entries of the offset index.",
             minimum=0,
             broker_default="log.index.interval.bytes",
+        ),
+        _key(
+            "leader.replication.throttled.replicas",
+            ConfigType.LIST,
+            (),
+            "Replicas that leaders serve no faster than leader.replication.throttled.rate while "
+            "others catch up: PARTITION:BROKER, separated by commas, or * for all.",
+            broker_default=None,
         ),
         _key(
             "max.compaction.lag.ms",
@@ -249,7 +267,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = _LONG_MAX
     flush_ms: int = _LONG_MAX
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
     max_compaction_lag_ms: int = _LONG_MAX
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
@@ -305,6 +325,14 @@ class LogConfig:
                 f"min.compaction.lag.ms ({config.min_compaction_lag_ms}) cannot be above "
                 f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
             )
+        for throttled in (
+            *config.leader_replication_throttled_replicas,
+            *config.follower_replication_throttled_replicas,
+        ):
+            if not _REPLICA.fullmatch(throttled):
+                raise ConfigError(
+                    f"{throttled!r} names no replica to throttle: write PARTITION:BROKER or *"
+                )
         return config
 
     @classmethod

@@ -253,8 +253,9 @@ class PartitionState:
         return self._high_watermark >= next_offset
 
     def has_enough(self, min_insync_replicas: int) -> bool:
-        """Whether a write with acks=all may be taken at all."""
-        return len(self._isr) >= min_insync_replicas
+        """Whether a write with acks=all may be taken at all. As in Kafka, a topic with fewer
+        replicas than min.insync.replicas asks for needs all that it has, and no more."""
+        return len(self._isr) >= min(min_insync_replicas, len(self.replicas))
 
     # -- the arithmetic
 

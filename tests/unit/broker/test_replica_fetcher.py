@@ -4,10 +4,13 @@ import asyncio
 
 from headrace.broker.follower import Follower
 from headrace.broker.replica_fetcher import ReplicaFetchers
+from headrace.broker.replication_throttle import ReplicationThrottle
 from headrace.broker.settings import BrokerSettings
 from headrace.cluster.broker import Broker, Endpoint
 from headrace.cluster.topic import random_topic_id
+from headrace.model.clock import SystemClock
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.topic_config import LogConfig
 from headrace.testing.readiness import free_port
 
 ORDERS = TopicPartition("orders", 0)
@@ -22,6 +25,7 @@ class EmptyLog:
     """As much of a log as a fetch needs that is never answered."""
 
     log_start_offset = log_end_offset = 0
+    config = LogConfig()
 
 
 async def told_until(enough, port, folder):
@@ -31,7 +35,10 @@ async def told_until(enough, port, folder):
         {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "10"}
     )
     record = leader_at(port)
-    fetchers = ReplicaFetchers(settings, lambda _: record, lambda: 0, lambda _: None, told.append)
+    throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
+    fetchers = ReplicaFetchers(
+        settings, lambda _: record, lambda: 0, lambda _: None, told.append, throttle
+    )
     fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
     async with asyncio.timeout(60):
         while not enough(told):

@@ -22,8 +22,14 @@ class TestAlone:
         assert state.is_committed(9)
 
     def test_it_is_enough_for_one_in_sync_replica(self):
-        assert leader().has_enough(1)
-        assert not leader().has_enough(2)
+        state = leader(isr=(1, 2))
+        state.set_isr((1,))
+
+        assert state.has_enough(1)
+        assert not state.has_enough(2)
+
+    def test_the_only_replica_is_enough_whatever_min_insync_replicas_asks_for(self):
+        assert leader().has_enough(2)
 
     def test_a_log_does_not_shrink_under_its_leader(self):
         with pytest.raises(InvalidArgument, match="cannot shrink"):

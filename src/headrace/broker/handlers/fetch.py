@@ -20,6 +20,7 @@ from headrace.broker.follower import Follower
 from headrace.broker.node import Broker
 from headrace.broker.partition import Partition, check_epoch
 from headrace.broker.promise import Promise
+from headrace.broker.replication_throttle import names_replica
 from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
@@ -306,7 +307,8 @@ class _ReplicaFetch(_Fetch):
                 diverging = DivergingEpoch(*parted)
                 return FetchPartitionResult(index, 0, *told, diverging_epoch=diverging)
         piece: LogSlice | None = None
-        if wanted.fetch_offset != log.log_end_offset or log.storage.failure is not None:
+        news = wanted.fetch_offset != log.log_end_offset or log.storage.failure is not None
+        if news and not self._must_wait(partition):
             try:
                 piece = log.read(
                     wanted.fetch_offset,
@@ -320,6 +322,24 @@ class _ReplicaFetch(_Fetch):
             self._count(partition, wanted.fetch_offset)
             told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
         return FetchPartitionResult(index, 0, *told, 0 if piece is None else piece.size, piece)
+
+    def _must_wait(self, partition: Partition) -> bool:
+        return self._is_throttled(partition) and self._broker.leader_throttle.exceeded
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        listed = partition.log.config.leader_replication_throttled_replicas
+        return (
+            names_replica(listed, partition.name.partition, self._broker.node_id)
+            and self._request.replica_id not in partition.state.isr
+        )
+
+    def _pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+        for item, result in results:
+            if result.records_bytes:
+                partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+                if partition is not None and self._is_throttled(partition):
+                    self._broker.leader_throttle.record(result.records_bytes)
+        return super()._pack(results)
 
     def _count(self, partition: Partition, fetch_offset: int) -> None:
         """Once a request: it says where the follower was when it asked."""
