@@ -60,7 +60,7 @@ def test_records_survive_a_clean_restart(own_broker: BrokerProcess, topic: str) 
 def test_acks_all_needs_no_more_replicas_than_the_topic_has(
     broker: BrokerProcess, topic: str
 ) -> None:
-    """As Apache Kafka 4 does: min.insync.replicas above the replication factor means all of them."""
+    """As in Apache Kafka 4: min.insync.replicas above the replication factor means all of them."""
     create(broker.address, topic, 1, min_insync_replicas="2")
 
     def produce(acks: str) -> KafkaError | None:
