@@ -35,7 +35,9 @@ from headrace.flow.storm.topology import Topology
 from headrace.spark import session
 from headrace.spark.each_batch import each_batch
 from headrace.testing.connector_jars import connector_jars
+from headrace.testing.readiness import wait_until
 from headrace.testing.spark_session import spark_environment, stop_java
+from headrace.testing.transactional import read_to_end
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
@@ -52,6 +54,7 @@ RATE = 1_000
 LATENCY_COUNT = max(5 * RATE, int(20 * RATE * SCALE))
 EVENTS = int(2_000_000 * SCALE)
 CAMPAIGNS, ADS_A_CAMPAIGN = 100, 10
+_START_SECONDS = 300.0
 _NOW: dict[str, Any] = {"availableNow": True}
 
 _numbers = count(1)
@@ -298,6 +301,12 @@ def _latencies_ms(ground: Ground, options: dict[str, Any], bolt: Any) -> list[fl
     made.sink("out", TopicSink(target, value="value")).shuffle("two")
     query = start(made.plan(), ground.spark, brokers=address, checkpoint=ground.checkpoint())
     try:
+        rdkafka_client.produce(address, source, [b"first"], records=1, partitions=1)
+        wait_until(
+            lambda: bool(read_to_end(address, target)),
+            what=f"the first record of {made.name}",
+            timeout_seconds=_START_SECONDS,
+        )
         end_to_end.latencies_ms(address, source, count=5 * RATE, rate=RATE, copied_to=target)
         return end_to_end.latencies_ms(
             address, source, count=LATENCY_COUNT, rate=RATE, copied_to=target
