@@ -1,0 +1,52 @@
+"""Keys and texts as a file has them, read as numbers, flags and choices."""
+
+from headrace.model.error import ConfigError
+
+
+class KeyTexts:
+    """Every method names the key in its error, and says what may be written there."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+
+    def get(self, *keys: str) -> str | None:
+        """The first of these keys that has a value."""
+        found = (self.texts.get(key, "").strip() for key in keys)
+        return next((each for each in found if each), None)
+
+    def need(self, key: str, example: str) -> str:
+        found = self.get(key)
+        if found is None:
+            raise ConfigError(f"{key} is missing: write {key}={example}")
+        return found
+
+    def number(self, key: str, default: int, minimum: int) -> int:
+        text = self.get(key)
+        if text is None:
+            return default
+        try:
+            number = int(text)
+        except ValueError:
+            number = minimum - 1
+        if number < minimum:
+            raise ConfigError(f"{key} is {text!r}: write a whole number, {minimum} or more")
+        return number
+
+    def flag(self, *keys: str) -> bool:
+        text = self.get(*keys)
+        if text is not None and text.lower() not in ("true", "false"):
+            raise ConfigError(f"{keys[0]} is {text!r}: write true or false")
+        return text is not None and text.lower() == "true"
+
+    def one_of(self, keys: tuple[str, ...], choices: tuple[str, ...], default: str) -> str:
+        text = self.get(*keys)
+        if text is not None and text not in choices:
+            raise ConfigError(f"{keys[0]} is {text!r}: write {' or '.join(choices)}")
+        return text or default
+
+    def below(self, prefix: str) -> dict[str, str]:
+        return {
+            key.removeprefix(prefix): value
+            for key, value in self.texts.items()
+            if key.startswith(prefix)
+        }
