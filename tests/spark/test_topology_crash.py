@@ -94,7 +94,7 @@ class Counting:
         )
 
 
-@pytest.mark.timeout(KILLS * 150 + 300)
+@pytest.mark.timeout(KILLS * 300 + 600)
 def test_totals_are_right_and_written_once_whenever_the_driver_is_killed(
     broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
