@@ -164,13 +164,14 @@ class Watch:
             if each.leader >= 0
         ]
         ends = _found(pool, partitions, LATEST)
+        at_ms = self._clock.wall_ms()  # when this was so: rates are told from it
         starts = _found(pool, partitions, EARLIEST) if slowly or before is None else before.starts
         if before is None:
             # The first look at commits reads minutes of them: the rest need not wait for it.
-            self._sight = Sight(self._clock.wall_ms(), metadata, ends, starts, sizes, {}, 0)
+            self._sight = Sight(at_ms, metadata, ends, starts, sizes, {}, 0)
         groups = {each.group: each for each in self._lag.look(pool, ends)}
         took_ms = round((time.monotonic() - began) * 1000)
-        sight = Sight(self._clock.wall_ms(), metadata, ends, starts, sizes, groups, took_ms)
+        sight = Sight(at_ms, metadata, ends, starts, sizes, groups, took_ms)
         self._remember(sight)
         self._sight = sight
         self._looks += 1

@@ -21,6 +21,7 @@ from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.lag.commit_feed import TOPIC, CommitFeed
 from headrace.lag.commit_record import CommitRecord
+from headrace.lag.end_pair import EndPair
 from headrace.lag.past_end import past_ends
 from headrace.lag.report import GroupLag, PartitionLag
 from headrace.lag.status import Commit, group_status
@@ -55,6 +56,7 @@ class LagWatch:
         self._windows: dict[Key, CommitWindow] = {}
         # Since when there has been something to read.
         self._behind: dict[Key, int] = {}
+        self._ends = EndPair((0, {}), (0, {}))
         self._caught_up = False
 
     def look(
@@ -74,6 +76,7 @@ class LagWatch:
         known = dict(ends or {})
         wanted = {each for offsets in committed.values() for each in offsets}
         known |= _ends(pool, wanted - known.keys())
+        self._ends = EndPair(self._ends.now, (self._clock.wall_ms(), known))
         self._take_commits(pool, known)
         if not self._feed.reading:
             self._sample(groups, committed, known)
@@ -87,7 +90,7 @@ class LagWatch:
 
     def _take_commits(self, pool: ConnectionPool, ends: Mapping[TopicPartition, int]) -> None:
         if self._caught_up:
-            self._note(self._feed.take(), ends)
+            self._note(self._feed.take())
             return
         backlog = self._feed.take(_WAIT_SECONDS)
         if not self._feed.reading:
@@ -101,13 +104,14 @@ class LagWatch:
         self._caught_up = True
         self._note_backlog(pool, backlog, ends)
 
-    def _note(self, commits: Iterable[CommitRecord], ends: Mapping[TopicPartition, int]) -> None:
+    def _note(self, commits: Iterable[CommitRecord]) -> None:
         for each in commits:
             key = (each.group, each.partition)
             if each.offset is None:
                 self._windows.pop(key, None)
             else:
-                lag = max(ends.get(each.partition, each.offset) - each.offset, 0)
+                end = self._ends.at(each.partition, each.at_ms)
+                lag = 0 if end is None else max(end - each.offset, 0)
                 window = self._windows.setdefault(key, CommitWindow())
                 window.add(Commit(each.offset, each.at_ms, lag))
 
@@ -118,7 +122,7 @@ class LagWatch:
         ends: Mapping[TopicPartition, int],
     ) -> None:
         """Commits from before we looked: first choose the ten that count, then find their lags."""
-        self._note(backlog, ends)
+        self._note(backlog)
         wanted = [
             (partition, commit.at_ms)
             for (_, partition), window in self._windows.items()

@@ -84,7 +84,8 @@ def _rates(past: Past) -> dict[str, Any]:
 def _picture(desk: Desk, sight: Sight, past: Past) -> dict[str, Any]:
     """Sources, topics and readers, with what flows between them."""
     names = [name for name, topic in sight.metadata.topics.items() if not topic.internal]
-    names = [name for name in names if name not in (desk.settings.changes_topic,)]
+    own = (desk.settings.changes_topic, desk.settings.audit_topic)
+    names = [name for name in names if name not in own]
     busiest = sorted(names, key=lambda name: (-past.ends.rate(name), name))[:_MOST_TOPICS]
     topics = [{"name": name, "rate": round(past.ends.rate(name), 1)} for name in sorted(busiest)]
     shown = set(busiest)

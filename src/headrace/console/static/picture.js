@@ -58,7 +58,7 @@ const describe = (topics, groups) =>
 const label = (x, y, text, anchor) => svg("text", { x, y, class: "flow", "text-anchor": anchor }, text);
 
 function node(x, y, width, name, href, kind, note = "") {
-  const room = note ? 16 : 25;
+  const room = note ? 15 : 24;
   const shown = name.length > room ? `${name.slice(0, room - 1)}…` : name;
   const inside = [
     svg("rect", { x, y: y - BOX.height / 2, width, height: BOX.height, rx: 8, class: `node ${kind}` }),

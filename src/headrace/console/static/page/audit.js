@@ -15,7 +15,7 @@ export function render(root) {
   const back = h("select", { "aria-label": "How far back", onchange: () => begin() }, options([["600000", "the last 10 minutes"], ["3600000", "the last hour"], ["86400000", "the last day"]], "3600000"));
   const table = new Table([
     { title: "Topic", cell: (each) => h("a", { href: `#/topics/${encodeURIComponent(each.topic)}` }, each.topic), sign: (each) => each.topic, sort: (each) => each.topic },
-    { title: "Bucket", cell: (each) => `${moment(each.bucket_ms).slice(0, -4)} + ${length(each.length_ms)}`, sort: (each) => each.bucket_ms },
+    { title: "Bucket", cell: (each) => moment(each.bucket_ms).slice(0, -4), sort: (each) => each.bucket_ms },
     { title: "Sent", cell: (each) => count(each.sent), sort: (each) => each.sent, num: true },
     { title: "Tiers", cell: tiers, sign: (each) => JSON.stringify(each.tiers) + each.settled },
     { title: "Status", cell: status, sign: (each) => `${each.lost} ${each.settled}`, sort: (each) => each.lost },
@@ -35,7 +35,7 @@ export function render(root) {
       problem.hidden = !found.problem;
       problem.textContent = found.problem ?? "";
       all = found.rows;
-      put(verdict, found.rows.length ? h("span", {}, h("span", { class: found.lost ? "badge bad" : "badge good" }, found.lost ? `${count(found.lost)} lost` : "nothing lost"), ` in ${plural(found.rows.length, "bucket")}`) : "");
+      put(verdict, found.rows.length ? h("span", {}, h("span", { class: found.lost ? "badge bad" : "badge good" }, found.lost ? `${count(found.lost)} lost` : "nothing lost"), ` in ${plural(found.rows.length, "bucket")} of ${length(found.rows[0].length_ms)}`) : "");
       show();
     }, (error) => {
       problem.hidden = false;
