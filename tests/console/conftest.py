@@ -60,9 +60,10 @@ def client(console: ConsoleServer) -> ConsoleClient:
     return ConsoleClient(console.url)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, for the whole run."""
+    """Chromium, for a file of tests and not longer: while Playwright runs, this thread has an event
+    loop, and tests that start their own would fail."""
     try:
         with chromium() as started:
             yield started

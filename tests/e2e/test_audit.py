@@ -131,7 +131,7 @@ def test_a_topic_can_be_counted_as_a_tier(
     with AuditedWriter(tally, settings, topic) as writer:
         writer.write(pa.table({"value": [b"x"] * 1000}))
     report(settings, tally, audit_topic)
-    arguments = ("--audit-topic", audit_topic, "--from-start", "--for", "4s", "--bucket", "10s")
+    arguments = ("--audit-topic", audit_topic, "--to-end", "--bucket", "10s")
     done = run_headrace("audit", "count", topic, *arguments, "-b", broker.address)
     assert (done.code, done.lines) == (0, ["1,000 records counted as tier broker."])
     code, rows = audit(broker, audit_topic)

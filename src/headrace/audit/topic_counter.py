@@ -18,9 +18,13 @@ def count_topics(
     tally: Tally,
     *,
     start: Bound = Offset.LATEST,
+    follow: bool = True,
     stopped: Callable[[], bool],
 ) -> int:
     """Count what comes until `stopped`; aborted transactions do not count.
+
+    Args:
+        follow: go on for ever; else end where the topics end now.
 
     Returns:
         How many records were counted.
@@ -33,12 +37,12 @@ def count_topics(
         settings,
         *topics,
         start=start,
-        follow=True,
+        follow=follow,
         read_committed=True,
         columns=["timestamp"],
         reset=Offset.EARLIEST,
     ) as reader:
-        while not stopped():
+        while not stopped() and not reader.ended:
             chunk = reader.poll(_WAIT_SECONDS)
             if chunk is not None:
                 times = chunk.columns.column("timestamp").cast(pa.int64()).to_numpy()

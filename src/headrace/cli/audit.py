@@ -106,7 +106,7 @@ Examples:
 
   headrace audit count clicks views --tier broker
 
-  headrace audit count clicks --tier lake --from-start --for 1m
+  headrace audit count clicks --tier lake --to-end      what is there now, and no more
 """)
 )
 def count(
@@ -117,6 +117,9 @@ def count(
     ] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Count what is there already, too.")
+    ] = False,
+    to_end: Annotated[
+        bool, typer.Option("--to-end", help="Count what is there now, from the start, and end.")
     ] = False,
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
@@ -136,7 +139,8 @@ def count(
             settings,
             topics,
             tally,
-            start=Offset.EARLIEST if from_start else Offset.LATEST,
+            start=Offset.EARLIEST if from_start or to_end else Offset.LATEST,
+            follow=not to_end,
             stopped=lambda: stop.requested or (ends is not None and time.monotonic() >= ends),
         )
     if reporter.problem is not None:
