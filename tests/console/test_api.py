@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
+from headrace.client.address import Address
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.group_admin import GroupAdmin
 from headrace.client.pool import ConnectionPool
@@ -13,8 +14,10 @@ from headrace.client.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.console.mask import Masks
 from headrace.console.server import ConsoleServer
+from headrace.console.settings import ConsoleSettings
 from headrace.console.user import Users, hash_password
 from headrace.model.ids import TopicPartition
+from headrace.testing.apache_kafka import ApacheKafka
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.console_client import ConsoleClient
 from headrace.testing.readiness import wait_until
@@ -315,3 +318,23 @@ def test_hidden_fields_cannot_be_seen_searched_or_downloaded(
     assert client.get(f"topics/{topic}/messages/0/0/raw").status == 403
     assert b"ada" not in client.get(f"topics/{topic}/messages/0/0?view=hex").body
     assert b"ada" not in client.get(f"topics/{topic}/export").body
+
+
+def test_apache_kafka_has_a_console_as_well(apache_kafka: ApacheKafka, topic: str) -> None:
+    settings = ConsoleSettings(
+        ClientSettings.of({"bootstrap.servers": apache_kafka.address}),
+        listen=Address("127.0.0.1", 0),
+        interval_seconds=0.3,
+    )
+    with ConsoleServer(settings) as server:
+        client = ConsoleClient(server.url)
+        wait_until(lambda: client.get("overview").status == 200, what="a look", timeout_seconds=120)
+        assert client.post("topics", {"name": topic, "partitions": 2}).status == 201
+        knows(client, topic)
+        body = {"key": "k", "value": '{"page": "/"}'}
+        assert client.post(f"topics/{topic}/messages", body).status == 201
+        (found,) = texts(client, f"topics/{topic}/messages?path=page&equals=/")
+        assert json.loads(found) == {"page": "/"}
+        config = client.get(f"topics/{topic}/config").json()["config"]
+        assert "retention.ms" in {each["name"] for each in config}
+        assert client.ask("DELETE", f"topics/{topic}", {"confirm": topic}).status == 200
