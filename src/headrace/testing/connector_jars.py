@@ -4,7 +4,7 @@ from headrace.spark.connector import connector_coordinate, connector_folder
 from headrace.testing.maven import Jars, fetch_jars, find_jars
 from headrace.testing.peer import PeerMissing
 
-# Jars that are known to work together on Spark 4.3 (tests/spark/test_connector.py): for where
+# Jars that are known to work together on Spark 4.3 (tests/driver/test_connector.py): for where
 # Maven Central, or what stands in for it, does not have the connector of the very same version.
 KNOWN_TO_WORK = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",

@@ -37,7 +37,7 @@ def seen(
         **topics,
     }
     answer: dict[str, list[list[str]]] = run_driver(
-        Path(__file__).with_name("driver") / "connector.py", task
+        Path(__file__).with_name("program") / "connector.py", task
     )
     return answer
 

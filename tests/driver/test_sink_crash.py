@@ -28,7 +28,7 @@ from headrace.testing.spark_driver import run_driver
 from headrace.testing.spark_session import spark_environment
 from headrace.testing.transactional import read_to_end
 
-DRIVER = Path(__file__).with_name("driver") / "sink.py"
+DRIVER = Path(__file__).with_name("program") / "sink.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "2"))
 PARTITIONS = 2
 BATCH_ROWS = 10

@@ -10,7 +10,7 @@ from headrace.testing.spark_cluster import EXECUTOR_MEMORY, SparkCluster
 from headrace.testing.spark_driver import run_driver
 
 COUNT = 400
-DRIVER = Path(__file__).with_name("driver") / "cluster.py"
+DRIVER = Path(__file__).with_name("program") / "cluster.py"
 
 
 def test_executors_of_a_cluster_write_and_read(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from headrace.testing.connector_jars import connector_jars
 from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.spark_driver import run_driver
 
-DRIVER = Path(__file__).with_name("driver") / "realtime.py"
+DRIVER = Path(__file__).with_name("program") / "realtime.py"
 VIEWS = [("/a", 1), ("/a", 2), ("/b", 3), ("/a", 4)]
 
 

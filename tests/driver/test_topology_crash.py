@@ -25,7 +25,7 @@ from headrace.testing.spark_driver import run_driver
 from headrace.testing.spark_session import spark_environment
 from headrace.testing.transactional import read_to_end
 
-DRIVER = Path(__file__).with_name("driver") / "topology.py"
+DRIVER = Path(__file__).with_name("program") / "topology.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "1"))
 BATCH_ROWS = 20
 _START_SECONDS = 300.0
