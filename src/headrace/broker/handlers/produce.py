@@ -30,6 +30,8 @@ from headrace.model.error import (
     CorruptBatch,
     HeadraceError,
     InvalidRecord,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
     PeerError,
     RequestTimedOut,
 )
@@ -385,6 +387,10 @@ class _Acknowledgement:
     def _take_failures(self) -> None:
         for topic, partition, safe in self._unsynced:
             error = _failure(safe)
+            if isinstance(error, NotLeader):
+                # They were appended, and may be kept. Of NOT_LEADER librdkafka believes that they
+                # are not: it would put them into other batches, which no leader knows again.
+                error = NotEnoughReplicasAfterAppend(str(error))
             if error is not None:
                 partitions = self._results[topic].partitions
                 assert isinstance(partitions, list)
