@@ -248,8 +248,6 @@ def _start(session: Callable[..., Any], folder: Path) -> Any:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "OFF",
-            # Spark matches the message of an interrupted batch with a deep regular expression.
-            "spark.driver.extraJavaOptions": "-Xss16m",
         },
     )
 
