@@ -11,7 +11,7 @@ from headrace.audit.record import DEFAULT_BUCKET_MS, TOPIC
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.audit.topic_counter import count_topics
-from headrace.cli.demo import parse_duration
+from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.option import BrokersOption, SettingsOption, connect
 from headrace.cli.output import print_json, print_table

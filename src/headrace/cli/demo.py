@@ -1,11 +1,11 @@
 """`headrace demo`: the whole way in miniature."""
 
 import importlib.util
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.stop import Stop
 from headrace.model.error import ConfigError
@@ -26,7 +26,6 @@ Examples:
 
 A bounded run ends with exit 0 when the flows' answers are those of the simulator, and 1 when not.
 """
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SHOWN = 5
 
 
@@ -80,18 +79,3 @@ def _complain(verdict: "Verdict") -> None:
         for key, (found, right) in sorted(check.wrong.items(), key=str)[:_SHOWN]:
             about = ", ".join(map(str, key))
             print(f"  {about}: found {found}, right would be {right}")
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of `30s`, `2m`, `1h`.
-
-    >>> parse_duration("2m")
-    120.0
-
-    Raises:
-        ConfigError: it is none of these.
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if found is None or float(found[1]) == 0:
-        raise ConfigError(f"--for cannot be {text!r}: write it as 30s, 2m or 1h")
-    return float(found[1]) * _SECONDS[found[2] or "s"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.demo import parse_duration
+from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.option import BROKERS_VARIABLE, BrokersOption
 from headrace.cli.stop import Stop

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import flow_land
-from headrace.cli.demo import parse_duration
+from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.flow_program import Given, Program, load_program
 from headrace.cli.flow_table import HEADINGS, line_of, rows_of

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.demo import parse_duration
+from headrace.cli.duration import parse_duration
 from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError

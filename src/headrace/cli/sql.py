@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.demo import parse_duration
+from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
 from headrace.cli.output_format import Format, FormatOption

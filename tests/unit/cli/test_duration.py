@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.cli.demo import parse_duration
+from headrace.cli.duration import parse_duration
 from headrace.model.error import ConfigError
 
 
