@@ -71,7 +71,9 @@ def _native_hdfs(folder: str, why: OSError) -> Storage:
         ) from why
     place = urlsplit(folder)
     try:
-        client = HdfsFileSystem(place.hostname, place.port)
+        # Out of the cache, which is emptied after a fork: a client that ends there waits for ever
+        # for threads that the new process does not have, before an exec source can start.
+        client = HdfsFileSystem(place.hostname, place.port, skip_instance_cache=True)
     except Exception as error:
         raise OSError(f"{folder} cannot be reached: {error}") from error
     return Storage(pa.fs.PyFileSystem(pa.fs.FSSpecHandler(client)), place.path)
