@@ -361,6 +361,8 @@ def test_flows_and_agents_are_shown(page: Page) -> None:
 
 
 def test_the_keyboard_is_enough(page: Page) -> None:
+    # Keys mean nothing before the page stands.
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("t")
     expect(page.get_by_role("heading", name="Topics")).to_be_visible()
