@@ -44,6 +44,9 @@ _READ_TRIES = 3
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
 _Answer = TypeVar("_Answer")
+# Kafka's zookeeper.connection.timeout.ms: a session may be much shorter than a slow disk's sync,
+# which a new one waits for.
+_CONNECT_SECONDS = 18.0
 
 
 class ZooKeeperStore:
@@ -71,7 +74,7 @@ class ZooKeeperStore:
         """Connect to an ensemble, `host:port,host:port` with a root behind it if there is one.
 
         Raises:
-            StorageError: none of the servers answers within two sessions.
+            StorageError: none of the servers answers in time.
         """
         hosts, slash, root = servers.partition("/")
         client = KazooClient(
@@ -81,13 +84,14 @@ class ZooKeeperStore:
             logger=_quiet_logger(),
         )
         # Not `start`, which warns of a root that is only about to be made.
-        client.start_async().wait(timeout=2 * session_ms / 1000)
+        patience = max(_CONNECT_SECONDS, 2 * session_ms / 1000)
+        client.start_async().wait(timeout=patience)
         try:
             if not client.connected:
                 raise StorageError(
                     f"no ZooKeeper server answers at {hosts}: is the ensemble running?"
                 )
-            client.ensure_path_async("/").get(timeout=session_ms / 1000)
+            client.ensure_path_async("/").get(timeout=patience)
         except (KazooException, KazooTimeoutError, StorageError) as error:
             client.stop()
             client.close()
