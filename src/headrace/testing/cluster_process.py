@@ -1,11 +1,12 @@
 """A cluster of real processes: a ZooKeeper, and brokers that can be killed and started again."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from headrace.client.error import ClientError
+from headrace.client.error import ClientError, ConnectionLost, Unreachable
 from headrace.client.metadata import Metadata
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
@@ -17,6 +18,7 @@ from headrace.testing.zookeeper import ZooKeeperEnsemble
 
 # Far more than it takes: a machine that runs other tests meanwhile may be five times slower.
 _WAIT_SECONDS = 120.0
+_ANSWER_SECONDS = 60.0
 _LOG_LINES = 30
 
 
@@ -139,8 +141,17 @@ class ClusterProcess:
         servers = self.address
         if asked is not None:
             servers = ",".join(self.brokers[each].address for each in asked)
-        with ConnectionPool(ClientSettings.of({"bootstrap.servers": servers})) as pool:
-            return pool.metadata(list(topics))
+        told: list[Metadata] = []
+
+        def answered() -> bool:
+            # One that is cut off hangs up instead of answering, so that clients ask others.
+            with suppress(ConnectionLost, Unreachable), ConnectionPool(settings) as pool:
+                told.append(pool.metadata(list(topics)))
+            return bool(told)
+
+        settings = ClientSettings.of({"bootstrap.servers": servers})
+        wait_until(answered, what="an answer about the cluster", timeout_seconds=_ANSWER_SECONDS)
+        return told[0]
 
     def wait_in_sync(self, *topics: str) -> None:
         """Return when every replica of these topics is in sync.
