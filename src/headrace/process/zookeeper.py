@@ -8,7 +8,7 @@ import importlib.util
 import os
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,6 +51,7 @@ class Peer:
 
     quorum_port: int
     election_port: int
+    host: str = HOST
 
 
 def zookeeper_jars() -> list[Path]:
@@ -70,11 +71,13 @@ def zookeeper_jars() -> list[Path]:
 
 
 class ZooKeeperServer:
-    """One server process on loopback. Its data stays in `folder`; it starts again on it.
+    """One server process, on loopback. Its data stays in `folder`; it starts again on it.
 
     Args:
         number: which one of the `ensemble` this is, from 1; an ensemble of one has no `ensemble`.
         tick_ms: sessions can be as short as two ticks and as long as forty.
+        host: the address it listens on: another one in a network of its own.
+        prefix: words before its command, of what gives it such a network.
 
     The process dies with the thread that started it: start it from one that stays.
     """
@@ -87,17 +90,21 @@ class ZooKeeperServer:
         number: int = 1,
         ensemble: Mapping[int, Peer] | None = None,
         tick_ms: int = 1000,
+        host: str = HOST,
+        prefix: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.port = port
         self._number = number
         self._ensemble = dict(ensemble or {})
         self._tick_ms = tick_ms
+        self._host = host
+        self._prefix = tuple(prefix)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self._host}:{self.port}"
 
     @property
     def server_log(self) -> Path:
@@ -133,7 +140,7 @@ class ZooKeeperServer:
     def serves(self) -> bool:
         """Whether it takes clients: a server without a quorum does not say so."""
         try:
-            with socket.create_connection((HOST, self.port), timeout=2) as connection:
+            with socket.create_connection((self._host, self.port), timeout=2) as connection:
                 connection.sendall(b"srvr")
                 answer = b""
                 while piece := connection.recv(4096):
@@ -171,6 +178,7 @@ class ZooKeeperServer:
             (data / "myid").write_text(str(self._number))
         classpath = os.pathsep.join(str(jar) for jar in jars)
         return [
+            *self._prefix,
             str(java),
             *_JAVA_OPTIONS,
             f"-Dlog4j2.configurationFile={logging}",
@@ -183,7 +191,7 @@ class ZooKeeperServer:
             f"maxSessionTimeout={40 * self._tick_ms}",
             f"dataDir={data}",
             f"clientPort={self.port}",
-            f"clientPortAddress={HOST}",
+            f"clientPortAddress={self._host}",
             "initLimit=10",
             "syncLimit=5",
             "maxClientCnxns=0",
@@ -192,7 +200,7 @@ class ZooKeeperServer:
             "autopurge.purgeInterval=1",
         ]
         lines += [
-            f"server.{number}={HOST}:{peer.quorum_port}:{peer.election_port}"
+            f"server.{number}={peer.host}:{peer.quorum_port}:{peer.election_port}"
             for number, peer in sorted(self._ensemble.items())
         ]
         return "\n".join(lines) + "\n"

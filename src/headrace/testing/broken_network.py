@@ -1,133 +1,65 @@
 """A network between the brokers of a cluster, and between them and ZooKeeper, that can be cut.
 
-On loopback there is no cable to pull. So every broker, and for every broker each ZooKeeper server,
-stands behind a relay. A cut between two of them is what a firewall does that drops packets: whoever
-is connected hears nothing any more, and goes on where it was when the cut is mended, as TCP would;
-new connections fail. Clients are not behind relays: a broker that is cut off from all others can
-still be talked to, which is when it could do harm.
+There are two. `NamespaceNetwork` is a network of the kernel's own: a cut drops packets, and nobody
+hears of it. It needs root. `RelayNetwork` does what it can with relays on loopback. In both of them
+clients reach a broker that is cut off from all others: it can still be talked to, which is when it
+could do harm. Only the kernel's network can cut clients off as well: a machine that is unplugged.
 """
 
-import select
-import socket
-import threading
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
-HOST = "127.0.0.1"
-_PIECE_BYTES = 1 << 16
-_LOOK_SECONDS = 0.05
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.zookeeper import ZooKeeperEnsemble
 
 Point = str
 """Who talks: `broker 1`, `zookeeper 2`."""
 
+CLIENTS: Point = "clients"
+"""Whoever talks from this process."""
 
-class BrokenNetwork:
-    """Which points cannot talk to each other, and the relays that see to it.
+
+def broker_point(number: int) -> Point:
+    return f"broker {number}"
+
+
+def zookeeper_point(number: int) -> Point:
+    return f"zookeeper {number}"
+
+
+class BrokenNetwork(ABC):
+    """What a `ClusterProcess` asks for its servers, and a test to break it.
+
+    Attributes:
+        MEANS: what cuts are made with, for reports.
+        CUTS_CLIENTS: whether `CLIENTS` can be cut off.
 
     Example:
         network.cut("broker 1", "broker 2")
         network.mend()
     """
 
-    def __init__(self) -> None:
-        self._cuts: frozenset[frozenset[Point]] = frozenset()
-        self._relays: list[Relay] = []
+    MEANS: ClassVar[str]
+    CUTS_CLIENTS: ClassVar[bool] = False
 
+    @abstractmethod
+    def ensemble(self, folder: Path, servers: int) -> ZooKeeperEnsemble:
+        """ZooKeeper servers on this network, not started yet. Asked once, before any broker."""
+
+    @abstractmethod
+    def broker(self, number: int, home: Path, settings: Mapping[str, str]) -> BrokerProcess:
+        """A broker on this network that finds the ensemble, not started yet."""
+
+    @abstractmethod
     def cut(self, one: Point, *others: Point) -> None:
         """Between `one` and each of the others, both ways."""
-        self._cuts |= {frozenset((one, other)) for other in others}
 
+    @abstractmethod
     def mend(self) -> None:
-        self._cuts = frozenset()
+        """All cuts."""
 
-    def is_cut(self, one: Point, other: Point) -> bool:
-        return frozenset((one, other)) in self._cuts
-
-    def relay(self, port: int, point: Point, caller: "Caller") -> int:
-        """Stand before `port`, which is `point`'s; the port that callers use instead."""
-        made = Relay(self, port, point, caller)
-        self._relays.append(made)
-        return made.port
-
+    @abstractmethod
     def close(self) -> None:
-        for relay in self._relays:
-            relay.close()
-
-
-Caller = Callable[[int, int], Point | None]
-"""Who calls, by the port it calls from and the relay's own port; None when it has gone already."""
-
-
-def owner_of(port: int, peer_port: int, pids: Iterable[tuple[Point, int]]) -> Point | None:
-    """Whose process has the end of a loopback connection that is at `port`."""
-    wanted = f"{port:04X}", f"{peer_port:04X}"
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if (fields[1].partition(":")[2], fields[2].partition(":")[2]) == wanted:
-            link = f"socket:[{fields[9]}]"
-            return next((point for point, pid in pids if _has(pid, link)), None)
-    return None
-
-
-def _has(pid: int, link: str) -> bool:
-    try:
-        return any(str(each.readlink()) == link for each in Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
-        return False
-
-
-class Relay:
-    """One port that stands before another. A thread a connection: it carries little."""
-
-    def __init__(self, network: BrokenNetwork, port: int, point: Point, caller: Caller) -> None:
-        self._network = network
-        self._target = port
-        self._point = point
-        self._caller = caller
-        self._closed = threading.Event()
-        self._listener = socket.create_server((HOST, 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, name=f"relay to {point}", daemon=True).start()
-
-    def close(self) -> None:
-        self._closed.set()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        self._listener.settimeout(_LOOK_SECONDS)
-        while not self._closed.is_set():
-            try:
-                inner, (_, port) = self._listener.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            threading.Thread(target=self._carry, args=(inner, port), daemon=True).start()
-
-    def _carry(self, inner: socket.socket, port: int) -> None:
-        with inner:
-            caller = self._caller(port, self.port)
-            if caller is None or self._network.is_cut(caller, self._point):
-                return
-            try:
-                with socket.create_connection((HOST, self._target), timeout=5) as outer:
-                    self._pump(caller, inner, outer)
-            except OSError:
-                return
-
-    def _pump(self, caller: Point, inner: socket.socket, outer: socket.socket) -> None:
-        for end in (inner, outer):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        while not self._closed.is_set():
-            if self._network.is_cut(caller, self._point):
-                self._closed.wait(_LOOK_SECONDS)
-                continue
-            for end in select.select((inner, outer), (), (), _LOOK_SECONDS)[0]:
-                piece = end.recv(_PIECE_BYTES)
-                if not piece:
-                    return
-                # What was on its way when the cut came arrives late, as after a retransmission.
-                while self._network.is_cut(caller, self._point):
-                    if self._closed.wait(_LOOK_SECONDS):
-                        return
-                (outer if end is inner else inner).sendall(piece)
+        """Leave nothing behind. The servers have been stopped."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.client.error import ClientError
-from headrace.testing.cluster_process import ClusterProcess, broker_point, zookeeper_point
+from headrace.testing.broken_network import CLIENTS, Point, broker_point, zookeeper_point
+from headrace.testing.cluster_process import ClusterProcess
 from headrace.testing.history import Anomaly
 from headrace.testing.readiness import wait_until
 from headrace.testing.small_disk import SmallDisk
@@ -99,6 +100,8 @@ class Chaos:
                 "leader cut off from brokers and ZooKeeper": lambda: self._isolate(self._leader()),
                 "follower cut off from ZooKeeper": lambda: self._cut_zookeeper(self._follower()),
             }
+            if self._cluster.network.CUTS_CLIENTS:
+                found["leader unplugged"] = lambda: self._isolate(self._leader(), CLIENTS)
         if self._disks:
             found["leader's disk full"] = lambda: self._fill_disk(self._leader())
             found["follower's disk full"] = lambda: self._fill_disk(self._follower())
@@ -236,10 +239,12 @@ class Chaos:
         one, other = self._random.sample(list(self._cluster.brokers), 2)
         self._cut(broker_point(one), broker_point(other))
 
-    def _isolate(self, number: int) -> None:
-        """Clients reach it, and it takes records that it can never commit: those must vanish."""
+    def _isolate(self, number: int, *more: Point) -> None:
+        """Clients reach it, unless they are cut off, too, and it takes records that it can never
+        commit: those must vanish."""
         others = [broker_point(each) for each in self._cluster.brokers if each != number]
-        self._cut(broker_point(number), *others, *self._zookeepers(), counted_out=number)
+        others += [*self._zookeepers(), *more]
+        self._cut(broker_point(number), *others, counted_out=number)
 
     def _cut_zookeeper(self, number: int) -> None:
         self._cut(broker_point(number), *self._zookeepers(), counted_out=number)

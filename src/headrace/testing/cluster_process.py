@@ -1,8 +1,7 @@
 """A cluster of real processes: a ZooKeeper, and brokers that can be killed and started again."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -10,10 +9,10 @@ from headrace.client.error import ClientError, ConnectionLost, Unreachable
 from headrace.client.metadata import Metadata
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.testing.broken_network import HOST, BrokenNetwork, owner_of
+from headrace.testing.broken_network import BrokenNetwork
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.local_cluster import FOR_CLUSTER_TESTS
-from headrace.testing.readiness import free_port, wait_until
+from headrace.testing.readiness import wait_until
 from headrace.testing.zookeeper import ZooKeeperEnsemble
 
 # Far more than it takes: a machine that runs other tests meanwhile may be five times slower.
@@ -22,42 +21,13 @@ _ANSWER_SECONDS = 60.0
 _LOG_LINES = 30
 
 
-def broker_point(number: int) -> str:
-    return f"broker {number}"
-
-
-def zookeeper_point(number: int) -> str:
-    return f"zookeeper {number}"
-
-
-class RelayedBroker(BrokerProcess):
-    """A broker that others reach through a relay, and clients directly."""
-
-    def __init__(self, folder: Path, settings: Mapping[str, str], relay: Callable[[int], int]):
-        own_port, self._client_port = free_port(), free_port()
-        clients = f"CLIENTS://{self.HOST}:{self._client_port}"
-        super().__init__(
-            folder,
-            {
-                **settings,
-                "listeners": f"PLAINTEXT://{self.HOST}:{own_port},{clients}",
-                "advertised.listeners": f"PLAINTEXT://{self.HOST}:{relay(own_port)},{clients}",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT",
-            },
-        )
-
-    def _find_port(self) -> bool:
-        found = super()._find_port()
-        self._port = self._client_port
-        return found
-
-
 class ClusterProcess:
     """Brokers 1, 2, 3, ... on loopback, each with its data below `folder`.
 
     Args:
         zookeepers: how many servers the ensemble has.
-        network: cuts brokers off from each other and from ZooKeeper when told to.
+        network: cuts brokers off from each other and from ZooKeeper when told to; closed with the
+            cluster.
 
     Example:
         with ClusterProcess(tmp_path) as cluster:
@@ -75,40 +45,21 @@ class ClusterProcess:
         defaults: Mapping[str, str] = FOR_CLUSTER_TESTS,
         network: BrokenNetwork | None = None,
     ) -> None:
-        self.zookeeper = ZooKeeperEnsemble(folder / "zookeeper", servers=zookeepers)
         self.network = network
+        place = folder / "zookeeper"
+        if network is None:
+            self.zookeeper = ZooKeeperEnsemble(place, servers=zookeepers)
+        else:
+            self.zookeeper = network.ensemble(place, zookeepers)
         self.brokers: dict[int, BrokerProcess] = {}
         for number in range(1, brokers + 1):
             home = folder / f"broker-{number}"
-            own = {
-                **defaults,
-                "node.id": str(number),
-                "zookeeper.connect": self._way_to_zookeeper(number),
-                **(settings or {}),
-            }
+            own = {**defaults, "node.id": str(number), **(settings or {})}
             if network is None:
+                own = {"zookeeper.connect": self.zookeeper.address, **own}
                 self.brokers[number] = BrokerProcess(home, own)
             else:
-                relay = partial(network.relay, point=broker_point(number), caller=self._caller)
-                self.brokers[number] = RelayedBroker(home, own, relay)
-
-    def _way_to_zookeeper(self, number: int) -> str:
-        if self.network is None:
-            return self.zookeeper.address
-        ports = [
-            self.network.relay(server.port, zookeeper_point(each), lambda *_: broker_point(number))
-            for each, server in self.zookeeper.servers.items()
-        ]
-        return ",".join(f"{HOST}:{port}" for port in ports)
-
-    def _caller(self, port: int, relay_port: int) -> str | None:
-        """Which broker calls another one."""
-        running = [
-            (broker_point(number), broker.pid)
-            for number, broker in self.brokers.items()
-            if broker.running
-        ]
-        return owner_of(port, relay_port, running)
+                self.brokers[number] = network.broker(number, home, own)
 
     def broker(self, number: int) -> BrokerProcess:
         return self.brokers[number]

@@ -1,12 +1,13 @@
 """A real ZooKeeper for tests, from the jars inside the PySpark wheel."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
 from headrace.process.java import JavaMissing
 from headrace.process.zookeeper import Peer, ZooKeeperMissing, ZooKeeperServer
 from headrace.testing.peer import PeerMissing
+from headrace.testing.place import LOOPBACK, Place
 from headrace.testing.readiness import free_port, wait_until
 from headrace.testing.server_process import ServerFailed
 
@@ -24,11 +25,22 @@ class ZooKeeper:
     """
 
     def __init__(
-        self, folder: Path, *, number: int = 1, ensemble: Mapping[int, Peer] | None = None
+        self,
+        folder: Path,
+        *,
+        number: int = 1,
+        ensemble: Mapping[int, Peer] | None = None,
+        place: Place = LOOPBACK,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._server = ZooKeeperServer(
-            folder, free_port(), number=number, ensemble=ensemble, tick_ms=_TICK_MS
+            folder,
+            free_port(),
+            number=number,
+            ensemble=ensemble,
+            tick_ms=_TICK_MS,
+            host=place.host,
+            prefix=place.prefix,
         )
 
     @property
@@ -105,12 +117,19 @@ class ZooKeeperEnsemble:
             ensemble.server(2).kill()
     """
 
-    def __init__(self, folder: Path, *, servers: int = 1) -> None:
-        numbers = range(1, servers + 1)
-        peers = {each: Peer(free_port(), free_port()) for each in numbers} if servers > 1 else None
+    def __init__(
+        self, folder: Path, *, servers: int = 1, place: Callable[[int], Place] = lambda _: LOOPBACK
+    ) -> None:
+        places = {each: place(each) for each in range(1, servers + 1)}
+        peers = {each: Peer(free_port(), free_port(), found.host) for each, found in places.items()}
         self.servers = {
-            each: ZooKeeper(folder / f"server-{each}", number=each, ensemble=peers)
-            for each in numbers
+            each: ZooKeeper(
+                folder / f"server-{each}",
+                number=each,
+                ensemble=peers if servers > 1 else None,
+                place=found,
+            )
+            for each, found in places.items()
         }
 
     @property
