@@ -238,6 +238,18 @@ def stop(
     print(f"{found.name} is stopped.")
 
 
+@app.command()
+def restart(name: NameArgument) -> None:
+    """Stop a flow's query after the batch at hand, and start it again over its checkpoint.
+
+    The process, its Spark session and its figures stay.
+    """
+    registry = Registry()
+    found = registry.find(name)
+    registry.restart(found)
+    print(f"{found.name} is restarted.")
+
+
 _REBALANCE = """
 Examples:
 

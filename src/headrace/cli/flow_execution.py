@@ -2,8 +2,8 @@
 
 Rule 1: a stop lets the batch at hand end, for a while; then it is cut off, and the next start from
         the same checkpoint does it again.
-Rule 2: a request of `headrace flow rebalance` is carried out between two batches: the query is
-        stopped so, and started again over its checkpoint with the new plan.
+Rule 2: a request of `headrace flow rebalance` or `restart` is carried out between two batches: the
+        query is stopped so, and started again over its checkpoint, with the new plan if it has one.
 Rule 3: the run is in the registry as long as it runs, and no longer.
 """
 
@@ -22,7 +22,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
 from headrace.flow.metrics_server import MetricsServer
 from headrace.flow.rebalance import rebalanced
-from headrace.flow.registry import Registry, Run, this_run
+from headrace.flow.registry import RESTART, Registry, Run, this_run
 
 _LOOK_SECONDS = 0.25
 _BATCH_SECONDS = 30.0
@@ -124,7 +124,8 @@ class Execution:
 
     def _carry_out(self, run: Run, request: Mapping[str, Any], query: Any) -> tuple[Run, Any]:
         try:
-            self.change(request)
+            if not request.get(RESTART):
+                self.change(request)
         except FlowError as error:
             return self.registry.answer(run, request, str(error)), query
         finish(query)

@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.flow.check import check
 from headrace.flow.plan import Kind, Plan
+from headrace.flow.progress_group import group_of
 from headrace.flow.runtime.aggregate_stage import AggregateTail
 from headrace.flow.runtime.outlet import CHUNK_DDL
 from headrace.flow.runtime.program import Program
@@ -45,7 +46,8 @@ def compile_plan(
     program = Program(plan, layout, uuid.uuid4().hex, report_to)
 
     def spout(name: str, stage: Any, made: str) -> Any:
-        return program.component(name).work.staged(
+        work = program.component(name).work.in_group(group_of(plan.name))
+        return work.staged(
             spark, stage, made, label=f"headrace-{program.run}-{name}", streaming=streaming
         )
 

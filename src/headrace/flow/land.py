@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from headrace.flow.error import FlowError
+from headrace.flow.progress_group import group_of
 
 LOG = "_spark_metadata"
 CHECKPOINT = "_checkpoint"
@@ -60,6 +61,7 @@ class Landing:
             "subscribe": self.topics,
             "startingOffsets": self.starting,
             "valueFormat": self.format,
+            "kafka.group.id": group_of(f"land-{self.topics}"),
             # A record that was never committed must not land.
             "kafka.isolation.level": "read_committed",
         }

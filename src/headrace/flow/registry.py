@@ -21,6 +21,8 @@ from typing import Any
 from headrace.flow.error import FlowError
 
 FOLDER_VARIABLE = "HEADRACE_FLOWS"
+RESTART = "restart"
+RESTART_SECONDS = 120.0
 _MAX_BYTES = 1 << 20
 _POLL_SECONDS = 0.1
 
@@ -150,6 +152,14 @@ class Registry:
             time.sleep(_POLL_SECONDS)
         path.unlink(missing_ok=True)
         raise FlowError(f"{run.name} did not do it in {seconds:g} s")
+
+    def restart(self, run: Run, *, seconds: float = RESTART_SECONDS) -> None:
+        """Let a flow stop its query after a batch, and start it again over its checkpoint.
+
+        Raises:
+            FlowError: it could not, or not in that time.
+        """
+        self.ask(run, {RESTART: True}, seconds=seconds)
 
     def take_request(self, run: Run) -> dict[str, Any] | None:
         """What somebody asked of this run, once."""

@@ -80,6 +80,7 @@ def test_describe_draws_a_program_that_does_not_run(registry: Registry, tmp_path
     ("arguments", "code", "message"),
     [
         (["stop", "words"], 1, "no flow called words runs"),
+        (["restart", "words"], 1, "no flow called words runs"),
         (["rebalance", "words"], 2, "nothing to change: give -e component=N or -n N"),
         (["rebalance", "words", "-e", "a=many"], 2, "-e a cannot be 'many'"),
         (["run", "x.py", "--local", "--master", "yarn"], 2, "--local and --master"),

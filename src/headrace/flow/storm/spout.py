@@ -1,5 +1,6 @@
 """Spouts: where a topology's tuples come from."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ RECORD_COLUMNS = Fields.parse(
 )
 
 _PLACE = "topic STRING, partition INT, offset BIGINT"
+_GROUP_OPTIONS = ("kafka.group.id", "groupIdPrefix")
 
 
 class Spout:
@@ -38,6 +40,11 @@ class Spout:
             label: a name that no other spout of the session has.
         """
         return self.frame(spark, streaming=streaming).mapInArrow(stage.__call__, made)
+
+    def in_group(self, group: str) -> "Spout":
+        """This spout, which tells its progress under that name unless it has one of its own;
+        override it if there is progress to tell."""
+        return self
 
     def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
         """Tuples of those rows, by stream."""
@@ -89,6 +96,13 @@ class TopicSpout(Spout):
                 "a spout's format avro needs the schema that its values were written with:"
                 " options={'valueSchema': '{...}'}"
             )
+
+    def in_group(self, group: str) -> "TopicSpout":
+        if any(each in self.options for each in _GROUP_OPTIONS):
+            return self
+        named = copy.copy(self)
+        named.options = {**self.options, "kafka.group.id": group}
+        return named
 
     def frame(self, spark: Any, *, streaming: bool) -> Any:
         reader = (spark.readStream if streaming else spark.read).format("headrace")
