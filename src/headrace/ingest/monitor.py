@@ -10,6 +10,7 @@ from headrace.client.address import Address
 from headrace.ingest.assembly import Assembly
 from headrace.ingest.channel import Channel
 from headrace.ingest.component import Component
+from headrace.ingest.wiring import TEXTS, wiring
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Monotonic numbers get Prometheus's suffix; all other numbers are gauges.
@@ -17,7 +18,8 @@ _COUNTED = ("Count", "Fail")
 
 
 def metrics(assembly: Assembly) -> dict[str, dict[str, str]]:
-    """As Flume's `/metrics`: "CHANNEL.c1" and the like, every value a text."""
+    """As Flume's `/metrics`: "CHANNEL.c1" and the like, every value a text; and how the parts hang
+    together (`wiring`), which Flume does not tell."""
     found: dict[str, dict[str, str]] = {}
     for kind, components in (
         ("SOURCE", assembly.sources),
@@ -28,6 +30,7 @@ def metrics(assembly: Assembly) -> dict[str, dict[str, str]]:
             numbers = _numbers(component)
             found[f"{kind}.{name}"] = {
                 "Type": kind,
+                **wiring(assembly, kind, name),
                 **{key: str(value) for key, value in numbers.items()},
             }
     return found
@@ -50,7 +53,7 @@ def prometheus_text(assembly: Assembly) -> str:
         kind, _, name = place.partition(".")
         labels = f'{{agent="{_label(assembly.name)}",name="{_label(name)}"}}'
         for key, value in numbers.items():
-            if key == "Type":
+            if key in TEXTS:
                 continue
             counted = key.endswith(_COUNTED) and key != "OpenConnectionCount"
             base = _WORD.sub("_", key).lower().removesuffix("_count")
