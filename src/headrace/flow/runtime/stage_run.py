@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
+from headrace.flow.failure import note
 from headrace.flow.plan import DEFAULT_STREAM, Component, Kind
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
@@ -83,8 +84,9 @@ class StageRun:
         emission = self._emission(component, None)
         try:
             self._work(context).tick(now_ms, emission, context)
-        except BaseException:
+        except BaseException as error:
             _rollback(context.state)
+            error.add_note(note(component.name, None))
             raise
         _accept(context.state)
         self._pass_on(component, emission)
@@ -121,7 +123,8 @@ class StageRun:
             try:
                 here = replace(source, told_origin=lambda: batch.origin)
                 self._work(context).execute(batch.columns, emission, context, here)
-            except Unrecoverable:
+            except Unrecoverable as error:
+                error.add_note(note(component.name, None))
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
                 _rollback(context.state)
@@ -141,6 +144,7 @@ class StageRun:
     def _bury(self, component: Component, batch: TupleBatch, failure: Exception) -> None:
         topic = self._program.plan.dead_letters
         if topic is None:
+            failure.add_note(note(component.name, batch.place))
             raise failure
         self.tallies.of(component.name).failed += batch.num_rows
         for row in range(batch.num_rows):

@@ -43,6 +43,14 @@ class TupleBatch:
     def num_rows(self) -> int:
         return int(self.columns.num_rows)
 
+    @property
+    def place(self) -> str | None:
+        """The origin of the first tuple, for people."""
+        first = self.origin.slice(0, 1).to_pylist()
+        if not first or first[0]["_topic"] is None:
+            return None
+        return "offset {_offset} of {_topic}-{_partition}".format(**first[0])
+
     def take(self, rows: pa.Array) -> "TupleBatch":
         return TupleBatch(self.columns.take(rows), lambda: self.origin.take(rows))
 
