@@ -1,5 +1,5 @@
-"""How an agent hangs together, as its monitor tells beside the numbers: of what type a part is, which
-channels it has, which topics it reads or writes, where else its events go.
+"""How an agent hangs together, as its monitor tells beside the numbers: of what type a part is,
+which channels it has, which topics it reads or writes, where else its events go.
 
 Flume's own monitor has no such texts; who reads ours must do without them. Only settings that say
 where are told: never one that could hold a password.
