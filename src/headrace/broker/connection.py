@@ -23,7 +23,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import structlog
 
@@ -59,6 +59,16 @@ _PRODUCE_KEY = b"\x00\x00"
 _HANG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
+class FetchLane(Protocol):
+    """The short way of fetches that repeat themselves."""
+
+    def serve(self, frame: Frame) -> "Answer":
+        """None when this one must go the long way."""
+
+    def close(self) -> None:
+        """The client is gone."""
+
+
 class Connection:
     """The socket of one client and the answers it still waits for. Lives on the event loop.
 
@@ -67,6 +77,7 @@ class Connection:
             was set. Whoever wants to know the time asks `refresh`: a clock for each is too dear.
         last_active: when that was seen last.
         requests: how many whole requests it has sent.
+        fetch_lane: the short way of its fetches, if it is a follower (`replica_lane`).
         lane_end: where the bytes of its Produce requests that are always the same end in a frame
             (`produce_lane`); 0 when it has sent none that could be repeated.
     """
@@ -95,6 +106,7 @@ class Connection:
         self.client_id: str | None = None
         self.client_software = "unknown"
         self.lane_end = 0
+        self.fetch_lane: FetchLane | None = None
         self.last_active = loop.time()
         self.touched = False
         self.requests = 0
@@ -180,6 +192,8 @@ class Connection:
         for answer, _ in self._answers:
             if isinstance(answer, _LATER) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
+        if self.fetch_lane is not None:
+            self.fetch_lane.close()
         self._answers.clear()
         self._outbox.clear()
         self._waiting.clear()

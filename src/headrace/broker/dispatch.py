@@ -24,6 +24,7 @@ from headrace.broker.fault import code_of
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.node import Broker
 from headrace.broker.produce_lane import ProduceLanes
+from headrace.broker.replica_lane import ReplicaLane
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
@@ -65,8 +66,8 @@ class Dispatch:
             from headrace.broker.handlers.sasl_authenticate import take_raw_token
 
             return take_raw_token(self._broker, connection, attempt, frame)
-        if attempt is None and connection.lane_end and connection.authenticated:
-            lane = self._lanes.find(frame, connection.lane_end)
+        if attempt is None and connection.authenticated:
+            lane = connection.fetch_lane or self._lanes.find(frame, connection.lane_end)
             if lane is not None and (answer := lane.serve(frame)) is not None:
                 return answer
         try:
@@ -82,11 +83,11 @@ class Dispatch:
         handler = self._handlers.get(key) or self._load(request)
         self._check_reach(key)
         self._broker.metrics.requests[request.api.name] += 1
-        if key == ApiKey.PRODUCE:
-            connection.lane_end = self._lanes.open(frame, request)
         call = Call(connection, request)
         try:
             outcome = handler(self._broker, call)
+            if key <= ApiKey.FETCH:
+                self._learn(connection, frame, request)
             if type(outcome) in _READY:
                 return cast(Answer, outcome)
             if isinstance(outcome, Mapping):
@@ -96,6 +97,16 @@ class Dispatch:
         if inspect.iscoroutine(outcome):
             return self._later(call, outcome)
         return cast(Answer, outcome)
+
+    def _learn(self, connection: Connection, frame: Frame, request: Request) -> None:
+        """Let requests like this one, Produce or a follower's Fetch, go the short way."""
+        if request.header.api_key == ApiKey.PRODUCE:
+            connection.lane_end = self._lanes.open(frame, request)
+        elif request.body.replica_id >= 0:
+            lane = connection.fetch_lane
+            if not isinstance(lane, ReplicaLane):
+                lane = connection.fetch_lane = ReplicaLane(self._broker, connection)
+            lane.learn(frame, request)
 
     def _check_authenticated(self, connection: Connection, request: Request) -> None:
         if request.header.api_key in _BEFORE_AUTHENTICATION:

@@ -59,9 +59,12 @@ class FetchedPartition:
 
 
 class FetchSession:
-    """The partitions of one client, in the order in which they are read next."""
+    """The partitions of one client, in the order in which they are read next.
 
-    __slots__ = ("by_id", "epoch", "partitions", "session_id", "used_ms")
+    `changes` counts how often partitions came or went.
+    """
+
+    __slots__ = ("by_id", "changes", "epoch", "partitions", "session_id", "used_ms")
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class FetchSession:
         self.epoch = 1
         self.used_ms = now_ms
         self.by_id = by_id
+        self.changes = 0
         self.partitions = OrderedDict((item.key, item) for item in partitions)
 
     def update(self, request: FetchRequest) -> None:
@@ -82,13 +86,15 @@ class FetchSession:
             known = self.partitions.get(item.key)
             if known is None:
                 self.partitions[item.key] = item
+                self.changes += 1
             else:
                 known.wanted = item.wanted
         for topic in request.forgotten:
             name = topic.topic_id if topic.topic_id is not None else topic.name
             for partition in topic.partitions:
-                if name is not None:
-                    self.partitions.pop((name, partition), None)
+                if name is not None and (name, partition) in self.partitions:
+                    del self.partitions[name, partition]
+                    self.changes += 1
 
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
@@ -154,6 +160,15 @@ class FetchSessions:
             return Admission(error=ErrorCode.fetch_session_topic_id_error)
         return self._go_on(session, request, now_ms)
 
+    def find(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def go_on(self, session: FetchSession, now_ms: int) -> None:
+        """A fetch of a session that is there was taken: the next has the next epoch."""
+        session.next_epoch()
+        session.used_ms = now_ms
+        self._sessions.move_to_end(session.session_id)
+
     def _go_on(self, session: FetchSession, request: FetchRequest, now_ms: int) -> Admission:
         before = len(session.partitions)
         session.update(request)
@@ -161,9 +176,7 @@ class FetchSessions:
         if self._partitions > self._max_partitions:
             self._drop(session.session_id)
             return Admission(error=ErrorCode.fetch_session_id_not_found)
-        session.next_epoch()
-        session.used_ms = now_ms
-        self._sessions.move_to_end(session.session_id)
+        self.go_on(session, now_ms)
         return Admission(tuple(session.partitions.values()), session, incremental=True)
 
     def _open(

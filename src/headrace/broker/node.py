@@ -152,6 +152,26 @@ class Broker:
         known = self.members.get(self.node_id)
         return -1 if known is None else known.epoch
 
+    def follower_fetched(
+        self,
+        partition: Partition,
+        replica_id: int,
+        fetch_offset: int,
+        replica_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """A fetch says how far a follower has come: to be counted once a request."""
+        follower = BrokerId(replica_id)
+        wanted = partition.follower_fetched(
+            follower, fetch_offset, now_ms=now_ms, broker_epoch=replica_epoch
+        )
+        if wanted is None:
+            return
+        # One that is cut off from the cluster's store would be refused, fetch after fetch.
+        member = self.members.get(follower)
+        if member is not None and member.epoch == replica_epoch:
+            self.propose_isr(partition, wanted)
+
     def exists(self, name: str, index: int) -> bool:
         """Whether there is such a partition, led by whomever."""
         topic = self.topics.by_name(name)

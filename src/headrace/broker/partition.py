@@ -28,6 +28,7 @@ from headrace.model.error import (
 )
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
+from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT
 from headrace.replication.divergence import Divergence, divergence
 from headrace.replication.state import PartitionState
 from headrace.wire.error_code import ErrorCode
@@ -35,6 +36,7 @@ from headrace.wire.error_code import ErrorCode
 ALONE = BrokerId(0)
 # More than any fetch waits for: look again.
 _MUCH = 2**62
+_TAIL_BYTES = 8 * 1024
 
 
 class Waiter(Protocol):
@@ -61,6 +63,7 @@ class Partition:
         "resigned",
         "state",
         "stranded",
+        "tail",
     )
 
     def __init__(
@@ -95,6 +98,9 @@ class Partition:
         self._waiters: set[Waiter] = set()
         self._replica_waiters: set[Waiter] = set()
         self._uncommitted: deque[tuple[int, Promise[object]]] = deque()
+        # The last batch and its base offset, while it is small and not committed: what followers
+        # that are in step ask for next, without a look into the log.
+        self.tail: tuple[int, bytes] | None = None
         # A checkpoint that a crash left is old; rule 1 holds from the first request on.
         log.set_high_watermark(self.state.high_watermark)
 
@@ -143,6 +149,7 @@ class Partition:
             raise
         self.no_room = False
         if not appended.duplicate:
+            self.tail = None
             self._grew(appended)
         return appended
 
@@ -157,6 +164,31 @@ class Partition:
             if self._waiters or self._replica_waiters:
                 self._wake(appended.size_bytes)
                 self._wake_replicas(appended.size_bytes)
+        return appended
+
+    def append_replicated(self, records: memoryview, *, acks_all: bool) -> Appended | None:
+        """`append_plain` where others have to have it too: as `append`, or None, and nothing has
+        happened."""
+        if (
+            self.resigned
+            or self.stranded
+            or self.log.config.flush_messages == 1
+            or (acks_all and not self.state.has_enough(self.log.config.min_insync_replicas))
+        ):
+            return None
+        appended = self.log.append_plain(records, self.leader_epoch)
+        if appended is None:
+            return None
+        self.no_room = False
+        base_offset, last_offset, _, _, _, size_bytes = appended
+        if size_bytes <= _TAIL_BYTES:
+            head = HEAD.pack(base_offset, size_bytes - LOG_OVERHEAD, self.leader_epoch)
+            self.tail = (base_offset, head + records[MAGIC_AT:])
+        else:
+            self.tail = None
+        if self.state.appended(cast(LogEndOffset, last_offset + 1)):
+            self._advanced(size_bytes)
+        self._wake_replicas(size_bytes)
         return appended
 
     def append_marker(
@@ -179,6 +211,7 @@ class Partition:
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
         )
+        self.tail = None
         self._grew(appended)
         return appended
 
@@ -202,6 +235,8 @@ class Partition:
         """The high watermark has moved: rules 2 and 3."""
         high_watermark = self.state.high_watermark
         self.log.set_high_watermark(high_watermark)
+        if self.state.is_committed(self.state.log_end):
+            self.tail = None
         waiting = self._uncommitted
         while waiting and waiting[0][0] <= high_watermark:
             _, committed = waiting.popleft()

@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headrace.broker.connection import Parts
+from headrace.broker.partition import Partition
 from headrace.broker.produce_lane import ProduceLanes
+from headrace.broker.promise import Promise, future_of
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import NewTopic
-from headrace.model.ids import TopicPartition
+from headrace.model.ids import BrokerId, TopicPartition
 from headrace.testing.local_broker import local_broker
 from headrace.testing.sample_batch import SAMPLE_TIME_MS, sample_batch
+from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import (
     ProducePartition,
     ProduceRequest,
@@ -24,6 +29,7 @@ from headrace.wire.request import parse_request
 VERSION = 11
 BODY_AT = 9  # behind size, correlation id and no tags
 CLICKS = TopicPartition("clicks", 0)
+FOLLOWER = BrokerId(9)
 
 
 def frame_of(
@@ -34,9 +40,10 @@ def frame_of(
     acks: int = 1,
     correlation_id: int = 1,
     version: int = VERSION,
+    timeout_ms: int = 30_000,
 ) -> bytes:
     rows = [ProducePartition(partition, memoryview(batch))]
-    request = ProduceRequest(None, acks, 30_000, [ProduceTopic(topic, None, rows)])
+    request = ProduceRequest(None, acks, timeout_ms, [ProduceTopic(topic, None, rows)])
     return b"".join(pack_produce_request(version, correlation_id, "me", request))[4:]
 
 
@@ -64,12 +71,20 @@ class Lanes:
     def open(self, frame: bytes) -> int:
         return self.lanes.open(frame, parse_request(frame))
 
+    def promise(self, frame: bytes, end: int) -> Promise[Parts | None]:
+        lane = self.lanes.find(frame, end)
+        assert lane is not None
+        answer = lane.serve(frame)
+        assert isinstance(answer, Promise)
+        return answer
+
     def serve(self, frame: bytes, end: int) -> ProducePartitionResult | None:
         """What the lane answers; None when it leaves the request to the handler."""
         lane = self.lanes.find(frame, end)
         answer = None if lane is None else lane.serve(frame)
         if answer is None:
             return None
+        assert isinstance(answer, tuple)
         [content] = answer
         assert isinstance(content, bytes)
         assert int.from_bytes(content[:4]) == len(content) - 4
@@ -192,12 +207,107 @@ def test_records_that_must_be_on_disk_first_go_the_long_way(tmp_path: Path) -> N
     run(tmp_path, scenario, **{"log.flush.interval.messages": "1"})
 
 
-def test_acks_all_goes_the_long_way_while_more_replicas_are_asked_for(tmp_path: Path) -> None:
+def follower_joins(partition: Partition) -> None:
+    """From now on broker 9 is in sync too, and has everything so far."""
+    state = partition.state
+    state.set_replicas({state.broker_id, FOLLOWER}, 0)
+    follower_has_all(partition)
+    state.set_isr({state.broker_id, FOLLOWER})
+
+
+def follower_has_all(partition: Partition) -> None:
+    end = partition.log.log_end_offset
+    partition.follower_fetched(FOLLOWER, end, now_ms=0, broker_epoch=1)
+
+
+async def answer_of(promise: object) -> ProducePartitionResult:
+    assert isinstance(promise, Promise)
+    [content] = await future_of(promise, asyncio.get_running_loop())
+    [topic] = read_produce_response(VERSION, memoryview(content), BODY_AT).topics
+    return topic.partitions[0]
+
+
+def test_acks_all_is_answered_when_the_other_replica_has_the_records(tmp_path: Path) -> None:
     async def scenario(lanes: Lanes) -> None:
         end = lanes.open(frame_of(sample_batch(b"a"), acks=-1))
-        lanes.partition.state.set_isr({lanes.partition.state.broker_id, 9})  # type: ignore[arg-type]
+        follower_joins(lanes.partition)
+
+        promise = lanes.promise(frame_of(sample_batch(b"b"), acks=-1), end)
+
+        assert not promise.done()
+        assert lanes.partition.log.high_watermark == 1
+        follower_has_all(lanes.partition)
+        assert await answer_of(promise) == ProducePartitionResult(0, 0, 1, -1, 0)
+        assert lanes.partition.log.high_watermark == 2
+
+    run(tmp_path, scenario)
+
+
+def test_acks_1_waits_for_nobody(tmp_path: Path) -> None:
+    async def scenario(lanes: Lanes) -> None:
+        end = lanes.open(frame_of(sample_batch(b"a")))
+        follower_joins(lanes.partition)
+
+        answer = lanes.serve(frame_of(sample_batch(b"b")), end)
+
+        assert answer == ProducePartitionResult(0, 0, 1, -1, 0)
+        assert lanes.partition.log.high_watermark == 1
+
+    run(tmp_path, scenario)
+
+
+def test_records_whose_leader_steps_down_may_be_kept_and_the_answer_says_so(
+    tmp_path: Path,
+) -> None:
+    async def scenario(lanes: Lanes) -> None:
+        end = lanes.open(frame_of(sample_batch(b"a"), acks=-1))
+        follower_joins(lanes.partition)
+        promise = lanes.promise(frame_of(sample_batch(b"b"), acks=-1), end)
+
+        lanes.partition.resign()
+
+        answer = await answer_of(promise)
+        assert answer.error_code == ErrorCode.not_enough_replicas_after_append
+
+    run(tmp_path, scenario)
+
+
+def test_a_leader_that_stepped_down_takes_nothing_in_a_lane(tmp_path: Path) -> None:
+    async def scenario(lanes: Lanes) -> None:
+        end = lanes.open(frame_of(sample_batch(b"a"), acks=-1))
+        follower_joins(lanes.partition)
+        lanes.partition.resign()
 
         assert lanes.serve(frame_of(sample_batch(b"b"), acks=-1), end) is None
+        assert lanes.partition.log.log_end_offset == 1
+
+    run(tmp_path, scenario)
+
+
+def test_acks_all_with_too_few_in_sync_is_left_to_the_handler(tmp_path: Path) -> None:
+    async def scenario(lanes: Lanes) -> None:
+        end = lanes.open(frame_of(sample_batch(b"a"), acks=-1))
+        follower_joins(lanes.partition)
+        lanes.partition.state.set_isr({lanes.partition.state.broker_id})
+        lanes.partition.log.config = replace(lanes.partition.log.config, min_insync_replicas=2)
+        lanes.partition.follow_config()
+
+        assert lanes.serve(frame_of(sample_batch(b"b"), acks=-1), end) is None
+        assert lanes.partition.log.log_end_offset == 1
+
+    run(tmp_path, scenario)
+
+
+def test_time_that_is_up_is_answered_and_the_records_stay(tmp_path: Path) -> None:
+    async def scenario(lanes: Lanes) -> None:
+        end = lanes.open(frame_of(sample_batch(b"a"), acks=-1, timeout_ms=1))
+        follower_joins(lanes.partition)
+
+        promise = lanes.promise(frame_of(sample_batch(b"b"), acks=-1, timeout_ms=1), end)
+
+        answer = await answer_of(promise)
+        assert answer.error_code == ErrorCode.request_timed_out
+        assert lanes.partition.log.log_end_offset == 2
 
     run(tmp_path, scenario)
 

@@ -23,7 +23,6 @@ from headrace.broker.promise import Promise
 from headrace.broker.replication_throttle import names_replica
 from headrace.log.read import LogSlice
 from headrace.model.error import HeadraceError
-from headrace.model.ids import BrokerId
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
@@ -58,7 +57,7 @@ def handle(broker: Broker, call: Call) -> Answer:
             call.version, call.request.header.correlation_id, (), error_code=admission.error
         )
     if request.replica_id >= 0:
-        return _ReplicaFetch(broker, call, request, admission).run()
+        return ReplicaFetch(broker, call, request, admission).run()
     return _Fetch(broker, call, request, admission).run()
 
 
@@ -69,11 +68,11 @@ class _Fetch:
         "_admission",
         "_broker",
         "_call",
-        "_failed",
         "_found",
         "_future",
         "_request",
         "_wait",
+        "failed",
     )
 
     def __init__(
@@ -83,16 +82,16 @@ class _Fetch:
         self._call = call
         self._request = request
         self._admission = admission
-        self._failed = False
+        self.failed = False
         self._found: list[tuple[FetchedPartition, Result]] | None = None
         self._wait: DelayedFetch | None = None
         self._future: Promise[Parts | None] | None = None
 
     def run(self) -> Answer:
-        results, size = self._read()
+        results, size = self.read()
         request = self._request
-        if size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed:
-            return self._pack(results)
+        if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
+            return self.pack(results)
         return self._park(results, size)
 
     def _park(self, results: list[tuple[FetchedPartition, Result]], size: int) -> Answer:
@@ -102,7 +101,7 @@ class _Fetch:
             if (ground := self._ground(item)) is not None
         ]
         if not grounds:
-            return self._pack(results)
+            return self.pack(results)
         return self._wait_for(grounds, size)
 
     def _ground(self, item: FetchedPartition) -> WaitingGround | None:
@@ -130,8 +129,8 @@ class _Fetch:
 
     def _look_again(self) -> int:
         """How much there is now; an error (the topic was deleted) is told at once, too."""
-        results, size = self._read()
-        if self._failed:
+        results, size = self.read()
+        if self.failed:
             size = max(size, self._request.min_bytes)
         self._found = results if size >= self._request.min_bytes else None
         return size
@@ -140,14 +139,14 @@ class _Fetch:
         if self._future is None or self._future.done():
             return
         try:
-            results = self._read()[0] if self._found is None else self._found
-            self._future.set_result(self._pack(results))
+            results = self.read()[0] if self._found is None else self._found
+            self._future.set_result(self.pack(results))
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
             self._future.set_exception(error)
 
     # -- reading
 
-    def _read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
+    def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
         """One result a partition, within the byte budget, and how many bytes of records that is."""
         budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
         results: list[tuple[FetchedPartition, Result]] = []
@@ -156,7 +155,7 @@ class _Fetch:
             result = self._read_partition(item, budget - size, size == 0)
             size += result.records_bytes
             if result.error_code:
-                self._failed = True
+                self.failed = True
             results.append((item, result))
         return results, size
 
@@ -236,7 +235,7 @@ class _Fetch:
 
     # -- answering
 
-    def _pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         admission = self._admission
         if admission.incremental:
             results = [entry for entry in results if _has_news(*entry)]
@@ -260,23 +259,38 @@ class _Fetch:
             node_endpoints=leader_endpoints(
                 self._broker, self._call, [result.leader for _, result in results]
             )
-            if self._failed
+            if self.failed
             else (),
         )
 
 
-class _ReplicaFetch(_Fetch):
-    """A follower's fetch. Whoever may fetch so may act for the cluster (CLUSTER_ACTION)."""
+class ReplicaFetch(_Fetch):
+    """A follower's fetch. Whoever may fetch so may act for the cluster (CLUSTER_ACTION).
+
+    Args:
+        counted: how far the follower has come has been noted already.
+    """
 
     __slots__ = ("_counted",)
 
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        request: FetchRequest,
+        admission: Admission,
+        *,
+        counted: bool = False,
+    ) -> None:
+        super().__init__(broker, call, request, admission)
+        self._counted = counted
+
     def run(self) -> Answer:
-        self._counted = False
-        results, size = self._read()
+        results, size = self.read()
         self._counted = True
         request = self._request
-        if size >= request.min_bytes or request.max_wait_ms <= 0 or self._failed:
-            return self._pack(results)
+        if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
+            return self.pack(results)
         return self._park(results, size)
 
     def _ground(self, item: FetchedPartition) -> WaitingGround | None:
@@ -303,7 +317,7 @@ class _ReplicaFetch(_Fetch):
         if not ours or wanted.fetch_offset > log.log_end_offset:
             parted = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
             if parted is not None:
-                self._failed = True
+                self.failed = True
                 diverging = DivergingEpoch(*parted)
                 return FetchPartitionResult(index, 0, *told, diverging_epoch=diverging)
         piece: LogSlice | None = None
@@ -319,7 +333,13 @@ class _ReplicaFetch(_Fetch):
             except HeadraceError as error:
                 return FetchPartitionResult(index, code_of(error), *told)
         if not self._counted:
-            self._count(partition, wanted.fetch_offset)
+            broker.follower_fetched(
+                partition,
+                request.replica_id,
+                wanted.fetch_offset,
+                request.replica_epoch,
+                broker.clock.monotonic_ms(),
+            )
             told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
         return FetchPartitionResult(index, 0, *told, 0 if piece is None else piece.size, piece)
 
@@ -333,29 +353,13 @@ class _ReplicaFetch(_Fetch):
             and self._request.replica_id not in partition.state.isr
         )
 
-    def _pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         for item, result in results:
             if result.records_bytes:
                 partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
-        return super()._pack(results)
-
-    def _count(self, partition: Partition, fetch_offset: int) -> None:
-        """Once a request: it says where the follower was when it asked."""
-        broker, request = self._broker, self._request
-        wanted = partition.follower_fetched(
-            BrokerId(request.replica_id),
-            fetch_offset,
-            now_ms=broker.clock.monotonic_ms(),
-            broker_epoch=request.replica_epoch,
-        )
-        if wanted is None:
-            return
-        # One that is cut off from the cluster's store would be refused, fetch after fetch.
-        member = broker.members.get(BrokerId(request.replica_id))
-        if member is not None and member.epoch == request.replica_epoch:
-            broker.propose_isr(partition, wanted)
+        return super().pack(results)
 
 
 def _by_topic(

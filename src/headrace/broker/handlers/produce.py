@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import TypeAlias
 
+from headrace.broker.acknowledgement import Acknowledgement, Failures, Safe
 from headrace.broker.auth.resource import Operation
 from headrace.broker.call import Call
 from headrace.broker.cluster_view import leader_endpoints
@@ -30,10 +31,7 @@ from headrace.model.error import (
     CorruptBatch,
     HeadraceError,
     InvalidRecord,
-    NotEnoughReplicasAfterAppend,
-    NotLeader,
     PeerError,
-    RequestTimedOut,
 )
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.records.batch import (
@@ -96,8 +94,6 @@ Refused = Mapping[TopicPartition, ErrorCode]
 
 Appending: TypeAlias = "Parts | Promise[Parts | None] | None"
 """The answer, when it will be there, or None with acks=0."""
-
-Safe: TypeAlias = "asyncio.Future[object] | Promise[object]"
 
 Unsynced = list[tuple[int, int, Safe]]
 """Which topic, which partition in it, and when its records are as safe as was asked."""
@@ -296,7 +292,21 @@ def _answer(
         return (pack_produce_response(header.api_version, header.correlation_id, results),)
     if not unsynced:
         return _pack(broker, call, request, results)
-    return _Acknowledgement(broker, call, request, results, unsynced).answer
+
+    def pack(failures: Failures) -> Parts:
+        for (topic, partition, _), error in zip(unsynced, failures, strict=True):
+            if error is not None:
+                partitions = results[topic].partitions
+                assert isinstance(partitions, list)
+                partitions[partition] = _failed(partitions[partition].partition, error)
+        return _pack(broker, call, request, results)
+
+    return Acknowledgement(
+        broker,
+        [safe for _, _, safe in unsynced],
+        timeout_ms=request.timeout_ms if request.acks == _ALL else None,
+        pack=pack,
+    ).answer
 
 
 def _succeeded(index: int, appended: Appended) -> ProducePartitionResult:
@@ -324,94 +334,6 @@ def _close_on_error(results: Sequence[ProduceTopicResult]) -> None:
                 raise UnansweredError(
                     f"a produce with acks=0 failed with code {partition.error_code}"
                 )
-
-
-class _Acknowledgement:
-    """An answer that is owed until all records of its request are safe, or its time is up.
-
-    It goes out when the request that brought the last word, as a follower's fetch, has been served;
-    not turns of the event loop later, as a task would have it.
-    """
-
-    __slots__ = (
-        "_broker",
-        "_call",
-        "_left",
-        "_request",
-        "_results",
-        "_timer",
-        "_unsynced",
-        "answer",
-    )
-
-    def __init__(
-        self,
-        broker: Broker,
-        call: Call,
-        request: ProduceRequest,
-        results: list[ProduceTopicResult],
-        unsynced: Unsynced,
-    ) -> None:
-        self.answer: Promise[Parts | None] = Promise()
-        self._broker = broker
-        self._call = call
-        self._request = request
-        self._results = results
-        self._unsynced = unsynced
-        self._left = len(unsynced)
-        self._timer: asyncio.TimerHandle | None = None
-        if request.acks == _ALL:
-            # As long as the request says: replicas may be slow, and what was appended stays.
-            wait_seconds = max(0, request.timeout_ms) / 1000
-            self._timer = broker.loop.call_later(wait_seconds, self._finish)
-        self.answer.add_done_callback(self._answered)
-        for _, _, safe in unsynced:
-            safe.add_done_callback(self._one_is_safe)
-
-    def _one_is_safe(self, _: Safe) -> None:
-        self._left -= 1
-        if not self._left:
-            self._broker.soon(self._finish)
-
-    def _finish(self) -> None:
-        if self.answer.done():
-            return
-        try:
-            self._take_failures()
-            answer = _pack(self._broker, self._call, self._request, self._results)
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-            self.answer.set_exception(error)
-        else:
-            self.answer.set_result(answer)
-
-    def _take_failures(self) -> None:
-        for topic, partition, safe in self._unsynced:
-            error = _failure(safe)
-            if isinstance(error, NotLeader):
-                # They were appended, and may be kept. Of NOT_LEADER librdkafka believes that they
-                # are not: it would put them into other batches, which no leader knows again.
-                error = NotEnoughReplicasAfterAppend(str(error))
-            if error is not None:
-                partitions = self._results[topic].partitions
-                assert isinstance(partitions, list)
-                partitions[partition] = _failed(partitions[partition].partition, error)
-
-    def _answered(self, answer: Promise[Parts | None]) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if answer.cancelled():
-            for _, _, safe in self._unsynced:
-                safe.cancel()
-
-
-def _failure(safe: Safe) -> HeadraceError | None:
-    if not safe.done():
-        safe.cancel()
-        return RequestTimedOut("the replicas did not have the records in the time the client gave")
-    error = safe.exception()
-    if error is None or isinstance(error, HeadraceError):
-        return error
-    raise error
 
 
 def _pack(

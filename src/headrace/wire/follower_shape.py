@@ -1,0 +1,96 @@
+"""Reading a follower's next fetch by the shape of its last one.
+
+A follower in step names one partition in a fetch, the one whose records it has just taken, and the
+bytes of that request are those of an earlier one but for three numbers (see `produce_shape`):
+
+    key, version | correlation id | front: client id ... session id | session epoch
+    | place: topic, partition, leader epoch | fetch offset | rest: last epoch ... tags
+
+A frame that differs anywhere else is read in full.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from headrace.wire.api import ApiKey
+from headrace.wire.fetch_request import FIRST_REPLICA_STATE, FetchRequest
+from headrace.wire.primitive import Frame
+from headrace.wire.request import Request
+
+_KEY_BYTES: Final = 4  # and the version
+_FRONT_AT: Final = 8
+_EPOCH_BYTES: Final = 4
+_OFFSET_BYTES: Final = 8
+# One topic by its id with one partition: an array's length is sent plus one.
+_PLACE: Final = Struct(">B16sBii")
+_ONE: Final = 2
+_LIMITS_BYTES: Final = 13
+_SESSION_ID_BYTES: Final = 4
+_MAX_BYTES: Final = 1024
+
+
+class Asked(NamedTuple):
+    """What differs from one fetch to the next; `place` and `rest` say the rest of it."""
+
+    correlation_id: int
+    session_epoch: int
+    place: bytes
+    fetch_offset: int
+    rest: bytes
+
+
+class FollowerShape:
+    """The bytes that all fetches of a follower over one connection have in common."""
+
+    __slots__ = ("_front", "_key", "_length", "_unpack")
+
+    def __init__(self, key: bytes, front: bytes, length: int) -> None:
+        """Use `of`."""
+        self._key = key
+        self._front = front
+        self._length = length
+        rest = length - _FRONT_AT - len(front) - _EPOCH_BYTES - _PLACE.size - _OFFSET_BYTES
+        self._unpack = Struct(f">4xi{len(front)}xi{_PLACE.size}sq{rest}s").unpack
+
+    @classmethod
+    def of(cls, frame: Frame, request: Request) -> "FollowerShape | None":
+        """The shape of a fetch that was read from `frame`; None when it has none to keep."""
+        header = request.header
+        if (
+            header.api_key != ApiKey.FETCH
+            or header.api_version < FIRST_REPLICA_STATE
+            or type(frame) is not bytes
+            or len(frame) > _MAX_BYTES
+        ):
+            return None
+        body: FetchRequest = request.body
+        if len(body.topics) != 1 or len(body.topics[0].partitions) != 1 or body.forgotten:
+            return None
+        topic_id = body.topics[0].topic_id
+        if body.replica_id < 0 or topic_id is None:
+            return None
+        wanted = body.topics[0].partitions[0]
+        place = (_ONE, topic_id.bytes, _ONE, wanted.partition, wanted.current_leader_epoch)
+        # The client id is followed by the byte of a header without tagged fields, or this is none.
+        client_id = 0 if header.client_id is None else len(header.client_id.encode())
+        front_bytes = 2 + client_id + 1 + _LIMITS_BYTES + _SESSION_ID_BYTES
+        place_at = _FRONT_AT + front_bytes + _EPOCH_BYTES
+        if frame[place_at : place_at + _PLACE.size] != _PLACE.pack(*place):
+            return None
+        front = frame[_FRONT_AT : _FRONT_AT + front_bytes]
+        shape = cls(frame[:_KEY_BYTES], front, len(frame))
+        asked = shape.read(frame)
+        if asked is None or asked[1] != body.session_epoch or asked[3] != wanted.fetch_offset:
+            return None
+        return shape
+
+    def read(self, frame: Frame) -> Asked | None:
+        """What a frame asks, if it has this shape."""
+        if (
+            len(frame) != self._length
+            or type(frame) is not bytes
+            or not frame.startswith(self._key)
+            or not frame.startswith(self._front, _FRONT_AT)
+        ):
+            return None
+        return tuple.__new__(Asked, self._unpack(frame))
