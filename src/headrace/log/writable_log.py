@@ -49,6 +49,8 @@ _NO_ROOM = (ENOSPC, EDQUOT)
 _PLAIN_ATTRIBUTES = frozenset(range(LAST_CODEC + 1))
 # A head without its base offset, leader epoch and base timestamp.
 _PLAIN = Struct(">8xi4xbIhi8xqqhii")
+# The same of a batch that has its offset and epoch.
+_COPIED = Struct(">qiibIhi8xqqhii")
 # Makes a NamedTuple in half the time its own constructor takes.
 _new = tuple.__new__
 
@@ -124,9 +126,8 @@ class WritableLog(DurableLog):
 
         None when it is anything else, or when anything about it is not as it should be: nothing
         has happened then, and the long way takes it or says what is wrong. A broker of small
-        batches spends its time here, so this is one function without calls that can be saved. It
-        must do what the long way does; `tests/property/log/test_plain_append.py` holds them
-        together.
+        batches spends its time here, so there are no calls that can be saved. It must do what the
+        long way does; `tests/property/log/test_plain_append.py` holds them together.
 
         Args:
             records: a flat view of bytes.
@@ -159,19 +160,41 @@ class WritableLog(DurableLog):
             or crc32c(records[ATTRIBUTES_AT:]) != crc
         ):
             return None
+        producer = (producer_id, producer_epoch, sequence)
+        return self._write_next(records, leader_epoch, None, delta, timestamp_ms, producer, alone)
+
+    def _write_next(
+        self,
+        records: memoryview,
+        epoch: int,
+        copied_from: int | None,
+        delta: int,
+        timestamp_ms: int,
+        numbered: tuple[int, int, int],
+        alone: bool = False,
+    ) -> Appended | None:
+        """Write one sound batch at the end of the active segment; None where that is not all.
+
+        Args:
+            copied_from: the offset the batch has; None gives it the next one, and the epoch.
+            numbered: producer id, its epoch and the first sequence number.
+        """
+        config = self.config
+        size_bytes = len(records)
         with self._lock:
             offset, segment, position = self._tip
             last_offset = offset + delta
             producer = None
-            if producer_id >= 0:
-                producer = self._producers.expecting(producer_id, producer_epoch, sequence)
+            if numbered[0] >= 0:
+                producer = self._producers.expecting(*numbered)
                 if producer is None:
                     return None
             if (
                 self._storage.failure is not None
                 or self._closed
-                or not 0 <= leader_epoch == self.epochs.known_epoch
+                or not 0 <= epoch == self.epochs.known_epoch
                 or position == 0
+                or (copied_from is not None and copied_from != offset)
             ):
                 return None
             try:
@@ -179,12 +202,15 @@ class WritableLog(DurableLog):
                     return None
             except OSError:
                 return None
-            head = HEAD.pack(offset, length, leader_epoch)
-            interval_bytes = config.index_interval_bytes
             try:
-                segment.write((head, records[MAGIC_AT:]))
+                if copied_from is None:
+                    head = HEAD.pack(offset, size_bytes - LOG_OVERHEAD, epoch)
+                    segment.write((head, records[MAGIC_AT:]))
+                else:
+                    segment.write((records,))
             except OSError as error:
                 raise self._unwritten(segment, error) from error
+            interval_bytes = config.index_interval_bytes
             try:
                 segment.note(
                     offset, last_offset, timestamp_ms, position, size_bytes, interval_bytes
@@ -192,6 +218,7 @@ class WritableLog(DurableLog):
             except OSError as error:
                 raise self._broken(error) from error
             if producer is not None:
+                sequence = numbered[2]
                 producer.take(
                     sequence, add_sequence(sequence, delta), offset, last_offset, timestamp_ms
                 )
@@ -250,6 +277,10 @@ class WritableLog(DurableLog):
         Raises:
             UnexpectedAppendOffset: a batch lies below the log end: truncate first.
         """
+        if type(records) is memoryview and records.format == "B":
+            appended = self._copy_plain(records)
+            if appended is not None:
+                return appended
         batches = unchecked(records, whole=False)
         with self._lock:
             next_offset = self._tip.end_offset
@@ -267,6 +298,37 @@ class WritableLog(DurableLog):
                 return Appended(log_start_offset=self.log_start_offset)
             view = batches[0].buffer[batches[0].position : batches[-1].end]
             return self._write([view], len(view), placed)
+
+    def _copy_plain(self, records: memoryview) -> Appended | None:
+        """`append_plain` at a follower: the batch that comes next, with its offset and epoch."""
+        size_bytes = len(records)
+        if size_bytes < HEADER_BYTES:
+            return None
+        (
+            base_offset,
+            length,
+            epoch,
+            magic,
+            crc,
+            attributes,
+            delta,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            sequence,
+            count,
+        ) = _COPIED.unpack_from(records)
+        if (
+            length + LOG_OVERHEAD != size_bytes
+            or magic != MAGIC
+            or attributes not in _PLAIN_ATTRIBUTES
+            or not 0 <= delta == count - 1
+            or timestamp_ms < 0
+            or crc32c(records[ATTRIBUTES_AT:]) != crc
+        ):
+            return None
+        producer = (producer_id, producer_epoch, sequence)
+        return self._write_next(records, epoch, base_offset, delta, timestamp_ms, producer)
 
     def _check_producers(
         self, batches: list[Batch], origin: Origin, strict_start: bool

@@ -96,3 +96,46 @@ def test_the_short_way_leaves_the_same_bytes_and_answers_as_the_long_way(
         short_log.close()
         long_log.close()
         assert content(short) == content(long)
+
+
+def copied(log: PartitionLog, records: bytes | memoryview) -> Appended | str:
+    try:
+        return log.append_as_follower(records)
+    except HeadraceError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@settings(deadline=None)
+@given(
+    config=configs,
+    appended=st.lists(st.tuples(batches(), st.sampled_from([0, 0, 0, 1, 2])), max_size=12),
+    spoiled=st.integers(0, 60),
+)
+def test_the_short_way_of_a_copy_leaves_the_same_bytes_as_the_long_way(
+    config: LogConfig, appended: list[tuple[bytes, int]], spoiled: int
+) -> None:
+    with TemporaryDirectory() as name:
+        folders = [Path(name, each) for each in ("leader", "short", "long")]
+        opened = [
+            LogDirectory.open(each, configs=lambda _: config, clock=ManualClock())
+            for each in folders
+        ]
+        leader, ours, theirs = [each.create(CLICKS) for each in opened]
+        highest = 0
+        for number, (records, epoch) in enumerate(appended):
+            highest = max(epoch, highest)
+            end = leader.log_end_offset
+            if isinstance(outcome(leader, records, highest), str):
+                continue
+            batch = bytearray(leader.read(end, 1 << 20, max_offset=leader.log_end_offset).read())
+            if number == 3 and spoiled < len(batch):
+                batch[spoiled] ^= 1
+
+            assert copied(ours, memoryview(bytes(batch))) == copied(theirs, bytes(batch))
+            assert ours.log_end_offset == theirs.log_end_offset
+            assert ours.epochs.entries == theirs.epochs.entries
+            assert list(ours.producer_entries()) == list(theirs.producer_entries())
+
+        for each in opened:
+            each.close()
+        assert content(folders[1]) == content(folders[2])
