@@ -19,6 +19,7 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.follower import Follower
+from headrace.broker.follower_lane import FollowerLane
 from headrace.broker.peer_connection import PeerConnection, PeerLost, PeerRefused
 from headrace.broker.replication_throttle import ReplicationThrottle, names_replica
 from headrace.broker.settings import BrokerSettings
@@ -80,6 +81,7 @@ class ReplicaFetcher:
         self._partition_max_bytes = int(settings["replica.fetch.max.bytes"])
         self._session_id = 0
         self._session_epoch = 0
+        self._lane = FollowerLane()
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._task = self._loop.create_task(self._run())
@@ -87,12 +89,14 @@ class ReplicaFetcher:
     def add(self, follower: Follower) -> None:
         key = (follower.topic_id, follower.name.partition)
         self._followers[key] = follower
+        self._lane.forget()
         self._resting.pop(key, None)
         self._touched.add(key)
         self._changed.set()
 
     def remove(self, topic_id: UUID, index: int) -> None:
         self._followers.pop((topic_id, index), None)
+        self._lane.forget()
         self._behind.discard((topic_id, index))
         self._resting.pop((topic_id, index), None)
         self._touched.add((topic_id, index))
@@ -156,6 +160,7 @@ class ReplicaFetcher:
 
     async def _follow(self, connection: PeerConnection) -> None:
         """Ask, and go on from answer to answer until there is nothing left to follow."""
+        connection.short_way = self._go_on
         self._ask(connection)
         failure = await connection.lost
         if failure is not None:
@@ -170,12 +175,43 @@ class ReplicaFetcher:
         if not asked and not self._sent:
             self._loop.call_later(_REST_SECONDS, self._ask, connection)
             return
-        connection.fetch(
+        sent = connection.fetch(
             _VERSION,
             request,
             self._wait_ms / 1000 + _GRACE_SECONDS,
             lambda response: self._answered(connection, response),
         )
+        if asked == 1:
+            self._learn(sent, request)
+
+    def _learn(self, sent: bytes, request: FetchRequest) -> None:
+        """Fetches like this one may go the short way from now on."""
+        [topic] = request.topics
+        if topic.topic_id is not None:
+            follower = self._followers.get((topic.topic_id, topic.partitions[0].partition))
+            if follower is not None:
+                self._lane.learn(sent, request, follower)
+
+    def _go_on(self, correlation_id: int, frame: memoryview) -> bytes | None:
+        """The short way from an answer to the next request; None, and nothing has happened."""
+        if self._touched or self._resting or not self._session_id:
+            return None
+        next_epoch = self._session_epoch + 1
+        try:
+            copied = self._lane.serve(
+                frame, correlation_id, self._session_id, next_epoch, self._epoch()
+            )
+        except Exception as error:
+            # The long way will fail, too, and end the connection.
+            log.error("copying failed", leader=self.leader, exc_info=error)
+            copied = None
+        if copied is None:
+            return None
+        topic_id, size, wanted, request = copied
+        self._session_epoch = next_epoch
+        self._sent[topic_id, wanted.partition] = wanted
+        self._copied(size)
+        return request
 
     def _answered(self, connection: PeerConnection, response: FetchResponse) -> None:
         try:
@@ -207,6 +243,7 @@ class ReplicaFetcher:
 
     def _begin_session(self) -> None:
         self._session_id = self._session_epoch = 0
+        self._lane.forget()
         self._sent.clear()
         self._touched.update(self._followers)
 

@@ -20,7 +20,6 @@ quotas are in force it stands aside.
 """
 
 import asyncio
-from struct import Struct
 from typing import Final
 
 from headrace.broker.call import Call
@@ -32,19 +31,14 @@ from headrace.broker.partition import Partition
 from headrace.broker.promise import Promise
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.fetch_request import FetchPartition, FetchRequest
+from headrace.wire.follower_answer import FollowerAnswer, pack_follower_answer
 from headrace.wire.follower_shape import FollowerShape
 from headrace.wire.framing import Frame
 from headrace.wire.header import RequestHeader
-from headrace.wire.primitive import pack_uvarint
 from headrace.wire.request import Request
 
 _API: Final = APIS[ApiKey.FETCH]
 _LOOK_MS: Final = 250
-# An answer of version 13 and later with one partition and no aborted transactions, up to the length
-# of its records: the size, the correlation id, no tags, throttle time, no error, the session, ...
-_ONE: Final = Struct(">iiBihiB16sBihqqqBi")
-_NO_TAGS: Final = b"\0\0\0"  # of the partition, the topic and the answer
-
 _new: Final = tuple.__new__
 
 
@@ -282,28 +276,11 @@ class ReplicaLane:
         assert item.topic_id is not None
         item.told_high_watermark = high_watermark = log.high_watermark
         item.told_log_start = log_start = log.log_start_offset
-        size = pack_uvarint(len(records) + 1)
-        length = _ONE.size - 4 + len(size) + len(records) + len(_NO_TAGS)
         self._broker.metrics.fetched_bytes += len(records)
-        head = _ONE.pack(
-            length,
-            correlation_id,
-            0,
-            0,
-            0,
-            session.session_id,
-            2,
-            item.topic_id.bytes,
-            2,
-            item.wanted.partition,
-            0,
-            high_watermark,
-            log.last_stable_offset,
-            log_start,
-            0,
-            -1,
-        )
-        return (b"".join((head, size, records, _NO_TAGS)),)
+        told = (high_watermark, log.last_stable_offset, log_start)
+        place_of = (item.topic_id.bytes, item.wanted.partition)
+        answer = (correlation_id, session.session_id, *place_of, *told, records)
+        return (pack_follower_answer(_new(FollowerAnswer, answer)),)
 
     def _pack_all(self, correlation_id: int) -> Parts:
         assert self._session is not None

@@ -18,6 +18,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.console.desk import Desk
 from headrace.console.guard import Guard
 from headrace.console.route import agent, audit, flow, group, message, overview, session, topic
+from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
 from headrace.wire.error_code import ErrorCode
 
@@ -45,7 +46,7 @@ def console_app(desk: Desk) -> Starlette:
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        desk.watch.start()
+        desk.start()
         yield
         desk.close()
 
@@ -89,6 +90,8 @@ async def _told(request: Request, error: Exception) -> Response:
     status = HTTPStatus.BAD_GATEWAY
     if isinstance(error, InvalidArgument | ConfigError):
         status = HTTPStatus.BAD_REQUEST
+    elif isinstance(error, FlowError):
+        status = HTTPStatus.CONFLICT
     elif isinstance(error, BrokerError):
         status = _STATUS.get(error.code, HTTPStatus.BAD_GATEWAY)
     elif not isinstance(error, ClientError):

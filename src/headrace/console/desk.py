@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from headrace.console.audit_desk import AuditDesk
 from headrace.console.change_log import ChangeLog
 from headrace.console.cluster import Cluster
+from headrace.console.neighbourhood import Neighbourhood
 from headrace.console.payload import Painter
 from headrace.console.session import Sessions
 from headrace.console.settings import ConsoleSettings
@@ -20,6 +21,7 @@ class Desk:
     watch: Watch
     changes: ChangeLog
     audit: AuditDesk
+    neighbours: Neighbourhood
     sessions: Sessions | None
     stopping: bool = False
 
@@ -38,6 +40,9 @@ class Desk:
                 also=audit.take,
             ),
             audit=audit,
+            neighbours=Neighbourhood(
+                settings.agents, settings.flows, clock, settings.interval_seconds
+            ),
             changes=ChangeLog(settings.client, clock, settings.changes_topic),
             sessions=None if settings.users is None else Sessions(clock),
         )
@@ -45,8 +50,13 @@ class Desk:
     def painter(self, topic: str) -> Painter:
         return Painter(self.settings.masks.of(topic), self.settings.schemas.get(topic))
 
+    def start(self) -> None:
+        self.watch.start()
+        self.neighbours.start()
+
     def close(self) -> None:
         self.stopping = True
+        self.neighbours.stop()
         self.watch.stop()
         self.audit.close()
         self.cluster.close()

@@ -5,6 +5,7 @@ What comes is data of somebody else's: bounded, and checked to be what it should
 """
 
 import json
+import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -12,6 +13,8 @@ from typing import Any, Final
 
 _MOST_BYTES: Final = 1024 * 1024
 _SECONDS: Final = 3.0
+_LONGEST_SECONDS: Final = 6.0
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -22,6 +25,17 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER: Final = urllib.request.build_opener(_NoRedirects, urllib.request.ProxyHandler({}))
 
 
+def _read(answer: Any, url: str) -> bytes:
+    """What comes, up to a bound in bytes and in time: nobody holds us up with a byte a second."""
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    found = b""
+    while len(found) < _MOST_BYTES and (chunk := answer.read1(_CHUNK_BYTES)):
+        found += chunk
+        if time.monotonic() > deadline:
+            raise OSError(f"{url} does not answer in {_LONGEST_SECONDS:g} s")
+    return found
+
+
 def fetch_json(url: str) -> dict[str, Any]:
     """The JSON object that somebody serves.
 
@@ -30,10 +44,10 @@ def fetch_json(url: str) -> dict[str, Any]:
     """
     try:
         with _OPENER.open(url, timeout=_SECONDS) as answer:
-            found = json.loads(answer.read(_MOST_BYTES))
+            found = json.loads(_read(answer, url))
     except urllib.error.HTTPError as error:
         raise OSError(f"{url} answers {error.code}") from error
-    except (urllib.error.URLError, HTTPException) as error:
+    except (urllib.error.URLError, TimeoutError, HTTPException) as error:
         raise OSError(f"{url} does not answer: {getattr(error, 'reason', error)}") from error
     except (ValueError, RecursionError) as error:
         raise OSError(f"{url} does not serve JSON") from error

@@ -39,6 +39,10 @@ class SeriesSet(Generic[K]):
                     series = self._values[key] = deque(maxlen=self._points)
                 series.append(value)
 
+    def keys(self) -> list[K]:
+        with self._lock:
+            return list(self._values)
+
     def values(self, key: K) -> tuple[list[int], list[int]]:
         """The times in milliseconds and the values, oldest first."""
         with self._lock:

@@ -9,7 +9,7 @@ of what it looks at, and not more.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Final, NamedTuple, TypeVar
@@ -19,7 +19,9 @@ from headrace.client.metadata import Metadata
 from headrace.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.log_size import LogSizes, log_sizes
+from headrace.console.record_size import RecordSizes
 from headrace.console.series import POINTS, SeriesSet
 from headrace.lag.report import GroupLag
 from headrace.lag.watch import LagWatch
@@ -46,6 +48,7 @@ class Sight:
     sizes: LogSizes
     groups: dict[str, GroupLag]
     took_ms: int
+    bytes_per_record: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -59,11 +62,13 @@ class Past:
 
 
 class FlowPoint(NamedTuple):
-    """Records a second through the whole cluster: written, and committed as read."""
+    """Records and bytes a second through the whole cluster: written, and committed as read."""
 
     at_ms: int
     written: float
     read: float
+    written_bytes: float
+    read_bytes: float
 
 
 class Watch:
@@ -87,6 +92,7 @@ class Watch:
         self._clock = clock or SystemClock()
         self._also = also
         self._lag = LagWatch(settings, self._clock)
+        self._record_sizes = RecordSizes()
         self._looks = 0
         self._ends: Mapping[str, int] = {}
         self._committed: Mapping[tuple[str, str], int] = {}
@@ -166,12 +172,15 @@ class Watch:
         ends = _found(pool, partitions, LATEST)
         at_ms = self._clock.wall_ms()  # when this was so: rates are told from it
         starts = _found(pool, partitions, EARLIEST) if slowly or before is None else before.starts
+        if slowly:
+            self._record_sizes.measure(sizes.partitions, starts, ends)
+        bytes_each = self._record_sizes.means()
         if before is None:
             # The first look at commits reads minutes of them: the rest need not wait for it.
-            self._sight = Sight(at_ms, metadata, ends, starts, sizes, {}, 0)
+            self._sight = Sight(at_ms, metadata, ends, starts, sizes, {}, 0, bytes_each)
         groups = {each.group: each for each in self._lag.look(pool, ends)}
         took_ms = round((time.monotonic() - began) * 1000)
-        sight = Sight(at_ms, metadata, ends, starts, sizes, groups, took_ms)
+        sight = Sight(at_ms, metadata, ends, starts, sizes, groups, took_ms, bytes_each)
         self._remember(sight)
         self._sight = sight
         self._looks += 1
@@ -186,22 +195,39 @@ class Watch:
             for each in group.partitions:
                 committed[name, each.partition.topic] += each.committed
                 lags[name, each.partition] = each.lag
-        seconds = max((sight.at_ms - self._counted_ms) / 1000, 0.001)
-        inner = {name for name, topic in sight.metadata.topics.items() if topic.internal}
-        written = _growth({k: v for k, v in ends.items() if k not in inner}, self._ends)
-        read = _growth(committed, self._committed)
         if self._counted_ms:
-            point = FlowPoint(sight.at_ms, written / seconds, read / seconds)
+            point = self._point(sight, ends, committed)
             self.past.flow = (*self.past.flow[1 - POINTS :], point)
         self._ends, self._committed, self._counted_ms = ends, committed, sight.at_ms
         self.past.ends.add(sight.at_ms, ends)
         self.past.committed.add(sight.at_ms, committed)
         self.past.lags.add(sight.at_ms, lags)
 
+    def _point(
+        self, sight: Sight, ends: Mapping[str, int], committed: Mapping[tuple[str, str], int]
+    ) -> FlowPoint:
+        """What flowed since the look before; the books that programs keep do not count."""
+        seconds = max((sight.at_ms - self._counted_ms) / 1000, 0.001)
+        size = sight.bytes_per_record
+        written = written_bytes = read = read_bytes = 0.0
+        for topic, growth in _growths(ends, self._ends):
+            if not is_internal_topic(topic):
+                written += growth
+                written_bytes += growth * size.get(topic, 0.0)
+        for (group, topic), growth in _growths(committed, self._committed):
+            if not is_internal_group(group):
+                read += growth
+                read_bytes += growth * size.get(topic, 0.0)
+        rates = (each / seconds for each in (written, read, written_bytes, read_bytes))
+        return FlowPoint(sight.at_ms, *rates)
 
-def _growth(now: Mapping[K, int], before: Mapping[K, int]) -> int:
-    """How much counters grew together. One that is new, or went back, does not count."""
-    return sum(max(value - before.get(key, value), 0) for key, value in now.items())
+
+def _growths(now: Mapping[K, int], before: Mapping[K, int]) -> Iterator[tuple[K, int]]:
+    """How much each counter grew. One that is new, or went back, does not count."""
+    for key, value in now.items():
+        growth = value - before.get(key, value)
+        if growth > 0:
+            yield key, growth
 
 
 def _found(

@@ -6,14 +6,14 @@ bytes of that request are those of an earlier one but for three numbers (see `pr
     key, version | correlation id | front: client id ... session id | session epoch
     | place: topic, partition, leader epoch | fetch offset | rest: last epoch ... tags
 
-A frame that differs anywhere else is read in full.
+A frame that differs anywhere else is read in full. The follower makes its requests the same way.
 """
 
 from struct import Struct
 from typing import Final, NamedTuple
 
 from headrace.wire.api import ApiKey
-from headrace.wire.fetch_request import FIRST_REPLICA_STATE, FetchRequest
+from headrace.wire.fetch_request import FIRST_REPLICA_STATE, FetchPartition, FetchRequest
 from headrace.wire.primitive import Frame
 from headrace.wire.request import Request
 
@@ -24,6 +24,7 @@ _OFFSET_BYTES: Final = 8
 # One topic by its id with one partition: an array's length is sent plus one.
 _PLACE: Final = Struct(">B16sBii")
 _ONE: Final = 2
+_NUMBERS: Final = Struct(">iqi")  # last epoch, log start, max bytes
 _LIMITS_BYTES: Final = 13
 _SESSION_ID_BYTES: Final = 4
 _MAX_BYTES: Final = 1024
@@ -38,11 +39,16 @@ class Asked(NamedTuple):
     fetch_offset: int
     rest: bytes
 
+    @property
+    def tail(self) -> bytes:
+        """What comes behind the partition's numbers."""
+        return self.rest[_NUMBERS.size :]
+
 
 class FollowerShape:
     """The bytes that all fetches of a follower over one connection have in common."""
 
-    __slots__ = ("_front", "_key", "_length", "_unpack")
+    __slots__ = ("_front", "_key", "_length", "_pack", "_unpack")
 
     def __init__(self, key: bytes, front: bytes, length: int) -> None:
         """Use `of`."""
@@ -51,6 +57,16 @@ class FollowerShape:
         self._length = length
         rest = length - _FRONT_AT - len(front) - _EPOCH_BYTES - _PLACE.size - _OFFSET_BYTES
         self._unpack = Struct(f">4xi{len(front)}xi{_PLACE.size}sq{rest}s").unpack
+        tail = rest - _NUMBERS.size
+        self._pack = Struct(f">i4si{len(front)}si{_PLACE.size}sqiqi{tail}s").pack
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FollowerShape) and (
+            (self._key, self._front, self._length) == (other._key, other._front, other._length)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._key, self._front, self._length))
 
     @classmethod
     def of(cls, frame: Frame, request: Request) -> "FollowerShape | None":
@@ -94,3 +110,23 @@ class FollowerShape:
         ):
             return None
         return tuple.__new__(Asked, self._unpack(frame))
+
+    def pack(
+        self,
+        correlation_id: int,
+        session_epoch: int,
+        place: bytes,
+        wanted: FetchPartition,
+        tail: bytes,
+    ) -> bytes:
+        """A request of this shape with its size in front."""
+        return self._pack(
+            self._length,
+            self._key,
+            correlation_id,
+            self._front,
+            session_epoch,
+            place,
+            *wanted[2:],
+            tail,
+        )

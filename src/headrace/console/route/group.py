@@ -15,8 +15,10 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.group_admin import GroupAdmin
 from headrace.client.offset_lookup import Extent, FoundOffset, extents, list_offsets
 from headrace.client.pool import ConnectionPool
+from headrace.console.internal import is_internal_group
 from headrace.console.request import body_of, changer, desk_of
 from headrace.console.user import Role
+from headrace.flow.progress_group import flow_of
 from headrace.lag.report import GroupLag
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -34,6 +36,8 @@ async def list_groups(request: Request) -> Response:
             "groups": [
                 {
                     "name": each.group,
+                    "internal": is_internal_group(each.group),
+                    "flow": flow_of(each.group),
                     "state": each.state,
                     "type": each.type,
                     "coordinator": each.coordinator,

@@ -11,13 +11,12 @@ from headrace.client.admin import Admin, ResourceType
 from headrace.client.error import BrokerError
 from headrace.console.config_entry import as_json
 from headrace.console.desk import Desk
+from headrace.console.flow_map import Scene, flow_map
+from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import desk_of
+from headrace.console.seen_flow import SeenFlow
 from headrace.console.watch import Past, Sight
 from headrace.model.broker_config import BROKER_CONFIG
-
-# What the picture has room for.
-_MOST_TOPICS: Final = 8
-_MOST_GROUPS: Final = 10
 
 
 async def see(request: Request) -> Response:
@@ -31,8 +30,8 @@ async def see(request: Request) -> Response:
             leaders[each.leader] += 1
             under += each.under_replicated
             offline += each.leader < 0
-    topics = sight.metadata.topics.values()
-    statuses = Counter(str(each.status) for each in sight.groups.values())
+    groups = [each for each in sight.groups.values() if not is_internal_group(each.group)]
+    statuses = Counter(str(each.status) for each in groups)
     return JSONResponse(
         {
             "at_ms": sight.at_ms,
@@ -43,14 +42,14 @@ async def see(request: Request) -> Response:
             "brokers": [
                 _broker(sight, number, leaders) for number in sorted(sight.metadata.brokers)
             ],
-            "topics": sum(not each.internal for each in topics),
+            "topics": sum(not is_internal_topic(each) for each in sight.metadata.topics),
             "partitions": partitions,
             "under_replicated": under,
             "offline": offline,
             "bytes": sum(sight.sizes.brokers.values()),
-            "groups": len(sight.groups),
+            "groups": len(groups),
             "group_status": dict(statuses),
-            "lag": sum(each.lag for each in sight.groups.values()),
+            "lag": sum(each.lag for each in groups),
             "rates": _rates(past),
             "picture": _picture(desk, sight, past),
         }
@@ -72,46 +71,47 @@ def _broker(sight: Sight, number: int, leaders: Counter[int]) -> dict[str, Any]:
 
 
 def _rates(past: Past) -> dict[str, Any]:
-    """Records a second over the last minutes."""
+    """Records and bytes a second over the last minutes."""
     flow = past.flow
     return {
         "times": [each.at_ms / 1000 for each in flow],
         "in": [round(each.written, 1) for each in flow],
         "out": [round(each.read, 1) for each in flow],
+        "in_bytes": [round(each.written_bytes) for each in flow],
+        "out_bytes": [round(each.read_bytes) for each in flow],
     }
 
 
 def _picture(desk: Desk, sight: Sight, past: Past) -> dict[str, Any]:
-    """Sources, topics and readers, with what flows between them."""
-    names = [name for name, topic in sight.metadata.topics.items() if not topic.internal]
-    own = (desk.settings.changes_topic, desk.settings.audit_topic)
-    names = [name for name in names if name not in own]
-    busiest = sorted(names, key=lambda name: (-past.ends.rate(name), name))[:_MOST_TOPICS]
-    topics = [{"name": name, "rate": round(past.ends.rate(name), 1)} for name in sorted(busiest)]
-    shown = set(busiest)
-    readers = [each for each in sight.groups.values() if shown.intersection(each.topics)]
-    readers.sort(key=lambda each: (-each.lag, each.group))
-    arrows = [
-        {
-            "topic": name,
-            "group": each.group,
-            "rate": round(past.committed.rate((each.group, name)), 1),
-        }
-        for each in readers[:_MOST_GROUPS]
-        for name in each.topics
-        if name in shown
-    ]
-    groups = [
-        {"name": each.group, "lag": each.lag, "status": str(each.status)}
-        for each in readers[:_MOST_GROUPS]
-    ]
-    return {
-        "topics": topics,
-        "groups": groups,
-        "arrows": arrows,
-        "more_topics": max(len(names) - len(topics), 0),
-        "more_groups": max(len(readers) - len(groups), 0),
-    }
+    """Sources, topics, flows and sinks, with what flows between them."""
+    written = desk.neighbours.written
+    places = _addresses(desk, sight)
+    scene = Scene(
+        topics={name: past.ends.rate(name) for name in sight.metadata.topics},
+        groups=sight.groups,
+        flows=tuple(each for each in desk.neighbours.flows if _is_here(each, places)),
+        agents=desk.neighbours.agents,
+        read={
+            (group.group, topic): past.committed.rate((group.group, topic))
+            for group in sight.groups.values()
+            for topic in group.topics
+        },
+        counted={key: written.rate(key) for key in written.keys()},  # noqa: SIM118 - no mapping
+        bytes_per_record=sight.bytes_per_record,
+    )
+    return flow_map(scene)
+
+
+def _addresses(desk: Desk, sight: Sight) -> set[str]:
+    told = [str(each) for each in desk.settings.client.bootstrap]
+    told += [str(each.address) for each in sight.metadata.brokers.values()]
+    return {each.replace("localhost:", "127.0.0.1:") for each in told}
+
+
+def _is_here(flow: SeenFlow, places: set[str]) -> bool:
+    """Whether a flow of this machine works on this cluster, and not on another one."""
+    told = flow.brokers.replace("localhost:", "127.0.0.1:").split(",")
+    return not flow.brokers or any(each.strip() in places for each in told)
 
 
 async def broker_config(request: Request) -> Response:

@@ -20,6 +20,7 @@ from headrace.client.metadata import Topic
 from headrace.client.pool import ConnectionPool
 from headrace.console.config_entry import as_json
 from headrace.console.desk import Desk
+from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import body_of, changer, desk_of, text_in
 from headrace.console.user import Role
 from headrace.console.watch import Sight
@@ -41,19 +42,21 @@ async def list_topics(request: Request) -> Response:
     for partition, end in sight.ends.items():
         records[partition.topic] += max(end - sight.starts.get(partition, end), 0)
     for group in sight.groups.values():
-        readers.update(group.topics)
+        if not is_internal_group(group.group):
+            readers.update(group.topics)
     return JSONResponse(
         {
             "at_ms": sight.at_ms,
             "topics": [
                 {
                     "name": name,
-                    "internal": topic.internal or name.startswith("__"),
+                    "internal": topic.internal or is_internal_topic(name),
                     "partitions": len(topic.partitions),
                     "replicas": topic.replication_factor,
                     "records": records[name],
                     "bytes": sizes[name],
-                    "rate": round(desk.watch.past.ends.rate(name), 1),
+                    "rate": round(rate := desk.watch.past.ends.rate(name), 1),
+                    "byte_rate": round(rate * sight.bytes_per_record.get(name, 0.0)),
                     "groups": readers[name],
                     "under_replicated": sum(
                         each.under_replicated for each in topic.partitions.values()
@@ -70,7 +73,11 @@ async def see(request: Request) -> Response:
     desk = desk_of(request)
     sight, topic = _topic(request)
     times, rates = desk.watch.past.ends.rates(topic.name)
-    readers = [each for each in sight.groups.values() if topic.name in each.topics]
+    readers = [
+        each
+        for each in sight.groups.values()
+        if topic.name in each.topics and not is_internal_group(each.group)
+    ]
     return JSONResponse(
         {
             "name": topic.name,

@@ -12,11 +12,12 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 /** lines: the names; `update(times, values)` with one list of values for each line. */
 export class Chart {
-  constructor(label, lines, { height = 190, fill = true } = {}) {
+  constructor(label, lines, { height = 190, fill = true, unit = short } = {}) {
     this.label = label;
+    this.unit = unit;
     this.height = height;
     this.filled = fill;
-    this.place = h("div", { class: "plot", role: "img", "aria-label": label });
+    this.place = h("div", { class: height < 150 ? "plot low" : "plot", role: "img", "aria-label": label });
     this.legend = h("div", { class: "legend" });
     this.element = h("div", { class: "chart" }, this.legend, this.place);
     this.data = [[], ...lines.map(() => [])];
@@ -25,6 +26,13 @@ export class Chart {
     this.watcher.observe(this.place);
     this.redraw = () => this.#make();
     addEventListener("headrace-theme", this.redraw);
+  }
+
+  /** How values are written: a function to text. */
+  setUnit(unit) {
+    this.unit = unit;
+    this.plot?.destroy();
+    this.plot = null;
   }
 
   setLines(lines) {
@@ -39,7 +47,7 @@ export class Chart {
 
   update(times, values) {
     this.data = [times, ...values];
-    const last = values.map((each, index) => `${this.lines[index]} ${short(each.at(-1) ?? 0)}`);
+    const last = values.map((each, index) => `${this.lines[index]} ${this.unit(each.at(-1) ?? 0)}`);
     this.place.setAttribute("aria-label", `${this.label}: ${last.join(", ")}`);
     if (this.plot) this.plot.setData(this.data);
     else this.#make();
@@ -75,7 +83,7 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, points: { size: 6 } },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-      axes: [{ ...axis, space: 80, size: 26, values: (_, marks) => marks.map(clock) }, { ...axis, size: 52, values: (_, marks) => marks.map(short) }],
+      axes: [{ ...axis, space: 80, size: 26, values: (_, marks) => marks.map(clock) }, { ...axis, size: 62, values: (_, marks) => marks.map((each) => this.unit(each)) }],
       series: [{}, ...series],
     }, this.data, this.place);
   }

@@ -1,70 +1,165 @@
-// The picture of the flow: who writes, the topics, who reads, with what flows on the arrows.
+// Boxes and arrows in layers: the picture of the flow, and the graph of a flow.
+//
+// The server says which layer everything lies in and in which order (console/layered.py). Here it
+// gets its place: boxes as near to the middle of their neighbours as their order allows.
 
-import { svg } from "./dom.js";
-import { rate, short } from "./format.js";
+import { h, svg } from "./dom.js";
 
-const WIDE = 900;
-const ROW = 46;
-const BOX = { width: 210, height: 32 };
-const LEFT = { sources: 0, topics: 300, groups: 688 };
+const WIDTH = 178;
+const HEIGHT = 42;
+const GAP = 108;
+const BETWEEN = 14;
+const PORT = 13;
+const ROUNDS = 12;
 
-/** An SVG of `{topics, groups, arrows}`. */
-export function picture({ topics, groups, arrows, more_topics: moreTopics, more_groups: moreGroups }) {
-  const rows = Math.max(topics.length + (moreTopics ? 0.6 : 0), groups.length + (moreGroups ? 0.6 : 0), 1);
-  const high = rows * ROW + 10;
-  const place = (list) => {
-    const top = (high - list.length * ROW) / 2;
-    return new Map(list.map((each, index) => [each.name, top + index * ROW + ROW / 2]));
-  };
-  const topicAt = place(topics);
-  const groupAt = place(groups);
-  const most = Math.max(1, ...topics.map((each) => each.rate), ...arrows.map((each) => each.rate));
+/**
+ * An SVG. nodes: by id {name, note, kind, status, href, title}; layers: lists of ids, of nodes and of
+ * points that arrows pass; arrows: {path: ids, weight: 0 to 1, label, still}.
+ */
+export function picture({ nodes, layers, arrows, label }) {
+  if (!layers.length) return h("p", { class: "empty" }, "There is nothing to draw yet.");
+  const places = new Map();
+  const ends = portCounts(arrows);
+  layers.forEach((layer, x) => layer.forEach((id) => {
+    const ports = Math.max(ends.in.get(id) ?? 0, ends.out.get(id) ?? 0);
+    places.set(id, { x: 4 + x * (WIDTH + GAP), y: 0, height: nodes[id] ? Math.max(HEIGHT, ports * PORT + 6) : 8, node: Boolean(nodes[id]) });
+  }));
+  settle(layers, arrows, places);
+  const top = Math.min(...[...places.values()].map((each) => each.y - each.height / 2));
+  for (const each of places.values()) each.y += 4 - top;
+  const high = Math.max(...[...places.values()].map((each) => each.y + each.height / 2)) + 4;
+  const wide = layers.length * (WIDTH + GAP) - GAP + 8;
+  const ports = attach(arrows, places);
   const lines = [];
   const labels = [];
-  const arrow = (fromX, fromY, toX, toY, flow) => {
-    const bend = (toX - fromX) / 2;
-    const path = `M${fromX} ${fromY}C${fromX + bend} ${fromY} ${toX - bend} ${toY} ${toX} ${toY}`;
-    const width = (1 + 6 * Math.sqrt(flow / most)).toFixed(1);
-    lines.push(svg("path", { d: path, class: flow ? "arrow" : "arrow still", "stroke-width": width }));
-    if (flow) lines.push(svg("path", { d: path, class: "stream" }));
-  };
-  for (const each of topics) {
-    const y = topicAt.get(each.name);
-    arrow(BOX.width * 0.6, high / 2, LEFT.topics, y, each.rate);
-    if (each.rate) labels.push(label(LEFT.topics - 12, y - 6, rate(each.rate), "end"));
+  arrows.forEach((each, index) => {
+    const path = route(each, places, ports[index]);
+    lines.push(svg("path", { d: path, class: each.still ? "arrow still" : "arrow", "stroke-width": (1.2 + 6 * (each.weight ?? 0.3)).toFixed(1) }));
+    if (!each.still) lines.push(svg("path", { d: path, class: "stream" }));
+    if (each.label) labels.push(flowLabel(each, places, ports[index], ends));
+  });
+  const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, class: "picture", role: "group", "aria-label": label },
+    lines, labels, layers.flat().filter((id) => nodes[id]).map((id) => box(nodes[id], places.get(id))));
+  // Wide pictures are scrolled before they are too small to read; small ones are not blown up.
+  drawn.style.minWidth = `${Math.round(wide * 0.86)}px`;
+  drawn.style.maxWidth = `${Math.round(wide * 1.15)}px`;
+  return drawn;
+}
+
+function portCounts(arrows) {
+  const counts = { in: new Map(), out: new Map() };
+  for (const { path } of arrows) {
+    counts.out.set(path[0], (counts.out.get(path[0]) ?? 0) + 1);
+    counts.in.set(path.at(-1), (counts.in.get(path.at(-1)) ?? 0) + 1);
   }
-  for (const each of groups) {
-    const incoming = arrows.filter((one) => one.group === each.name).sort((one, two) => topicAt.get(one.topic) - topicAt.get(two.topic));
-    incoming.forEach((one, index) => {
-      const y = groupAt.get(each.name);
-      arrow(LEFT.topics + BOX.width, topicAt.get(one.topic), LEFT.groups, y, one.rate);
-      const beside = incoming.length > 1 ? (index - (incoming.length - 1) / 2) * 14 + 4 : -6;
-      if (one.rate && incoming.length <= 3) labels.push(label(LEFT.groups - 10, y + beside, rate(one.rate), "end"));
+  return counts;
+}
+
+/** Give every box its height: near its neighbours, in its order, without overlaps. */
+function settle(layers, arrows, places) {
+  const near = new Map([...places.keys()].map((id) => [id, []]));
+  for (const { path } of arrows) {
+    path.slice(1).forEach((id, index) => {
+      near.get(id).push(path[index]);
+      near.get(path[index]).push(id);
     });
   }
-  return svg("svg", { viewBox: `0 0 ${WIDE} ${high}`, class: "picture", role: "group", "aria-label": describe(topics, groups) },
-    lines,
-    node(0, high / 2, BOX.width * 0.6, "producers", "", "source"),
-    topics.map((each) => node(LEFT.topics, topicAt.get(each.name), BOX.width, each.name, `#/topics/${encodeURIComponent(each.name)}`, "topic")),
-    groups.map((each) => node(LEFT.groups, groupAt.get(each.name), BOX.width, each.name, `#/groups/${encodeURIComponent(each.name)}`, `group ${each.status.toLowerCase()}`, each.lag ? `lag ${short(each.lag)}` : "")),
-    labels,
-    moreTopics ? label(LEFT.topics + BOX.width / 2, high - 4, `and ${moreTopics} quieter topics`, "middle") : null,
-    moreGroups ? label(LEFT.groups + BOX.width / 2, high - 4, `and ${moreGroups} more groups`, "middle") : null);
+  for (const layer of layers) stack(layer, places, () => 0);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const order = round % 2 ? [...layers].reverse() : layers;
+    for (const layer of order) {
+      stack(layer, places, (id) => {
+        const others = near.get(id);
+        return others.length ? others.reduce((sum, each) => sum + places.get(each).y, 0) / others.length : places.get(id).y;
+      });
+    }
+  }
 }
 
-const describe = (topics, groups) =>
-  `${topics.map((each) => `${each.name} ${rate(each.rate)}`).join(", ")}; read by ${groups.map((each) => each.name).join(", ") || "nobody"}`;
+/** Boxes that would overlap form a block, which lies where its boxes want to be on average. */
+function stack(layer, places, wanted) {
+  const blocks = [];
+  for (const id of layer) {
+    const own = places.get(id).height + BETWEEN;
+    let block = { ids: [id], height: own, sum: wanted(id) - own / 2, count: 1 };
+    while (blocks.length) {
+      const above = blocks.at(-1);
+      if (above.sum / above.count + above.height <= block.sum / block.count + 1e-6) break;
+      blocks.pop();
+      block = { ids: [...above.ids, ...block.ids], height: above.height + block.height, sum: above.sum + block.sum - above.height * block.count, count: above.count + block.count };
+    }
+    blocks.push(block);
+  }
+  for (const block of blocks) {
+    let y = block.sum / block.count;
+    for (const id of block.ids) {
+      const own = places.get(id).height + BETWEEN;
+      places.get(id).y = y + own / 2;
+      y += own;
+    }
+  }
+}
 
-const label = (x, y, text, anchor) => svg("text", { x, y, class: "flow", "text-anchor": anchor }, text);
+/** Where each arrow leaves and arrives: side by side, in the order of their other ends. */
+function attach(arrows, places) {
+  const found = arrows.map(() => ({ from: 0, to: 0 }));
+  const spread = (end, other, name) => {
+    const sharing = new Map();
+    arrows.forEach(({ path }, index) => {
+      const id = path.at(end);
+      if (!sharing.has(id)) sharing.set(id, []);
+      sharing.get(id).push(index);
+    });
+    for (const [id, list] of sharing) {
+      const { y, height } = places.get(id);
+      list.sort((one, two) => places.get(arrows[one].path.at(other)).y - places.get(arrows[two].path.at(other)).y);
+      list.forEach((index, number) => {
+        found[index][name] = y - height / 2 + (height * (number + 1)) / (list.length + 1);
+      });
+    }
+  };
+  spread(0, 1, "from");
+  spread(-1, -2, "to");
+  return found;
+}
 
-function node(x, y, width, name, href, kind, note = "") {
-  const room = note ? 15 : 24;
-  const shown = name.length > room ? `${name.slice(0, room - 1)}…` : name;
+function route({ path }, places, port) {
+  const points = path.map((id, index) => {
+    const { x, y, node } = places.get(id);
+    if (index === 0) return [x + WIDTH, port.from];
+    if (index === path.length - 1) return [x, port.to];
+    return node ? [x, y] : [x + WIDTH / 2, y];
+  });
+  let line = `M${points[0].map(round).join(" ")}`;
+  points.slice(1).forEach(([x, y], index) => {
+    const [fromX, fromY] = points[index];
+    const bend = Math.max(Math.abs(x - fromX) / 2, 30);
+    line += `C${round(fromX + bend)} ${round(fromY)} ${round(x - bend)} ${round(y)} ${round(x)} ${round(y)}`;
+  });
+  return line;
+}
+
+const round = (number) => Math.round(number * 10) / 10;
+
+/** A rate stands at the end that fewer arrows share. */
+function flowLabel({ path, label }, places, port, ends) {
+  const last = path.at(-1);
+  const atTarget = (ends.in.get(last) ?? 0) <= (ends.out.get(path[0]) ?? 0);
+  const [x, y, anchor] = atTarget ? [places.get(last).x - 9, port.to, "end"] : [places.get(path[0]).x + WIDTH + 7, port.from, "start"];
+  return svg("text", { x, y: round(y - 4), class: "flow", "text-anchor": anchor }, label);
+}
+
+function box(node, { x, y, height }) {
   const inside = [
-    svg("rect", { x, y: y - BOX.height / 2, width, height: BOX.height, rx: 8, class: `node ${kind}` }),
-    svg("text", { x: x + 12, y: y + 4.5, class: "name" }, shown),
-    note ? svg("text", { x: x + width - 10, y: y + 4.5, class: "note", "text-anchor": "end" }, note) : null,
-    svg("title", {}, name),
+    svg("title", {}, node.title ?? node.name),
+    svg("rect", { x, y: round(y - height / 2), width: WIDTH, height: round(height), rx: 8, class: `node ${node.kind} ${(node.status || "").toLowerCase()}` }),
+    svg("text", { x: x + 12, y: round(y - 3), class: "name" }, short(node.name, 22)),
+    svg("text", { x: x + 12, y: round(y + 13), class: "note" }, short(node.note ?? "", 27, node.kind === "place")),
   ];
-  return href ? svg("a", { href }, inside) : svg("g", {}, inside);
+  return node.href ? svg("a", { href: node.href }, inside) : svg("g", {}, inside);
 }
+
+const short = (text, room, keepEnd = false) => {
+  if (text.length <= room) return text;
+  return keepEnd ? `…${text.slice(1 - room)}` : `${text.slice(0, room - 1)}…`;
+};

@@ -1,75 +1,150 @@
-// Flows: the graph of each, and what its components do.
+// Flows: the graph of each, what its components do, how long its batches take, what it has to show.
 
 import { ask, poll } from "../api.js";
-import { dialog, h, put, svg, toast } from "../dom.js";
+import { Chart } from "../chart.js";
+import { dialog, h, put, toast } from "../dom.js";
 import { ago, bytes, count, plural, rate, short } from "../format.js";
+import { picture } from "../picture.js";
 import { plainTable } from "../table.js";
 
 export function render(root, _, context) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const list = h("div", {});
+  const cards = new Map();
   root.append(h("h1", {}, "Flows"), problem, list);
-  return poll("flows", (found) => {
+  const stop = poll("flows", (found) => {
     problem.hidden = true;
-    if (!found.flows.length) put(list, h("p", { class: "empty" }, "No flow runs on this machine. Start one with headrace flow run, or name one with --flow NAME=http://HOST:PORT."));
-    else if (!list.contains(document.activeElement)) list.replaceChildren(...found.flows.map((each) => flow(each, context)));
+    const present = new Set(found.flows.map(key));
+    for (const [id, card] of cards) {
+      if (!present.has(id)) {
+        card.close();
+        cards.delete(id);
+      }
+    }
+    if (!found.flows.length) {
+      put(list, h("p", { class: "empty" }, "No flow runs on this machine. Start one with headrace flow run, or name one with --flow NAME=http://HOST:PORT."));
+      return;
+    }
+    list.querySelector(":scope > .empty")?.remove();
+    for (const each of found.flows) {
+      if (!cards.has(key(each))) {
+        const card = new FlowCard(each, context);
+        cards.set(key(each), card);
+        list.append(card.element);
+      }
+      cards.get(key(each)).update(each);
+    }
   }, (error) => {
     problem.hidden = false;
     problem.textContent = error.message;
-  }, 3000);
+  }, 2000);
+  return () => {
+    stop();
+    for (const card of cards.values()) card.close();
+  };
 }
 
-function flow(each, context) {
-  const figures = each.figures;
-  const facts = [each.program, each.master, each.started_ms ? `started ${ago(each.started_ms)}` : ""].filter(Boolean).join(" · ");
-  const stop = each.pid && context.may("admin") ? h("button", { type: "button", class: "danger small", "aria-label": `Stop ${each.name}`, onclick: () => confirmStop(each) }, "Stop") : null;
-  return h("section", { class: "card" },
-    h("div", { class: "head" }, h("h2", {}, each.name), stop),
-    h("p", { class: "facts" }, facts),
-    each.problem ? h("p", { class: "problem" }, each.problem) : null,
-    figures ? h("p", {}, `Batch ${figures.batch ?? "–"}: ${plural(figures.records, "record")} in ${count(figures.batch_ms)} ms, ${rate(figures.records_per_second)} · state ${short(figures.state_rows)} rows, ${bytes(figures.state_bytes)}${figures.lag === null ? "" : ` · lag ${count(figures.lag)}`}`) : null,
-    each.graph?.nodes?.length ? h("div", { class: "scene", tabindex: "0", role: "region", "aria-label": `Graph of ${each.name}` }, graph(each)) : null,
-    figures?.components?.length ? plainTable(`Components of ${each.name}`, ["Component", "Executed", "Emitted", "Failed", "Latency", "Capacity"],
-      figures.components.map((one) => [one.component, count(one.executed), count(one.emitted), count(one.failed), `${one.latency_ms.toFixed(2)} ms`, `${(one.capacity * 100).toFixed(0)} %`]), [1, 2, 3, 4, 5]) : null);
-}
+const key = (each) => `${each.name} ${each.pid}`;
 
-function graph({ name, graph: { nodes, arrows }, figures }) {
-  const depth = new Map(nodes.map((each) => [each.name, 0]));
-  for (let round = 0; round < nodes.length; round += 1) {
-    for (const each of arrows) depth.set(each.target, Math.max(depth.get(each.target), depth.get(each.source) + 1));
+/** One flow. Its elements stay while its figures change: so do focus, scrolling and the chart. */
+class FlowCard {
+  constructor(each, context) {
+    this.facts = h("p", { class: "facts" });
+    this.problem = h("p", { class: "problem", hidden: true });
+    this.last = h("p", {});
+    this.graph = h("div", { class: "scene", tabindex: "0", role: "region", "aria-label": `Graph of ${each.name}`, hidden: true });
+    this.chart = new Chart(`Batch times of ${each.name}`, ["a batch, ms"], { height: 120 });
+    this.times = h("div", { hidden: true }, h("h3", {}, "Batch times"), this.chart.element);
+    this.components = h("div", {});
+    this.tables = h("div", {});
+    this.element = h("section", { class: "card", "aria-label": `Flow ${each.name}` },
+      h("div", { class: "head" }, h("h2", {}, each.name), each.pid && context.may("admin") ? h("div", { class: "buttons" },
+        h("button", { type: "button", class: "small", "aria-label": `Restart ${each.name}`, onclick: () => confirm(each, RESTART) }, "Restart"),
+        h("button", { type: "button", class: "danger small", "aria-label": `Stop ${each.name}`, onclick: () => confirm(each, STOP) }, "Stop")) : null),
+      this.facts, this.problem, this.last, this.graph, this.tables, this.times, this.components);
   }
-  const columns = [];
-  for (const each of nodes) (columns[depth.get(each.name)] ??= []).push(each);
-  const high = Math.max(...columns.map((each) => each.length)) * 62 + 10;
-  const place = new Map();
-  columns.forEach((column, x) => column.forEach((each, y) => place.set(each.name, [x * 230 + 4, (high - column.length * 62) / 2 + y * 62 + 31])));
-  const emitted = new Map((figures?.components ?? []).map((each) => [each.component, each.emitted]));
-  return svg("svg", { viewBox: `0 0 ${columns.length * 230 - 40} ${high}`, class: "picture", role: "img", "aria-label": `${name}: ${arrows.map((each) => `${each.source} to ${each.target}`).join(", ")}` },
-    arrows.map((each) => {
-      const [fromX, fromY] = place.get(each.source);
-      const [toX, toY] = place.get(each.target);
-      const line = `M${fromX + 170} ${fromY}C${fromX + 200} ${fromY} ${toX - 30} ${toY} ${toX} ${toY}`;
-      return [svg("path", { d: line, class: "arrow", "stroke-width": 3 }), svg("path", { d: line, class: "stream" })];
-    }),
-    nodes.map((each) => {
-      const [x, y] = place.get(each.name);
-      return svg("g", {}, svg("title", {}, each.what ?? each.name),
-        svg("rect", { x, y: y - 22, width: 170, height: 44, rx: 8, class: `node ${each.kind === "spout" ? "topic" : ""}` }),
-        svg("text", { x: x + 12, y: y - 3, class: "name" }, each.name.slice(0, 20)),
-        svg("text", { x: x + 12, y: y + 13, class: "note" }, emitted.has(each.name) ? `${short(emitted.get(each.name))} emitted` : each.kind));
-    }));
+
+  update(each) {
+    const { figures, batches } = each;
+    put(this.facts, [each.program, each.master, each.started_ms ? `started ${ago(each.started_ms)}` : ""].filter(Boolean).join(" · "));
+    this.problem.hidden = !each.problem;
+    put(this.problem, each.problem ?? "");
+    put(this.last, figures ? summary(figures) : "");
+    this.graph.hidden = !each.graph.layers.length;
+    if (!this.graph.hidden && !focused(this.graph)) put(this.graph, graph(each));
+    this.times.hidden = batches.times.length < 2;
+    if (!this.times.hidden) this.chart.update(batches.times, [batches.ms]);
+    if (!focused(this.components)) put(this.components, figures?.components.length ? components(each.name, figures.components) : "");
+    if (!focused(this.tables)) this.tables.replaceChildren(...each.tables.map(table));
+  }
+
+  close() {
+    this.chart.close();
+    this.element.remove();
+  }
 }
 
-function confirmStop(each) {
-  dialog(`Stop ${each.name}?`, (close) => h("form", { onsubmit: async (event) => {
-    event.preventDefault();
-    try {
-      await ask("flows/stop", { method: "POST", body: { name: each.name, pid: each.pid } });
-      toast(`${each.name} stops after the batch at hand.`);
-    } catch (error) {
-      toast(error.message, "bad");
-    }
-    close();
-  } }, h("p", {}, "A later run from its checkpoint goes on where it stopped."),
-  h("footer", {}, h("button", { type: "button", onclick: close }, "Cancel"), h("button", { class: "danger" }, "Stop"))));
+const focused = (place) => place.contains(document.activeElement) && place !== document.activeElement;
+
+function summary(figures) {
+  if (figures.batch === null) return "No batch yet.";
+  const state = figures.state_rows ? ` · state ${short(figures.state_rows)} rows, ${bytes(figures.state_bytes)}` : "";
+  const lag = figures.lag === null ? "" : ` · lag ${count(figures.lag)}`;
+  return `Batch ${count(figures.batch)}: ${plural(figures.records, "record")} in ${count(figures.batch_ms)} ms, ${rate(figures.records_per_second)}${state}${lag}`;
+}
+
+const components = (name, rows) => plainTable(`Components of ${name}`, ["Component", "Executed", "Emitted", "Failed", "Latency", "Capacity"],
+  rows.map((one) => [one.component, count(one.executed), count(one.emitted), one.failed ? h("span", { class: "below" }, count(one.failed)) : "0", `${one.latency_ms.toFixed(2)} ms`, `${(one.capacity * 100).toFixed(0)} %`]), [1, 2, 3, 4, 5]);
+
+function graph({ name, graph: { nodes, layers, arrows }, figures }) {
+  const done = new Map((figures?.components ?? []).map((each) => [each.component, each]));
+  const shown = Object.fromEntries(Object.entries(nodes).map(([id, each]) => {
+    const own = done.get(id);
+    const note = own ? `${short(own.executed)} in, ${short(own.emitted)} out` : each.what || each.kind;
+    return [id, { ...each, note, title: `${each.kind} ${each.name}: ${each.what}`, status: own?.failed ? "err" : own?.capacity > 0.8 ? "warn" : "" }];
+  }));
+  return picture({
+    nodes: shown, layers, arrows: arrows.map((each) => ({ path: each.path, weight: 0.25 })),
+    label: `${name}: ${arrows.map(({ path }) => `${path[0]} to ${path.at(-1)}`).join(", ")}`,
+  });
+}
+
+/** A table that the flow itself serves; a column called change rises and falls. */
+function table({ title, columns, rows }) {
+  const change = columns.findIndex((each) => each.toLowerCase() === "change");
+  const numeric = columns.map((_, index) => index).filter((index) => rows.length && rows.every((row) => typeof row[index] === "number"));
+  const cell = (value, index) => {
+    const text = typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toLocaleString("en", { maximumFractionDigits: 2 })) : value;
+    return index === change ? moved(value, text) : text;
+  };
+  return h("div", {}, h("h3", {}, title),
+    plainTable(title || "Table", columns, rows.map((row) => columns.map((_, index) => cell(row[index] ?? "", index))), numeric),
+    rows.length ? null : h("p", { class: "empty" }, "Nothing here yet."));
+}
+
+function moved(value, text) {
+  const number = typeof value === "number" ? value : Number.parseFloat(String(value).replace("−", "-"));
+  if (!number) return String(text);
+  const up = number > 0;
+  return h("span", { class: up ? "rising" : "falling" }, h("span", { "aria-label": up ? "rising" : "falling", role: "img" }, up ? "▲" : "▼"), ` ${text}`);
+}
+
+const STOP = { path: "flows/stop", title: "Stop", hint: "A later run from its checkpoint goes on where it stopped.", done: "stops after the batch at hand.", kind: "danger" };
+const RESTART = { path: "flows/restart", title: "Restart", hint: "Its query ends after the batch at hand and begins again over its checkpoint. Its process stays.", done: "is restarted.", kind: "primary" };
+
+function confirm(each, { path, title, hint, done, kind }) {
+  dialog(`${title} ${each.name}?`, (close) => {
+    const go = h("button", { class: kind }, title);
+    return h("form", { onsubmit: async (event) => {
+      event.preventDefault();
+      go.disabled = true;
+      try {
+        await ask(path, { method: "POST", body: { name: each.name, pid: each.pid } });
+        toast(`${each.name} ${done}`);
+      } catch (error) {
+        toast(error.message, "bad");
+      }
+      close();
+    } }, h("p", {}, hint), h("footer", {}, h("button", { type: "button", onclick: close }, "Cancel"), go));
+  });
 }

@@ -12,8 +12,9 @@ export function render(root) {
   const summary = h("p", { class: "summary" });
   const filter = h("input", { type: "search", placeholder: "Filter by group or topic", "aria-label": "Filter groups by name or topic", oninput: () => show() });
   const sick = h("input", { type: "checkbox", onchange: () => show() });
+  const internal = h("input", { type: "checkbox", onchange: () => show() });
   const table = new Table([
-    { title: "Group", cell: (each) => h("a", { href: `#/groups/${encodeURIComponent(each.name)}` }, each.name), sign: (each) => each.name, sort: (each) => each.name },
+    { title: "Group", cell: named, sign: (each) => each.name, sort: (each) => each.flow ?? each.name },
     { title: "Status", cell: (each) => badge(each.status), sign: (each) => each.status, sort: (each) => RANK[each.status] },
     { title: "State", cell: (each) => each.state, sort: (each) => each.state },
     { title: "Lag", cell: (each) => count(each.lag), sort: (each) => each.lag, num: true },
@@ -24,11 +25,11 @@ export function render(root) {
   ], { key: (each) => each.name, label: "Consumer groups" });
 
   root.append(h("h1", {}, "Consumer groups"), problem,
-    h("div", { class: "bar" }, filter, h("label", { class: "check" }, sick, "only those that are not OK"), summary), table.element,
+    h("div", { class: "bar" }, filter, h("label", { class: "check" }, sick, "only those that are not OK"), h("label", { class: "check" }, internal, "internal groups"), summary), table.element,
     h("p", { class: "hint" }, "The status comes from the last ten commits of each partition, without thresholds: WARN reads and falls behind; ERR has stopped, stalled or gone back."));
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
-    const rows = all.filter((each) => (!sick.checked || each.status !== "OK") && (each.name.toLowerCase().includes(wanted) || each.topics.some((topic) => topic.toLowerCase().includes(wanted))));
+    const rows = all.filter((each) => (internal.checked || !each.internal) && (!sick.checked || each.status !== "OK") && (each.name.toLowerCase().includes(wanted) || each.topics.some((topic) => topic.toLowerCase().includes(wanted))));
     table.update(rows, all.length ? "No group matches." : "There is no group yet.");
     summary.textContent = `${plural(rows.length, "group")}, lag ${count(rows.reduce((sum, each) => sum + each.lag, 0))}`;
   };
@@ -40,4 +41,10 @@ export function render(root) {
     problem.hidden = false;
     problem.textContent = error.message;
   });
+}
+
+/** A flow's group has the flow's name; what the group is called in other tools is its title. */
+function named({ name, flow }) {
+  const link = h("a", { href: `#/groups/${encodeURIComponent(name)}`, title: name }, flow ?? name);
+  return flow === null ? link : h("span", {}, link, " ", h("span", { class: "badge" }, "flow"));
 }

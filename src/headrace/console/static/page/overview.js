@@ -14,7 +14,18 @@ export function render(root) {
     tiles[name] = { value: h("strong", {}, "–"), note: h("small", {}, "") };
     return h("div", { class: "tile" }, h("span", {}, title), tiles[name].value, tiles[name].note);
   };
-  const chart = new Chart("Records a second", ["written", "read"]);
+  const chart = new Chart("Throughput, a second", ["written", "read"]);
+  let last = null;
+  let unit = "records";
+  const units = ["records", "bytes"].map((each) => h("button", { type: "button", class: "small", "aria-pressed": String(each === unit), onclick: () => choose(each) }, each));
+  const choose = (wanted) => {
+    unit = wanted;
+    for (const button of units) button.setAttribute("aria-pressed", String(button.textContent === wanted));
+    chart.setUnit(unit === "bytes" ? bytes : short);
+    if (last) plot(last.rates);
+  };
+  const plot = (rates) => chart.update(rates.times, unit === "bytes" ? [rates.in_bytes, rates.out_bytes] : [rates.in, rates.out]);
+  const rest = h("p", { class: "hint" });
   const scene = h("div", { class: "scene", tabindex: "0", role: "region", "aria-label": "The flow of records" });
   const brokers = new Table([
     { title: "Broker", cell: (each) => each.id, sort: (each) => each.id, num: true },
@@ -30,16 +41,17 @@ export function render(root) {
     h("h1", {}, "Overview"), problem,
     h("div", { class: "tiles" }, tile("in", "Written"), tile("out", "Read"), tile("topics", "Topics"),
       tile("health", "Partitions"), tile("groups", "Groups"), tile("disk", "On disk")),
-    h("section", { class: "card" }, h("h2", {}, "Flow"), scene),
-    h("section", { class: "card" }, h("h2", {}, "Throughput"), chart.element),
+    h("section", { class: "card" }, h("h2", {}, "Flow"), scene, rest),
+    h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Throughput"), h("div", { class: "buttons", role: "group", "aria-label": "Measured in" }, units)), chart.element),
     h("section", { class: "card" }, h("h2", {}, "Brokers"), brokers.element));
 
   const show = (found) => {
     problem.hidden = !found.problem;
     problem.textContent = found.problem ? `${found.problem} What is shown is from before.` : "";
-    const { times, in: written, out: read } = found.rates;
-    set("in", rate(mean(written)), "records, last 10 s");
-    set("out", rate(mean(read)), "committed by groups");
+    last = found;
+    const { in: written, out: read, in_bytes: writtenBytes, out_bytes: readBytes } = found.rates;
+    set("in", rate(mean(written)), `${bytes(mean(writtenBytes))}/s, last 10 s`);
+    set("out", rate(mean(read)), `${bytes(mean(readBytes))}/s, by groups`);
     set("topics", count(found.topics), plural(found.partitions, "partition"));
     const well = !found.offline && !found.under_replicated;
     set("health", well ? "all well" : `${found.offline + found.under_replicated} to mend`,
@@ -48,9 +60,12 @@ export function render(root) {
     set("groups", count(found.groups), bad ? `${found.group_status.ERR ?? 0} ERR, ${found.group_status.WARN ?? 0} WARN` : `lag ${short(found.lag)}`,
       found.group_status.ERR ? "bad" : bad ? "warn" : "");
     set("disk", bytes(found.bytes), plural(found.brokers.length, "broker"));
-    chart.update(times, [written, read]);
+    plot(found.rates);
     // Who has a node in focus keeps it: the picture waits.
-    if (!scene.contains(document.activeElement) || scene === document.activeElement) put(scene, picture(found.picture));
+    if (!scene.contains(document.activeElement) || scene === document.activeElement) {
+      put(scene, flow(found.picture));
+      put(rest, left(found.picture.more));
+    }
     brokers.update(found.brokers);
   };
   const set = (name, value, note, kind = "") => {
@@ -66,6 +81,26 @@ export function render(root) {
     stop();
     chart.close();
   };
+}
+
+/** The whole flow: rates on the arrows, bytes below the topics. */
+function flow({ nodes, layers, arrows }) {
+  const most = Math.max(1, ...arrows.map((each) => each.rate ?? 0));
+  const shown = Object.fromEntries(Object.entries(nodes).map(([id, each]) => [id, {
+    ...each, note: each.kind === "topic" ? (each.bytes >= 1 ? `${bytes(each.bytes)}/s` : "quiet") : each.note,
+    title: each.kind === "place" ? each.note : `${each.kind === "source" ? "" : `${each.kind} `}${each.name}`,
+  }]));
+  const named = (id) => nodes[id].name;
+  return picture({
+    nodes: shown, layers,
+    arrows: arrows.map((each) => ({ path: each.path, weight: Math.sqrt((each.rate ?? 0) / most), label: each.rate ? rate(each.rate) : "", still: each.rate === 0 })),
+    label: arrows.map((each) => `${named(each.path[0])} to ${named(each.path.at(-1))}${each.rate ? ` ${rate(each.rate)}` : ""}`).join(", ") || "nothing flows yet",
+  });
+}
+
+function left({ topics, flows, groups }) {
+  const parts = [[topics, "quieter topic"], [flows, "flow"], [groups, "group"]].filter(([number]) => number > 0);
+  return parts.length ? `And ${parts.map(([number, what]) => plural(number, what)).join(", ")}.` : "";
 }
 
 const mean = (values) => {

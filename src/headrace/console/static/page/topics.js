@@ -18,6 +18,7 @@ export function render(root, _, context) {
     { title: "Records", cell: (each) => count(each.records), sort: (each) => each.records, num: true },
     { title: "Size", cell: (each) => bytes(each.bytes), sort: (each) => each.bytes, num: true },
     { title: "Written", cell: (each) => (each.rate ? rate(each.rate) : "–"), sort: (each) => each.rate, num: true },
+    { title: "Bytes", cell: (each) => (each.byte_rate ? `${bytes(each.byte_rate)}/s` : "–"), sort: (each) => each.byte_rate, num: true },
     { title: "Groups", cell: (each) => count(each.groups), sort: (each) => each.groups, num: true },
     { title: "Health", cell: health, sign: (each) => `${each.offline} ${each.under_replicated}`, sort: (each) => each.offline * 1e6 + each.under_replicated },
   ], { key: (each) => each.name, label: "Topics", empty: "No topic matches." });
