@@ -15,9 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.audit.confluent import AuditedProducer
+from headrace.audit.feed import read_audit
+from headrace.audit.reconciliation import Reconciliation, Row
+from headrace.audit.reporter import Reporter
+from headrace.audit.tally import Tally
+from headrace.client.settings import ClientSettings
 from headrace.process.child import die_with_parent
 from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
@@ -28,6 +33,7 @@ from headrace.testing.transactional import read_to_end
 DRIVER = Path(__file__).with_name("program") / "topology.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "1"))
 BATCH_ROWS = 20
+BUCKET_MS = 10_000
 _START_SECONDS = 300.0
 
 
@@ -42,7 +48,10 @@ class Counting:
         for made in admin.create_topics(topics).values():
             made.result(10)
         self.fed: Counter[str] = Counter()
-        self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
+        self._audit_topic = f"{topic}-audit"
+        self._sent = Tally("producer", bucket_ms=BUCKET_MS)
+        config = {"bootstrap.servers": broker.address, "linger.ms": 0}
+        self._producer = AuditedProducer(config, self._sent)
         self.task = {
             "address": broker.address,
             "folder": str(folder),
@@ -51,6 +60,11 @@ class Counting:
             "source": self.source,
             "target": self.target,
             "guarantee": "exactly-once",
+            "settings": {
+                "audit": "on",
+                "audit.topic": self._audit_topic,
+                "audit.bucketMs": str(BUCKET_MS),
+            },
         }
 
     def feed(self, batches: int, chance: random.Random) -> None:
@@ -59,6 +73,14 @@ class Counting:
             self.fed[word] += 1
             self._producer.produce(self.source, word)
         assert self._producer.flush(30) == 0
+
+    def audit(self) -> list[Row]:
+        """What was sent, and what of it the topology has counted."""
+        settings = ClientSettings.of({"bootstrap.servers": self._address})
+        Reporter(self._sent, settings, topic=self._audit_topic).report()
+        found = Reconciliation()
+        found.add(read_audit(settings, 0, self._audit_topic))
+        return found.rows(now_ms=2**60, grace_ms=0)
 
     @contextmanager
     def driver(self, number: int) -> Iterator[subprocess.Popen[bytes]]:
@@ -118,3 +140,7 @@ def test_totals_are_right_and_written_once_whenever_the_driver_is_killed(
     assert {word: max(each) for word, each in totals.items()} == dict(counting.fed), f"seed {seed}"
     for word, each in totals.items():
         assert each == sorted(set(each)), f"{word} was written twice or out of order, seed {seed}"
+    rows = counting.audit()
+    assert sum(row.sent for row in rows) == counting.fed.total()
+    counted = {(tier.tier, tier.percent) for row in rows for tier in row.tiers}
+    assert counted == {("crash", 100.0)}, f"seed {seed}"

@@ -13,9 +13,12 @@ from typing import Any, Final
 from headrace.audit.record import AuditRecord
 
 SOURCE_TIER: Final = "producer"
+# Whatever a tier counts for the first time within so long belongs to its beginning.
+_BEGINNING_MS: Final = 60_000
 # Buckets that are kept; the oldest go first. A day of 10-minute buckets of a hundred topics fits.
 MOST_BUCKETS: Final = 50_000
 _MOST_SEEN: Final = 500_000
+_MOST_BEGINNINGS: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -81,11 +84,13 @@ class Reconciliation:
     """All counts so far."""
 
     _buckets: dict[tuple[str, int, int], dict[str, _Count]] = field(default_factory=dict)
-    _seen: dict[tuple[str, int], None] = field(default_factory=dict)
+    _seen: dict[tuple[str, int, str, int], None] = field(default_factory=dict)
+    _first_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    _begun: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
 
     def add(self, records: Iterable[AuditRecord]) -> None:
         for each in records:
-            name = (each.instance, each.sequence)
+            name = (each.instance, each.sequence, each.topic, each.bucket_ms)
             if name in self._seen:
                 continue
             self._seen[name] = None
@@ -95,27 +100,53 @@ class Reconciliation:
             count = tiers.setdefault(each.tier, _Count())
             count.count += each.count
             count.last_ms = max(count.last_ms, each.last_ms)
+            self._note_beginning(each)
         while len(self._buckets) > MOST_BUCKETS:
             del self._buckets[min(self._buckets, key=lambda key: key[1])]
+
+    def _note_beginning(self, record: AuditRecord) -> None:
+        whose = (record.topic, record.tier)
+        self._first_ms[whose] = min(self._first_ms.get(whose, record.last_ms), record.last_ms)
+        if record.begins:
+            begun = self._begun.setdefault(whose, {})
+            at_ms = begun.get(record.bucket_ms, record.last_ms)
+            begun[record.bucket_ms] = min(at_ms, record.last_ms)
+            if len(begun) > _MOST_BEGINNINGS:
+                del begun[max(begun, key=lambda bucket_ms: begun[bucket_ms])]
+
+    def _began_ms(self, topic: str, tier: str) -> int | None:
+        """The bucket in which a tier began to count a topic, if it did not from the start. One that
+        is started again says so too: what it counted before tells the difference."""
+        until_ms = self._first_ms.get((topic, tier), 0) + _BEGINNING_MS
+        begun = self._begun.get((topic, tier), {})
+        return max((bucket for bucket, at_ms in begun.items() if at_ms <= until_ms), default=None)
 
     def rows(
         self, *, now_ms: int, grace_ms: int, since_ms: int = 0, topics: Iterable[str] = ()
     ) -> list[Row]:
         """Every bucket from `since_ms` on, by topic, the newest first. A tier that counts a topic
-        in one of them is expected in all of them."""
+        in one of them is expected in all of them; one that began to in the middle of one, in
+        those behind it."""
         wanted = set(topics)
         chosen = {
             key: tiers
             for key, tiers in self._buckets.items()
             if key[1] + key[2] > since_ms and (not wanted or key[0] in wanted)
         }
-        expected: dict[str, set[str]] = defaultdict(set)
+        expected: dict[str, dict[str, int | None]] = defaultdict(dict)
         for (topic, _, _), tiers in chosen.items():
-            expected[topic].update(tiers)
-        rows = [
-            _row(key, tiers, expected[key[0]], key[1] + key[2] + grace_ms <= now_ms)
-            for key, tiers in chosen.items()
-        ]
+            for tier in tiers:
+                if tier not in expected[topic]:
+                    expected[topic][tier] = self._began_ms(topic, tier)
+        rows = []
+        for (topic, bucket_ms, length_ms), tiers in chosen.items():
+            asked = {
+                tier
+                for tier, began_ms in expected[topic].items()
+                if tier == SOURCE_TIER or began_ms is None or began_ms < bucket_ms
+            }
+            settled = bucket_ms + length_ms + grace_ms <= now_ms
+            rows.append(_row((topic, bucket_ms, length_ms), tiers, asked, settled))
         return sorted(rows, key=lambda row: (row.topic, -row.bucket_ms))
 
 

@@ -1,9 +1,9 @@
 """What a tier says about a topic and a stretch of time, as a record of the audit topic.
 
 A JSON object: the tier counted `count` more records of `topic` whose timestamps lie in the bucket
-that begins at `bucket_ms`. Counts are added up. `instance` and `sequence` together name the record:
-one that comes twice counts once. The key is the topic's name, so that one partition has all counts
-of a topic.
+that begins at `bucket_ms`. Counts are added up. `instance` and `sequence` together name the count
+of a topic and bucket: one that comes twice counts once. The key is the topic's name, so that one
+partition has all counts of a topic.
 """
 
 import json
@@ -25,6 +25,8 @@ class AuditRecord:
         length_ms: of the bucket; all tiers of a cluster use the same.
         instance: one counter in one process.
         last_ms: when the tier counted the last of them, by its own clock.
+        begins: the tier may have begun in the middle of this bucket: neither it nor those before
+            can be held against it.
     """
 
     tier: str
@@ -35,10 +37,14 @@ class AuditRecord:
     instance: str
     sequence: int
     last_ms: int
+    begins: bool = False
 
     def encode(self) -> tuple[bytes, bytes]:
         """Key and value."""
-        return self.topic.encode(), json.dumps({"version": _VERSION, **asdict(self)}).encode()
+        told = asdict(self)
+        if not self.begins:
+            del told["begins"]
+        return self.topic.encode(), json.dumps({"version": _VERSION, **told}).encode()
 
     @classmethod
     def decode(cls, value: bytes | None) -> "AuditRecord | None":
@@ -56,6 +62,7 @@ class AuditRecord:
                 instance=_text(found["instance"]),
                 sequence=_number(found["sequence"]),
                 last_ms=_number(found["last_ms"]),
+                begins=found.get("begins") is True,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None

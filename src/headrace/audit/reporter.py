@@ -9,16 +9,11 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Final
 
-import pyarrow as pa
-
+from headrace.audit.publication import Publication
 from headrace.audit.record import TOPIC, AuditRecord
 from headrace.audit.tally import Tally
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.error import BrokerError, ClientError
-from headrace.client.pool import ConnectionPool
+from headrace.client.error import ClientError
 from headrace.client.settings import ClientSettings
-from headrace.client.writer import Writer
-from headrace.wire.error_code import ErrorCode
 
 INTERVAL_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 15.0
@@ -44,11 +39,9 @@ class Reporter:
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
         self.tally = tally
-        self._settings = settings
-        self._topic = topic
+        self._publication = Publication(settings, topic)
         self._interval = interval_seconds
         self._kept: list[AuditRecord] = []
-        self._ready = False
         self._stop = Event()
         self._thread = Thread(target=self._run, name=f"audit-{tally.tier}", daemon=True)
         self.problem: ClientError | None = None
@@ -66,31 +59,22 @@ class Reporter:
         while not self._stop.wait(self._interval):
             self.report()
         self.report()
+        self._publication.close()
 
     def report(self) -> None:
-        """Write what is there now; what cannot be written stays, and `problem` says why."""
-        records = [*self._kept, *self.tally.take()][-_MOST_KEPT:]
-        self._kept = records
-        if not records:
-            return
+        """Write what is there now; what cannot be written stays, and `problem` says why. Without
+        the thread nothing is left open."""
+        self._kept = [*self._kept, *self.tally.take()][-_MOST_KEPT:]
         try:
-            if not self._ready:
-                self._make_topic()
-            keys, values = zip(*(each.encode() for each in records), strict=True)
-            with Writer(self._settings, self._topic) as writer:
-                writer.write(pa.table({"key": list(keys), "value": list(values)}))
+            self._publication.write(self._kept)
         except ClientError as error:
             self.problem = error
             return
+        finally:
+            if not self._thread.is_alive():
+                self._publication.close()
         self.problem = None
         self._kept = []
-
-    def _make_topic(self) -> None:
-        with ConnectionPool(self._settings) as pool:
-            error = Admin(pool).create_topics([NewTopic(self._topic, 1)])[self._topic]
-        if isinstance(error, BrokerError) and error.code is not ErrorCode.topic_already_exists:
-            raise error
-        self._ready = True
 
     def __enter__(self) -> "Reporter":
         self.start()

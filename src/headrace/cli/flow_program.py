@@ -12,11 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from headrace.flow.auditing import SETTINGS
 from headrace.flow.plan import Plan
 from headrace.model.error import ConfigError
 
 DEFAULT_NAME = "topology"
-_PLAN_SETTINGS = ("metrics.topic",)
+_PLAN_SETTINGS = ("metrics.topic", *SETTINGS)
 _INSTALLED = ("headrace", "pyspark_headrace", "__main__")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -25,9 +26,9 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class Given:
     """What the command line tells a program: the brokers, and `-X key=value` pairs.
 
-    A pair is a setting of the plan (`spark.*`, `metrics.topic`), or something that the program asks
-    for by name: a parameter of its function, a `${name}` of its file. `used` has what was asked
-    for; a pair that nobody asks for is a mistake.
+    A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or something that the
+    program asks for by name: a parameter of its function, a `${name}` of its file. `used` has what
+    was asked for; a pair that nobody asks for is a mistake.
     """
 
     brokers: str

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from headrace.flow.auditing import audited
 from headrace.flow.check import check
 from headrace.flow.compile import Compiled, compile_plan
 from headrace.flow.metrics_server import MetricsServer
@@ -60,7 +61,7 @@ def start(
         if metrics is not None:
             report_to = metrics.listen(spark.conf.get("spark.driver.host"))
         with _tuned(spark, plan.settings, checkpoint):
-            compiled = compile_plan(plan, spark, streaming=True, report_to=report_to)
+            compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in cut(plan).stages)
                 skip_unfinished(checkpoint, stateful=stateful)

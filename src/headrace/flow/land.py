@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from headrace.flow.auditing import SETTINGS, audit_options
 from headrace.flow.error import FlowError
 from headrace.flow.progress_group import group_of
 
@@ -33,7 +34,8 @@ class Landing:
         columns: of the values, such as `page STRING, ms INT`.
         time: which time decides on the hour: the record's `timestamp`, or a field such as
             `value.at`. Hours are those of UTC.
-        options: more options of the source, such as kafka.* or maxOffsetsPerTrigger.
+        options: more options of the source, such as kafka.* or maxOffsetsPerTrigger, and the
+            settings by which it counts for the audit (`headrace.flow.auditing`).
     """
 
     topics: str
@@ -54,6 +56,16 @@ class Landing:
                 " have none"
             )
 
+    @property
+    def name(self) -> str:
+        return f"land-{self.topics}"
+
+    def _audit(self, options: Mapping[str, str]) -> dict[str, str]:
+        from headrace.spark.option import SourceOptions
+
+        settings = {key: each for key, each in self.options.items() if key in SETTINGS}
+        return audit_options(self.name, settings, SourceOptions.of(options).client)
+
     def start(self, spark: Any, *, checkpoint: str, trigger: Mapping[str, Any] | None) -> Any:
         """The query; it goes on where its checkpoint says."""
         options = {
@@ -61,20 +73,22 @@ class Landing:
             "subscribe": self.topics,
             "startingOffsets": self.starting,
             "valueFormat": self.format,
-            "kafka.group.id": group_of(f"land-{self.topics}"),
+            "kafka.group.id": group_of(self.name),
             # A record that was never committed must not land.
             "kafka.isolation.level": "read_committed",
         }
         if self.columns is not None:
             options["valueSchema"] = self.columns
-        rows = spark.readStream.format("headrace").options(**{**options, **self.options}).load()
+        told = {key: each for key, each in self.options.items() if key not in SETTINGS}
+        options |= {**told, **self._audit({**options, **told})}
+        rows = spark.readStream.format("headrace").options(**options).load()
         utc = f"to_utc_timestamp({self.time}, current_timezone())"
         landed = rows.selectExpr(
             *("key", "value", "topic", "partition", "offset", "timestamp"),
             f"date_format({utc}, 'yyyy-MM-dd') AS date",
             f"date_format({utc}, 'HH') AS hour",
         )
-        writer = landed.writeStream.queryName(f"land-{self.topics}").format("parquet")
+        writer = landed.writeStream.queryName(self.name).format("parquet")
         writer = writer.option("path", self.folder).option("checkpointLocation", checkpoint)
         if trigger:
             writer = writer.trigger(**trigger)

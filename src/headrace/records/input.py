@@ -112,7 +112,8 @@ def timestamps_input(
                 f"{column.null_count} records have a null timestamp: give timestamp_ms for them"
             )
         column = pc.fill_null(column, timestamp_ms)
-    return read_only(column.to_numpy(zero_copy_only=True)), False
+    # Not to_numpy: its first call imports pandas, which a worker of Spark may do without.
+    return read_only(np.from_dlpack(column).view(np.int64)), False
 
 
 def headers_input(columns: pa.RecordBatch | pa.Table) -> HeadersInput:

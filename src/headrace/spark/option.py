@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.audit.record import DEFAULT_BUCKET_MS
+from headrace.audit.record import TOPIC as AUDIT_TOPIC
+from headrace.audit.target import AuditTarget
 from headrace.model.error import ConfigError
 from headrace.spark.kafka_option import client_texts
 from headrace.spark.offset_limit import OffsetLimit, check_batch, read_limit
@@ -44,6 +47,9 @@ SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     "Spark schema in JSON, or for avro an Avro schema.",
     "valueMode": "What becomes of values that cannot be decoded: `PERMISSIVE` (default) makes them "
     "null, `FAILFAST` fails.",
+    "audit.tier": "Count what is read for the audit, as this tier.",
+    "audit.bucketMs": "Length of the audit's buckets (default `600000`).",
+    "audit.topic": "Where the counts go (default `headrace.audit`).",
 }
 """Every option of the source, as `docs/spark.md` lists them."""
 
@@ -75,6 +81,7 @@ class SourceOptions:
     Attributes:
         client: what `ClientSettings.of` takes.
         group: where a stream commits its progress, or None.
+        audit: as what, and where to, tasks count what they read.
     """
 
     choice: TopicChoice
@@ -94,6 +101,7 @@ class SourceOptions:
     fetch_retries: int
     fetch_retry_ms: int
     value_format: ValueFormat
+    audit: AuditTarget | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
@@ -130,6 +138,7 @@ class SourceOptions:
             fetch_retries=_or(texts.number("fetchOffset.numRetries", 0, _INT_MAX), 3),
             fetch_retry_ms=_or(texts.number("fetchOffset.retryIntervalMs", 0, _INT_MAX), 10),
             value_format=_value_format(texts),
+            audit=_audit(texts),
         )
         if found.max_offsets is not None and (found.min_offsets or 0) > found.max_offsets:
             raise ConfigError(
@@ -189,6 +198,12 @@ def _value_format(texts: OptionText) -> ValueFormat:
         texts.get("valueSchema"),
         texts.choice("valueMode", "PERMISSIVE", VALUE_MODES),
     )
+
+
+def _audit(texts: OptionText) -> AuditTarget | None:
+    bucket_ms = _or(texts.number("audit.bucketMs", 1, _LONG_MAX), DEFAULT_BUCKET_MS)
+    tier = texts.get("audit.tier")
+    return AuditTarget(tier, bucket_ms, texts.get("audit.topic") or AUDIT_TOPIC) if tier else None
 
 
 def _or(number: int | None, default: int) -> int:

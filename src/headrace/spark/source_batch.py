@@ -1,5 +1,6 @@
 """A batch read: `spark.read.format("headrace")`."""
 
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ class BatchSource(DataSourceReader):
         self._schema = schema
         SourceTask(options, schema).check()
         self._filter = SourceFilter()
+        self._reading = f"read-{uuid.uuid4().hex}"
         self.pushFilters: Any = _Pushdown(self._filter)
 
     def partitions(self) -> list[InputPartition]:
@@ -35,13 +37,13 @@ class BatchSource(DataSourceReader):
         finally:
             finder.close()
         found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
-        return [RangePartition(each) for each in found] or [_NOTHING]
+        return [RangePartition(each, begins=each.start > 0) for each in found] or [_NOTHING]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):
             return iter(())
-        task = SourceTask(self._options, self._schema, self._filter.times)
-        return task.read(partition.range)
+        task = SourceTask(self._options, self._schema, self._filter.times, self._reading)
+        return task.read(partition.range, begins=partition.begins)
 
     def _ranges(self, finder: OffsetFinder) -> list[OffsetRange]:
         options = self._options

@@ -53,6 +53,8 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
+        # A query that goes on may not have counted for the audit before.
+        self._begins = True
 
     def initialOffset(self) -> Shape:  # noqa: N802, Spark's name
         """Where a query begins that has no checkpoint, or died in its first micro-batch.
@@ -106,11 +108,12 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         ranges = self._ranges(begin, until)
         found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
-        return [RangePartition(each) for each in found]
+        begins, self._begins = self._begins and bool(found), self._begins and not found
+        return [RangePartition(each, begins=begins and each.start > 0) for each in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return self._task.read(partition.range)
+        return self._task.read(partition.range, begins=partition.begins)
 
     def commit(self, end: Shape) -> None:
         """Told late; `latestOffset` has committed more by then, except in a query that ended."""

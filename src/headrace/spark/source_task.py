@@ -6,9 +6,11 @@ is run again by Spark from the range's first offset: nothing here remembers anyt
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -27,25 +29,40 @@ from headrace.spark.value_decoder import value_decoder
 from headrace.spark.worker_memory import settle
 from headrace.wire.error_code import ErrorCode
 
+if TYPE_CHECKING:
+    from headrace.audit.range_tally import RangeTally
+
+# Spark tells tasks which query they work for; the id is that of its checkpoint.
+_QUERY_ID: Final = "sql.streaming.queryId"
 # The topic is not there any more, or another one has its name.
 _DELETED: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 
 
 class RangePartition(InputPartition):
-    """A Spark partition: one range of offsets."""
+    """A Spark partition: one range of offsets.
 
-    def __init__(self, range_: OffsetRange) -> None:
+    Args:
+        begins: whether what lies before it may never have been read by this query.
+    """
+
+    def __init__(self, range_: OffsetRange, *, begins: bool = False) -> None:
         super().__init__(range_)
         self.range = range_
+        self.begins = begins
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTask:
-    """How to read any range of one query. It pickles: Spark sends it to every task."""
+    """How to read any range of one query. It pickles: Spark sends it to every task.
+
+    Attributes:
+        reading: names this read, for the audit; a stream has the id of its query.
+    """
 
     options: SourceOptions
     schema: StructType
     times: tuple[TimeTest, ...] = ()
+    reading: str = ""
 
     def check(self) -> None:
         """Raises:
@@ -53,18 +70,36 @@ class SourceTask:
         """
         self._columns(TopicPartition("", 0))
 
-    def read(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """The records of the range, in order.
+    def read(self, wanted: OffsetRange, *, begins: bool = False) -> Iterator[pa.RecordBatch]:
+        """The records of the range, in order. They are counted, if they are to be, when the last of
+        them was taken: before the task ends, and so before Spark can note that it has.
 
         Raises:
             DataLoss: the log begins past the range's start, or ends before its end, or is gone.
         """
         columns = self._columns(wanted.partition)
+        tally = self._tally(wanted, begins=begins)
         for decoded in self._decoded(wanted, columns.decoded_names()):
             kept = keep_rows(decoded, self.times, "timestamp")
             if kept.num_rows:
+                if tally is not None:
+                    tally.count(np.from_dlpack(kept.column("timestamp").cast(pa.int64())))
                 yield columns.batch(kept)
+        if tally is not None:
+            tally.write(ClientSettings.of(self.options.client))
         settle()
+
+    def _tally(self, wanted: OffsetRange, *, begins: bool) -> "RangeTally | None":
+        audit = self.options.audit
+        # Counting the counts would never end.
+        if audit is None or wanted.partition.topic == audit.topic:
+            return None
+        from headrace.audit.range_tally import RangeTally
+
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        reader = query or self.reading
+        return RangeTally(audit, reader, wanted.partition, wanted.start, begins=begins)
 
     def _columns(self, partition: TopicPartition) -> SourceColumns:
         check_columns(self.schema.names, headers=self.options.include_headers)
@@ -76,7 +111,7 @@ class SourceTask:
 
     def _decoded(self, wanted: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
         """What is there of the range. Offsets that are gone are reported and passed over."""
-        if self.times and "timestamp" not in names:
+        if (self.times or self.options.audit is not None) and "timestamp" not in names:
             names = [*names, "timestamp"]
         left = wanted
         while left.size > 0:

@@ -24,7 +24,7 @@ task = driver_task()
 folder = Path(task["folder"])
 spark = headrace.spark.session("topology", master="local[2]", config=quiet_config(folder))
 
-topology = Topology("crash", guarantee=task["guarantee"])
+topology = Topology("crash", guarantee=task["guarantee"], settings=task["settings"])
 topology.spout(
     "words",
     TopicSpout(

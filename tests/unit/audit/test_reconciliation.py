@@ -1,5 +1,7 @@
 """Counts held against each other."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,3 +93,22 @@ def test_topics_and_times_can_be_chosen() -> None:
 def test_the_order_of_counts_does_not_matter(order: list[tuple[str, int]]) -> None:
     (row,) = rows(*(record(tier, n + 1, sequence=n) for tier, n in order))
     assert (row.sent, row.tiers[0].count) == (15, 15)
+
+
+def test_a_tier_that_began_in_a_bucket_is_expected_behind_it() -> None:
+    sent = [record("producer", 5, bucket=each, sequence=each) for each in range(3)]
+    began = replace(record("flow", 2, bucket=1), begins=True)
+    newest, middle, oldest = rows(*sent, began)
+    assert [row.lost for row in (newest, middle, oldest)] == [5, 0, 0]
+
+
+def test_a_tier_that_is_started_again_is_held_to_what_it_counted_before() -> None:
+    sent = [record("producer", 5, bucket=each, sequence=each) for each in range(3)]
+    before = record("flow", 5)
+    again = replace(record("flow", 2, bucket=2, sequence=7, last_ms=10**6), begins=True)
+    assert [row.lost for row in rows(*sent, before, again)] == [3, 5, 0]
+
+
+def test_one_name_may_have_counts_of_several_buckets() -> None:
+    newest, oldest = rows(record("producer", 3), record("producer", 4, bucket=1))
+    assert (newest.sent, oldest.sent) == (4, 3)

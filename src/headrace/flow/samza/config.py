@@ -108,7 +108,8 @@ class _Reading(KeyTexts):
             )
         guarantees = tuple(each.value for each in Guarantee)
         settings = {f"spark.{key}": text for key, text in self.below("headrace.spark.").items()}
-        metrics = self.get("headrace.metrics.topic")
+        own = {name: self.get(f"headrace.{name}") for name in ("metrics.topic", "audit")}
+        settings |= {name: text for name, text in own.items() if text}
         containers = self.number("job.container.count", 0, 1) or None
         inputs = (*self._inputs(), *self._broadcasts())
         streams = [each.stream for each in inputs]
@@ -138,7 +139,7 @@ class _Reading(KeyTexts):
             ),
             dead_letters=self.get("headrace.dead.letters"),
             retries=self.number("headrace.retries", 1, 0),
-            settings=settings | ({"metrics.topic": metrics} if metrics else {}),
+            settings=settings,
             texts=dict(self.texts),
         )
 

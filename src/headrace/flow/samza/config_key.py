@@ -92,6 +92,7 @@ KEYS = (
     ConfigKey("headrace.dead.letters", "A topic for messages that process() cannot take."),
     ConfigKey("headrace.retries", "How often a batch that raised is tried again."),
     ConfigKey("headrace.metrics.topic", "Where to write what each batch did."),
+    ConfigKey("headrace.audit", "Count what is read for the audit: auto, on or off."),
     ConfigKey("headrace.spark.*", "Spark's own settings, spark.*."),
     ConfigKey("app.name", "Another name for job.name."),
     ConfigKey("app.class", "Samza's high level programs, which cannot run here.", used=False),

@@ -1,0 +1,61 @@
+"""How long the buckets of a cluster's audit are, told from the last count that was written.
+
+Whoever counts without being told to does so where the audit topic is there already: somebody wants
+to see counts. All tiers must use buckets of one length.
+"""
+
+from typing import Final
+
+from headrace.audit.record import DEFAULT_BUCKET_MS, TOPIC, AuditRecord
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.offset_lookup import extents
+from headrace.client.pool import ConnectionPool
+from headrace.client.read_range import ReadRange
+from headrace.client.reader import Reader
+from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
+
+# Anybody may write there: that many records at the end are looked at for a count.
+_LOOKED_AT: Final = 100
+
+
+def find_bucket_ms(settings: ClientSettings, topic: str = TOPIC) -> int | None:
+    """How long the buckets of a cluster are; None: nobody counts there, the topic is missing.
+
+    Raises:
+        ClientError: the cluster is not there, or does not let us see the topic.
+    """
+    with ConnectionPool(settings) as pool:
+        found = pool.metadata([topic]).topics.get(topic)
+        if found is None:
+            return None
+        if found.error is not None:
+            code = found.error.code if isinstance(found.error, BrokerError) else None
+            if code is ErrorCode.unknown_topic_or_partition:
+                return None
+            raise found.error
+        partitions = [TopicPartition(topic, index) for index in sorted(found.partitions)]
+        ends = extents(pool, partitions)
+    for partition in partitions:
+        extent = ends[partition]
+        if isinstance(extent, ClientError) or extent.start == extent.end:
+            continue
+        length_ms = _last_length(
+            settings, partition, max(extent.start, extent.end - _LOOKED_AT), extent.end
+        )
+        if length_ms is not None:
+            return length_ms
+    return DEFAULT_BUCKET_MS
+
+
+def _last_length(
+    settings: ClientSettings, partition: TopicPartition, start: int, end: int
+) -> int | None:
+    length_ms = None
+    with Reader(settings, {partition: ReadRange(start, end)}, columns=["value"]) as reader:
+        for chunk in reader:
+            for value in chunk.columns.column("value").to_pylist():
+                record = AuditRecord.decode(value)
+                length_ms = length_ms if record is None else record.length_ms
+    return length_ms

@@ -1,0 +1,93 @@
+"""Audit records on their way to their topic."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.audit.record import AuditRecord
+from headrace.client.admin import Admin, NewTopic
+from headrace.client.error import BrokerError, ClientError
+from headrace.client.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.client.writer import Writer
+from headrace.model.clock import SystemClock
+from headrace.wire.error_code import ErrorCode
+
+
+class Publication:
+    """Writes to one audit topic, and makes it if it is missing. For one thread.
+
+    The connection is kept. A record may be there twice after a failure; it counts once.
+    """
+
+    def __init__(self, settings: ClientSettings, topic: str) -> None:
+        self.settings = settings
+        self.topic = topic
+        self._ready = False
+        self._writer: Writer | None = None
+
+    def write(self, records: Sequence[AuditRecord]) -> None:
+        """Return when they are acknowledged.
+
+        Raises:
+            ClientError: they are not; the connection is a new one the next time.
+        """
+        if not records:
+            return
+        kept = self._writer is not None
+        try:
+            self._write(records)
+        except ClientError:
+            self.close()
+            if not kept:
+                raise
+            # The broker may have closed a connection that nothing went over for long.
+            try:
+                self._write(records)
+            except ClientError:
+                self.close()
+                raise
+
+    def _write(self, records: Sequence[AuditRecord]) -> None:
+        if not self._ready:
+            self._make_topic()
+        if self._writer is None:
+            self._writer = Writer(self.settings, self.topic, idempotent=False)
+        keys, values = zip(*(each.encode() for each in records), strict=True)
+        columns = [_binary(keys), _binary(values), _now(len(records))]
+        self._writer.write(pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
+        self._writer.flush()
+
+    def _make_topic(self) -> None:
+        with ConnectionPool(self.settings) as pool:
+            found = pool.metadata([self.topic]).topics.get(self.topic)
+            if found is None or found.error is not None:
+                error = Admin(pool).create_topics([NewTopic(self.topic, 1)])[self.topic]
+                if isinstance(error, BrokerError) and not _is_there(error):
+                    raise error
+        self._ready = True
+
+    def close(self) -> None:
+        """Harmless twice; what was written is written."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon()
+
+
+# Not pa.array: its first call imports pandas, a third of a second in every worker of Spark's.
+
+
+def _binary(values: Sequence[bytes]) -> pa.Array:
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+
+
+def _now(rows: int) -> pa.Array:
+    times = np.full(rows, SystemClock().wall_ms(), dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(times)])
+
+
+def _is_there(error: BrokerError) -> bool:
+    return error.code is ErrorCode.topic_already_exists
