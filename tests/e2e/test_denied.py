@@ -319,7 +319,11 @@ def test_produce_is_refused(client: WireClient, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 13))
-def test_fetch_is_refused(client: WireClient, version: int) -> None:
+@pytest.mark.parametrize(("replica_id", "refusal"), [(-1, TOPIC), (1, CLUSTER)])
+def test_fetch_is_refused(
+    client: WireClient, version: int, replica_id: int, refusal: ErrorCode
+) -> None:
+    """Also one that claims to come from a follower, which would see what is not committed."""
     wanted = [FetchPartition(0, -1, 0, -1, -1, 1000)]
     request = FetchRequest(
         max_wait_ms=10_000,
@@ -331,11 +335,11 @@ def test_fetch_is_refused(client: WireClient, version: int) -> None:
         session_epoch=-1,
         forgotten=[],
         rack_id="",
-        replica_id=-1,
+        replica_id=replica_id,
         replica_epoch=-1,
         cluster_id=None,
     )
 
     answer = client.fetch(version, request)
 
-    assert answer.topics[0].partitions[0].error_code == TOPIC
+    assert answer.topics[0].partitions[0].error_code == refusal

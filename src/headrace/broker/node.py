@@ -23,6 +23,7 @@ from headrace.broker.guard import Guard
 from headrace.broker.listener import Listener
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.partition import Partition
+from headrace.broker.peer_way import PeerWay
 from headrace.broker.promise import future_of
 from headrace.broker.quota import Quotas
 from headrace.broker.replica_fetcher import ReplicaFetchers
@@ -99,7 +100,8 @@ class Broker:
         self.features_epoch = 0
         self.settings_followers: list[Callable[[], None]] = []
         self.metrics = BrokerMetrics()
-        self.peers = TransactionPeers(self.members.get)
+        self.way = PeerWay(settings, self.members.get)
+        self.peers = TransactionPeers(self.way)
         self.groups = GroupCoordinator(self, settings.groups())
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
@@ -118,6 +120,7 @@ class Broker:
         self.peer_gone: Callable[[BrokerRecord], None] = lambda _: None
         self.fetchers = ReplicaFetchers(
             settings,
+            self.way,
             self.members.get,
             lambda: self.broker_epoch,
             self._copied,
@@ -325,6 +328,7 @@ class Broker:
                         self.members[broker_id] = member
                     else:
                         self.members.pop(broker_id, None)
+                        self.peers.forget(broker_id)
                 case TopicRecord():
                     topics.append(change)
                 case other:

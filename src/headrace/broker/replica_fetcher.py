@@ -21,6 +21,7 @@ import structlog
 from headrace.broker.follower import Follower
 from headrace.broker.follower_lane import FollowerLane
 from headrace.broker.peer_connection import PeerConnection, PeerLost, PeerRefused
+from headrace.broker.peer_way import PeerDenied, PeerWay
 from headrace.broker.replication_throttle import ReplicationThrottle, names_replica
 from headrace.broker.settings import BrokerSettings
 from headrace.cluster.broker import Broker as BrokerRecord
@@ -34,7 +35,6 @@ from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse
 log = structlog.get_logger(__name__)
 
 _VERSION = 17
-_GRACE_SECONDS = 30.0
 # A partition whose leader has not heard yet that it leads: word takes some milliseconds.
 _REST_SECONDS = 0.05
 _ONE_BATCH_BYTES = 1 << 30
@@ -54,6 +54,7 @@ class ReplicaFetcher:
         self,
         leader: BrokerId,
         settings: BrokerSettings,
+        way: PeerWay,
         find: FindBroker,
         epoch: Callable[[], int],
         copied: Callable[[int], None],
@@ -62,6 +63,7 @@ class ReplicaFetcher:
     ) -> None:
         self.leader = leader
         self._settings = settings
+        self._way = way
         self._find = find
         self._epoch = epoch
         self._copied = copied
@@ -76,6 +78,7 @@ class ReplicaFetcher:
         # than the copying, where a broker has thousands.
         self._touched: set[Key] = set()
         self._wait_ms = int(settings["replica.fetch.wait.max.ms"])
+        self._answer_seconds = (self._wait_ms + int(settings["replica.socket.timeout.ms"])) / 1000
         self._min_bytes = int(settings["replica.fetch.min.bytes"])
         self._max_bytes = int(settings["replica.fetch.response.max.bytes"])
         self._partition_max_bytes = int(settings["replica.fetch.max.bytes"])
@@ -151,12 +154,8 @@ class ReplicaFetcher:
             await self._changed.wait()
 
     async def _connect(self) -> PeerConnection:
-        record = self._find(self.leader)
-        endpoint = None if record is None else record.inter_broker_endpoint
-        if endpoint is None:
-            raise PeerLost(f"broker {self.leader} is not running, or has no PLAINTEXT listener")
         self._begin_session()
-        return await PeerConnection.open(endpoint.host, endpoint.port, limit_bytes=_ONE_BATCH_BYTES)
+        return await self._way.connect(self.leader, limit_bytes=_ONE_BATCH_BYTES)
 
     async def _follow(self, connection: PeerConnection) -> None:
         """Ask, and go on from answer to answer until there is nothing left to follow."""
@@ -178,7 +177,7 @@ class ReplicaFetcher:
         sent = connection.fetch(
             _VERSION,
             request,
-            self._wait_ms / 1000 + _GRACE_SECONDS,
+            self._answer_seconds,
             lambda response: self._answered(connection, response),
         )
         if asked == 1:
@@ -323,6 +322,8 @@ class ReplicaFetcher:
             follower.cut(Divergence(*result.diverging_epoch))
         elif result.error_code == ErrorCode.offset_out_of_range:
             follower.start_over(result.log_start_offset)
+        elif result.error_code == ErrorCode.cluster_authorization_failed:
+            raise PeerDenied("the leader lets others copy: put this broker's user into super.users")
         elif result.error_code:
             # Not the leader (yet, or any more): the cluster's state will say, or has said.
             self._rest((follower.topic_id, follower.name.partition))
@@ -352,6 +353,7 @@ class ReplicaFetchers:
     def __init__(
         self,
         settings: BrokerSettings,
+        way: PeerWay,
         find: FindBroker,
         epoch: Callable[[], int],
         copied: Callable[[int], None],
@@ -359,6 +361,7 @@ class ReplicaFetchers:
         throttle: ReplicationThrottle,
     ) -> None:
         self._settings = settings
+        self._way = way
         self._find = find
         self._epoch = epoch
         self._copied = copied
@@ -379,6 +382,7 @@ class ReplicaFetchers:
             fetcher = self._fetchers[follower.leader] = ReplicaFetcher(
                 follower.leader,
                 self._settings,
+                self._way,
                 self._find,
                 self._epoch,
                 self._copied,

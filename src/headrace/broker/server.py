@@ -222,6 +222,11 @@ class Server:
                 lambda each: each.finalize_default_features(), broker.follow_features
             )
         )
+        login = broker.way.login
+        if self._open_shared is not None and login is not None:
+            await self._patiently(
+                lambda: broker.administer(login.ensure_known, broker.follow_credentials)
+            )
         await self._patiently(broker.claim_producer_ids)
         await broker.restore_topics()
 

@@ -51,6 +51,7 @@ class BrokerSettings:
             raise ConfigError("listeners is empty: write at least one, as PLAINTEXT://HOST:PORT")
         check_distinct(self.listeners)
         self.told = advertised(self.listeners, self._list("advertised.listeners"), protocols)
+        self.inter_broker_listener = self._inter_broker_listener()
         self.log_dirs = tuple(Path(text) for text in self._list("log.dirs"))
         if not self.log_dirs:
             raise ConfigError("log.dirs is empty: write at least one directory")
@@ -70,6 +71,29 @@ class BrokerSettings:
         value = self._values[name]
         assert isinstance(value, tuple)
         return value
+
+    def _inter_broker_listener(self) -> Listener | None:
+        """None only for a broker alone: nobody has to reach it."""
+        name, protocol = self["inter.broker.listener.name"], self["security.inter.broker.protocol"]
+        if name is not None:
+            if "security.inter.broker.protocol" in self.written:
+                raise ConfigError(
+                    "inter.broker.listener.name and security.inter.broker.protocol are both "
+                    "written: write one of them"
+                )
+            found = next((each for each in self.listeners if each.name == name), None)
+            if found is None:
+                raise ConfigError(
+                    f"inter.broker.listener.name is {name!r}, which is not among listeners"
+                )
+            return found
+        found = next((each for each in self.listeners if each.protocol == protocol), None)
+        if found is None and self["zookeeper.connect"]:
+            raise ConfigError(
+                f"no listener speaks {protocol}, as brokers do with each other: write with "
+                "inter.broker.listener.name which one is theirs"
+            )
+        return found
 
     def _admin_address(self) -> tuple[str, int] | None:
         text = self["headrace.admin.listener"]

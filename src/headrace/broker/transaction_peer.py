@@ -6,14 +6,14 @@ again by whoever waits: nothing is retried here.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
 import structlog
 
 from headrace.broker.peer_connection import PeerConnection, PeerLost
-from headrace.cluster.broker import Broker as BrokerRecord
+from headrace.broker.peer_way import PeerWay
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.transactions.effect import WriteMarkers
 from headrace.transactions.error import TransactionError
@@ -35,8 +35,8 @@ _REFUSED = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_
 class TransactionPeers:
     """One connection a broker, made when it is needed. Lives on the event loop."""
 
-    def __init__(self, find: Callable[[BrokerId], BrokerRecord | None]) -> None:
-        self._find = find
+    def __init__(self, way: PeerWay) -> None:
+        self._way = way
         self._connections: dict[BrokerId, asyncio.Task[PeerConnection]] = {}
 
     async def join(
@@ -108,25 +108,30 @@ class TransactionPeers:
     ) -> Any:
         connecting = self._connections.get(broker_id)
         if connecting is None or _broken(connecting):
-            connecting = asyncio.get_running_loop().create_task(self._connect(broker_id))
+            connecting = asyncio.get_running_loop().create_task(self._way.connect(broker_id))
             self._connections[broker_id] = connecting
-        connection = await asyncio.shield(connecting)
+        try:
+            connection = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            if connecting.cancelled():
+                raise PeerLost(f"broker {broker_id} is counted out") from None
+            raise
         return await connection.call(api, version, body, _ANSWER_SECONDS)
 
-    async def _connect(self, broker_id: BrokerId) -> PeerConnection:
-        record = self._find(broker_id)
-        endpoint = None if record is None else record.inter_broker_endpoint
-        if endpoint is None:
-            raise PeerLost(f"broker {broker_id} is not running, or has no PLAINTEXT listener")
-        return await PeerConnection.open(endpoint.host, endpoint.port)
+    def forget(self, broker_id: BrokerId) -> None:
+        """It is counted out: what waits for its answer, on a connection that may hang, waits no
+        longer, and asks whoever leads now."""
+        connecting = self._connections.pop(broker_id, None)
+        if connecting is None:
+            return
+        if not connecting.done():
+            connecting.cancel()
+        elif not connecting.cancelled() and connecting.exception() is None:
+            connecting.result().close()
 
     def close(self) -> None:
-        for connecting in self._connections.values():
-            if not connecting.done():
-                connecting.cancel()
-            elif not connecting.cancelled() and connecting.exception() is None:
-                connecting.result().close()
-        self._connections.clear()
+        for broker_id in list(self._connections):
+            self.forget(broker_id)
 
 
 def _broken(connecting: "asyncio.Task[PeerConnection]") -> bool:

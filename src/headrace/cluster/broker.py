@@ -34,16 +34,13 @@ class Broker:
     epoch: int = -1
     home: str | None = None
 
-    @property
-    def inter_broker_endpoint(self) -> Endpoint | None:
-        """Where other brokers reach it: its first listener that needs no login."""
-        return next(
-            (each for each in self.endpoints if each.security_protocol == "PLAINTEXT"), None
-        )
-
     def endpoint(self, listener: str) -> Endpoint | None:
         """Where clients of a listener reach it."""
         return next((each for each in self.endpoints if each.listener == listener), None)
+
+    def endpoint_of(self, protocol: str) -> Endpoint | None:
+        """Its first listener that speaks a protocol."""
+        return next((each for each in self.endpoints if each.security_protocol == protocol), None)
 
     def key(self) -> tuple[str, ...]:
         return (str(self.broker_id),)

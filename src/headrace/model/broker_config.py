@@ -196,6 +196,13 @@ _CLUSTER = [
         minimum=1,
     ),
     _key(
+        "replica.socket.timeout.ms",
+        ConfigType.INT,
+        30_000,
+        "A leader that answers nothing for so long, on top of the wait, is connected to anew.",
+        minimum=1,
+    ),
+    _key(
         "replica.fetch.backoff.ms",
         ConfigType.INT,
         1000,
@@ -497,6 +504,33 @@ _SECURITY = [
         "How clients of a SASL_PLAINTEXT listener may prove who they are; PLAIN needs "
         "headrace.sasl.plain.users.file.",
         choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    ),
+    _key(
+        "inter.broker.listener.name",
+        ConfigType.STRING,
+        None,
+        "The listener through which brokers talk to each other; without it the first one of "
+        "security.inter.broker.protocol.",
+    ),
+    _key(
+        "security.inter.broker.protocol",
+        ConfigType.STRING,
+        "PLAINTEXT",
+        "What brokers speak with each other, where inter.broker.listener.name does not say.",
+        choices=("PLAINTEXT", "SASL_PLAINTEXT"),
+    ),
+    _key(
+        "sasl.mechanism.inter.broker.protocol",
+        ConfigType.STRING,
+        "SCRAM-SHA-512",
+        "How brokers log in to each other, if they must.",
+        choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    ),
+    _key(
+        "headrace.inter.broker.user.file",
+        ConfigType.STRING,
+        None,
+        "A file with one line user=password: as whom brokers log in to each other.",
     ),
     _key(
         "headrace.sasl.plain.users.file",

@@ -16,7 +16,6 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "controller.listener.names": _CONTROLLER,
     "controller.quorum.bootstrap.servers": _CONTROLLER,
     "controller.quorum.voters": _CONTROLLER,
-    "inter.broker.listener.name": _ONE_NODE,
     "log.cleaner.threads": "one thread compacts",
     "num.io.threads": _THREADS,
     "num.network.threads": _THREADS,

@@ -3,6 +3,7 @@
 import asyncio
 
 from headrace.broker.follower import Follower
+from headrace.broker.peer_way import PeerWay
 from headrace.broker.replica_fetcher import ReplicaFetchers
 from headrace.broker.replication_throttle import ReplicationThrottle
 from headrace.broker.settings import BrokerSettings
@@ -37,7 +38,13 @@ async def told_until(enough, port, folder):
     record = leader_at(port)
     throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
     fetchers = ReplicaFetchers(
-        settings, lambda _: record, lambda: 0, lambda _: None, told.append, throttle
+        settings,
+        PeerWay(settings, lambda _: record),
+        lambda _: record,
+        lambda: 0,
+        lambda _: None,
+        told.append,
+        throttle,
     )
     fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
     async with asyncio.timeout(60):

@@ -1,0 +1,93 @@
+"""Brokers that log in to each other, in a cluster that lets nobody else in."""
+
+import asyncio
+
+import pytest
+
+from headrace.client.address import Address
+from headrace.client.connection import Connection
+from headrace.client.settings import ClientSettings
+from headrace.cluster.topic import Topic
+from headrace.cluster.topic_command import NewTopic
+from headrace.testing.local_cluster import local_cluster
+from headrace.testing.sample_batch import sample_batch
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+WAIT_SECONDS = 90
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """SCRAM between brokers, PLAIN for anna, who is nobody."""
+    users = {"broker": "broker=secret", "others": "anna=apple"}
+    for name, text in users.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    return {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "headrace.inter.broker.user.file": str(tmp_path / "broker"),
+        "headrace.sasl.plain.users.file": str(tmp_path / "others"),
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:broker",
+        "default.replication.factor": "2",
+    }
+
+
+def fetch_as_a_follower(told, topic_id, replica):
+    """What anna is told who pretends to be broker `replica` and to have everything."""
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "anna",
+        "sasl.password": "apple",
+    }
+    connection = Connection(Address(told.host, told.port), ClientSettings.of(login))
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        topics=[FetchTopic(None, topic_id, [FetchPartition(0, -1, 2, -1, -1, 1 << 20)])],
+        session_id=0,
+        session_epoch=-1,
+        forgotten=[],
+        replica_id=replica,
+        replica_epoch=-1,
+    )
+    try:
+        answer = connection.call(ApiKey.FETCH, request)
+    finally:
+        connection.close()
+    return answer.topics[0].partitions[0].error_code
+
+
+def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(ensemble, tmp_path, settings):
+    async def scenario():
+        async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
+            plan = await servers[0].broker.create_topics([NewTopic(name="orders", partitions=1)])
+            created = plan.outcomes["orders"]
+            assert isinstance(created, Topic), created
+            number = created.partitions[0].leader
+            leader = next(each for each in servers if each.broker.node_id == number)
+            other = next(each for each in servers if each is not leader)
+            partition = leader.broker.find("orders", None, 0)
+
+            appended = partition.append(sample_batch(b"one", b"two"), acks_all=True)
+            async with asyncio.timeout(WAIT_SECONDS):
+                await leader.broker.when_safe(partition, appended.last_offset + 1)
+
+            copied = other.broker.topics.follower("orders", None, 0)
+            assert copied.log.log_end_offset == 2
+            told = leader.broker.advertised["SASL_PLAINTEXT"]
+            code = await asyncio.to_thread(
+                fetch_as_a_follower, told, created.topic_id, other.broker.node_id
+            )
+            assert code == ErrorCode.cluster_authorization_failed
+
+    asyncio.run(scenario())
