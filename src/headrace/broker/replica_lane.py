@@ -261,7 +261,8 @@ class ReplicaLane:
         if len(due) == 1:
             (place,) = due
             tail = place.partition.tail
-            if tail is not None and tail[0] == place.item.wanted.fetch_offset:
+            throttled = place.partition.log.config.leader_replication_throttled_replicas
+            if tail is not None and tail[0] == place.item.wanted.fetch_offset and not throttled:
                 return self._pack_tail(correlation_id, place, tail[1])
             if place.in_step:
                 del due[place]
