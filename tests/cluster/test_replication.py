@@ -165,7 +165,7 @@ class TestTopics:
                 servers.append(back)
 
                 assert back.broker.topics.by_name("orders") is None
-                assert ORDERS not in back.broker.directories[0].partitions
+                assert ORDERS not in back.broker.storage.directories[0].partitions
 
         asyncio.run(scenario())
 
@@ -183,7 +183,8 @@ class TestTopics:
                 await until(lambda: led(target) is not None, "the new leader")
                 assert led(target).log.log_end_offset == 1
                 await until(
-                    lambda: ORDERS not in old.broker.directories[0].partitions, "an empty place"
+                    lambda: ORDERS not in old.broker.storage.directories[0].partitions,
+                    "an empty place",
                 )
                 assert topic.partitions[0].replicas == (old.broker.node_id,)
 

@@ -7,9 +7,8 @@ cluster's state through `administer`, which runs one at a time in the controller
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from headrace.broker.follower import Follower
 from headrace.broker.group_coordinator import GroupCoordinator
 from headrace.broker.guard import Guard
 from headrace.broker.listener import Listener
+from headrace.broker.log_storage import LogStorage
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.partition import Partition
 from headrace.broker.peer_way import PeerWay
@@ -52,8 +52,6 @@ from headrace.cluster.topic import Partition as PartitionRecord
 from headrace.cluster.topic import Topic as TopicRecord
 from headrace.cluster.topic_command import NewTopic, TopicDefaults, TopicPlan
 from headrace.log.group_commit import GroupCommit
-from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
 from headrace.model.clock import Clock
 from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId, ProducerId, TopicPartition
@@ -90,7 +88,7 @@ class Broker:
         # The brokers that are running, by id; the registration of this one has its epoch.
         self.members: dict[BrokerId, BrokerRecord] = {}
         self.topics = Topics()
-        self.directories: list[LogDirectory] = []
+        self.storage = LogStorage(settings.node_id)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.quotas = Quotas(clock)
@@ -108,10 +106,6 @@ class Broker:
         )
         self.group_commit = GroupCommit()
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
-        # Holds compaction off a partition that is taken away; the server puts its worker here.
-        self.uncompacted: Callable[[TopicPartition], AbstractContextManager[None]] = lambda _: (
-            nullcontext()
-        )
         self._columns_loaded = False
         self.leader_throttle = ReplicationThrottle(
             clock, lambda: int(settings["leader.replication.throttled.rate"])
@@ -235,8 +229,7 @@ class Broker:
         """What is wrong and needs somebody's eye."""
         return [
             f"log directory {directory.path} is offline: {directory.offline}"
-            for directory in self.directories
-            if directory.offline is not None
+            for directory in self.storage.offline
         ]
 
     # -- waiting
@@ -356,31 +349,13 @@ class Broker:
         if reconfigured:
             self.follow_topic_config(record.name)
 
-    def _make_logs(self, record: TopicRecord) -> None:
-        """Create this broker's logs of a topic that are not there yet; in a thread, it waits for
-        the disk. One of a deleted topic of the same name goes first."""
-        for index, partition in enumerate(record.partitions):
-            if self.node_id not in partition.replicas:
-                continue
-            name = TopicPartition(record.name, index)
-            directory = self._directory_of(name)
-            if directory is not None and directory.topic_id(name) not in (record.topic_id, None):
-                directory.delete(name)
-                directory = None
-            if directory is None:
-                self._emptiest_directory().create(name, record.topic_id)
-
     async def restore_topic(self, record: TopicRecord) -> None:
         """Serve a topic. Its logs may be missing: a crash may have come between, or it is new."""
-        if any(
-            self._directory_of(TopicPartition(record.name, index)) is None
-            for index, partition in enumerate(record.partitions)
-            if self.node_id in partition.replicas
-        ):
-            await self.in_thread(lambda: self._make_logs(record))
+        if self.storage.lacks(record):
+            await self.in_thread(lambda: self.storage.make(record))
         unused = self.add_topic(record)
         if unused:
-            await self.in_thread(lambda: self._delete_logs(unused))
+            await self.in_thread(lambda: self.storage.delete(unused))
 
     async def restore_topics(self) -> None:
         """At the start: every topic there is. As it is by now, and with no command in between, or a
@@ -408,13 +383,13 @@ class Broker:
             if whose in configs:
                 texts.update(configs[whose].configs)
         self.settings.set_dynamic(texts)
-        for directory in self.directories:
+        for directory in self.storage.directories:
             directory.configure_all()
         for follower in self.settings_followers:
             follower()
 
     def follow_topic_config(self, name: str) -> None:
-        for directory in self.directories:
+        for directory in self.storage.directories:
             directory.configure(name)
         topic = self.topics.by_name(name)
         for partition in () if topic is None else topic.partitions:
@@ -463,7 +438,7 @@ class Broker:
             self._stop_leading(topic, index)
             if self.node_id in partition.replicas:
                 self._follow_leader(topic, index, partition)
-            elif self._directory_of(TopicPartition(record.name, index)) is not None:
+            elif self.storage.directory_of(TopicPartition(record.name, index)) is not None:
                 self._stop_following(topic, index)
                 unused.append(TopicPartition(record.name, index))
         self.topics.changed()
@@ -507,7 +482,7 @@ class Broker:
         if known is not None and known.leader_epoch == record.leader_epoch:
             return
         name = TopicPartition(topic.name, index)
-        stored = self._log_of(name)
+        stored = self.storage.log_of(name)
         if stored is None:
             return
         follower = Follower(name, topic.record.topic_id, stored, record.leader, record.leader_epoch)
@@ -522,7 +497,7 @@ class Broker:
 
     def _open(self, name: TopicPartition, record: PartitionRecord) -> Partition | None:
         """None when its directory is offline: clients are told, the others are served."""
-        stored = self._log_of(name)
+        stored = self.storage.log_of(name)
         if stored is None:
             return None
         if len(record.replicas) > 1:
@@ -537,22 +512,11 @@ class Broker:
             now_ms=self.clock.monotonic_ms(),
         )
 
-    def _log_of(self, name: TopicPartition) -> PartitionLog | None:
-        directory = self._directory_of(name)
-        if directory is None:
-            log.error("a partition has no log", partition=str(name))
-            return None
-        try:
-            return directory.get(name)
-        except StorageError as error:
-            log.error("a partition is offline", partition=str(name), reason=str(error))
-            return None
-
     def offline_partitions(self) -> list[TopicPartition]:
         """Those this broker leads or is in sync for, on a log directory that has failed."""
-        if all(directory.offline is None for directory in self.directories):
+        failed = self.storage.offline
+        if not failed:
             return []
-        failed = [directory for directory in self.directories if directory.offline is not None]
         return [
             name
             for topic in self.topics
@@ -581,40 +545,14 @@ class Broker:
         self.groups.topics_deleted({name})
         if name == TRANSACTION_STATE:
             self.transactions.stop()
-        await self.in_thread(lambda: self._delete_logs(names))
-
-    def _delete_logs(self, names: Iterable[TopicPartition]) -> None:
-        """In a thread: it waits for the disk."""
-        for name in names:
-            directory = self._directory_of(name)
-            if directory is not None:
-                with self.uncompacted(name):
-                    directory.delete(name)
+        await self.in_thread(lambda: self.storage.delete(names))
 
     async def delete_strays(self) -> None:
         """Logs of topics that were deleted, or moved away, while this broker was not there."""
-        wanted = self._controller.state.topics
-        strays = [
-            name
-            for directory in self.directories
-            for name in directory.partitions
-            if not _belongs(name, wanted.get(name.topic), self.node_id)
-        ]
+        strays = self.storage.strays(self._controller.state.topics)
         if strays:
             log.warning("logs that belong to no topic here are deleted", count=len(strays))
-            await self.in_thread(lambda: self._delete_logs(strays))
-
-    def _directory_of(self, name: TopicPartition) -> LogDirectory | None:
-        for directory in self.directories:
-            if name in directory:
-                return directory
-        return None
-
-    def _emptiest_directory(self) -> LogDirectory:
-        online = [directory for directory in self.directories if directory.offline is None]
-        if not online:
-            raise StorageError("every log directory is offline: nothing can be created")
-        return min(online, key=lambda directory: len(directory.partitions))
+            await self.in_thread(lambda: self.storage.delete(strays))
 
     # -- internal topics
 
@@ -678,12 +616,6 @@ _FOLLOWERS: Mapping[type, Callable[[Broker], None]] = {
 
 def _is_transactions(change: Change) -> bool:
     return isinstance(change.entity, TopicRecord) and change.entity.name == TRANSACTION_STATE
-
-
-def _belongs(name: TopicPartition, topic: TopicRecord | None, node_id: BrokerId) -> bool:
-    if topic is None or name.partition >= len(topic.partitions):
-        return False
-    return node_id in topic.partitions[name.partition].replicas
 
 
 def _load_columns() -> None:

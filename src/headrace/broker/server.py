@@ -185,7 +185,7 @@ class Server:
             return {} if record is None else dict(record.configs)
 
         for path in self._settings.log_dirs:
-            self.broker.directories.append(
+            self.broker.storage.directories.append(
                 LogDirectory.open(
                     path,
                     node_id=self._settings.node_id,
@@ -208,7 +208,7 @@ class Server:
             broker_id=broker.node_id,
             endpoints=endpoints,
             rack=self._settings.rack,
-            home=str(broker.directories[0].meta.directory_id),
+            home=str(broker.storage.directories[0].meta.directory_id),
         )
         if self._open_shared is None:
             await broker.administer(lambda each: each.register(record))
@@ -246,12 +246,12 @@ class Server:
     def _start_chores(self, undo: AsyncExitStack) -> None:
         settings, broker = self._settings, self.broker
         compaction = CompactionWorker(
-            broker.directories,
+            broker.storage.directories,
             self._clock,
             memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
             bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
         )
-        broker.uncompacted = compaction.deleting
+        broker.storage.uncompacted = compaction.deleting
         chores = [
             Chore("retention", settings["log.retention.check.interval.ms"], self._keep_retention),
             Chore("flush", settings["log.flush.scheduler.interval.ms"], self._sync_due),
@@ -297,7 +297,7 @@ class Server:
             directory.checkpoint()
 
     def _online(self) -> list[LogDirectory]:
-        return [each for each in self.broker.directories if each.offline is None]
+        return [each for each in self.broker.storage.directories if each.offline is None]
 
     async def _start_admin(self, undo: AsyncExitStack) -> None:
         broker = self.broker
@@ -337,7 +337,7 @@ class Server:
         broker.groups.stop()
         broker.transactions.stop()
         broker.group_commit.close()
-        for directory in broker.directories:
+        for directory in broker.storage.directories:
             await broker.loop.run_in_executor(None, directory.close)
         broker.shut_down()
 

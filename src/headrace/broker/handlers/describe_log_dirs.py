@@ -31,7 +31,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     return {
         "results": [
             await broker.in_thread(lambda each=each: _describe(each, sizes, wanted))  # type: ignore[misc]
-            for each in broker.directories
+            for each in broker.storage.directories
         ]
     }
 
