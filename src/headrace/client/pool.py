@@ -50,17 +50,21 @@ class ConnectionPool:
         self._controller = -1
         self._known: Metadata | None = None
 
-    def any(self) -> Connection:
+    def any(self, but: Collection[Address] = ()) -> Connection:
         """A connection to whichever broker answers first: one that is open, one that is known, or
         one of bootstrap.servers.
+
+        Args:
+            but: leave these out.
 
         Raises:
             Unreachable: none of them does.
         """
         for connection in (*self._connections.values(), self._seed):
-            if connection is not None and not connection.closed:
+            if connection is not None and not connection.closed and connection.address not in but:
                 return connection
-        addresses = dict.fromkeys((*self.settings.bootstrap, *self._known_addresses()))
+        known = dict.fromkeys((*self.settings.bootstrap, *self._known_addresses()))
+        addresses = [address for address in known if address not in but]
         problems = []
         for address in addresses:
             try:
@@ -69,7 +73,7 @@ class ConnectionPool:
                 problems.append(error)
             else:
                 return self._seed
-        raise _nobody(list(addresses), problems)
+        raise _nobody(addresses, problems)
 
     def node(self, node_id: int) -> Connection:
         """The connection to one broker.
@@ -114,23 +118,33 @@ class ConnectionPool:
         return self.metadata(topics)
 
     def on_any(self, call: Callable[[Connection], T]) -> T:
-        """Ask any broker, and another one when that one goes away. For questions only.
+        """Ask any broker, and the next one when that one hangs up or does not answer, for
+        default.api.timeout.ms at most. For questions only.
 
-        A cluster that has answered before is waited for; one that never did may not exist, or may
-        not want us.
+        A broker that is cut off from its cluster takes connections and answers nothing, so it is
+        not asked again before all others have been. A cluster that has answered before is waited
+        for; one that never did may not exist, or may not want us.
         """
         retry = Retry(self.settings)
+        silent: set[Address] = set()
+        lost: ConnectionLost | None = None
         while True:
             try:
-                return call(self.any())
-            except ConnectionLost as error:
+                connection = self.any(silent)
+            except Unreachable as error:
                 if not self._brokers:
-                    raise ConnectionLost(f"{error}; {self._security_hint}") from error
+                    raise (error if lost is None else self._with_hint(lost)) from lost
                 if not retry.pause():
+                    raise (error if lost is None else lost) from error
+                silent.clear()
+                continue
+            try:
+                return call(connection)
+            except ConnectionLost as error:
+                if retry.over:
                     raise
-            except Unreachable:
-                if not self._brokers or not retry.pause():
-                    raise
+                silent.add(connection.address)
+                lost = error
 
     def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
         """Ask the broker that changes the cluster, and follow it when it moves.
@@ -143,7 +157,15 @@ class ConnectionPool:
             if self._controller not in self._brokers:
                 self.metadata(())
             known = self._controller in self._brokers
-            answer = call(self.node(self._controller) if known else self.any())
+            try:
+                connection = self.node(self._controller) if known else self.any()
+            except Unreachable:
+                # Nothing was asked yet: another broker may be the controller by now.
+                if not retry.pause():
+                    raise
+                self._controller = -1
+                continue
+            answer = call(connection)
             if ErrorCode.not_controller not in codes(answer) or not retry.pause():
                 return answer
             self._controller = -1
@@ -193,12 +215,12 @@ class ConnectionPool:
         self._coordinators[kind, name] = node_id
         return node_id
 
-    @property
-    def _security_hint(self) -> str:
+    def _with_hint(self, lost: ConnectionLost) -> ConnectionLost:
         """Brokers close connections without a word when they expected something else."""
+        hint = "check security.protocol and sasl.mechanism"
         if self.settings.sasl is None:
-            return "if it asks for a login, set security.protocol and sasl.mechanism"
-        return "check security.protocol and sasl.mechanism"
+            hint = "if it asks for a login, set security.protocol and sasl.mechanism"
+        return ConnectionLost(f"{lost}; {hint}")
 
     def _known_addresses(self) -> list[Address]:
         return [broker.address for broker in self._brokers.values()]
@@ -232,6 +254,8 @@ def _find_coordinator(connection: Connection, name: str, kind: CoordinatorOf) ->
 
 
 def _nobody(addresses: list[Address], problems: Sequence[Exception]) -> Unreachable:
+    if not problems:
+        return Unreachable("no broker answers")
     text = str(problems[0]) if len(addresses) == 1 else "; ".join(map(str, problems))
     if any("refused" in str(problem) for problem in problems):
         text += "; is the broker running? start one with: headrace up"

@@ -38,6 +38,11 @@ class Retry:
         self._deadline = time.monotonic() + settings.api_timeout_ms / 1000
         self._pause = settings.retry_backoff_ms / 1000
 
+    @property
+    def over(self) -> bool:
+        """Whether there is no time left, not even for an attempt without a pause."""
+        return time.monotonic() >= self._deadline
+
     def pause(self) -> bool:
         """Wait before the next attempt; False when there is no time left for one."""
         if time.monotonic() + self._pause > self._deadline:

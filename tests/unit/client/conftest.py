@@ -73,6 +73,14 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 @pytest.fixture
+def tiny_brokers() -> Iterator[tuple[TinyBroker, TinyBroker]]:
+    brokers = TinyBroker(), TinyBroker()
+    yield brokers
+    for broker in brokers:
+        broker.close()
+
+
+@pytest.fixture
 def tiny_broker() -> Iterator[TinyBroker]:
     broker = TinyBroker()
     yield broker
