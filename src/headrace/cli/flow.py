@@ -14,8 +14,15 @@ from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.flow_program import Given, Program, load_program
 from headrace.cli.flow_table import HEADINGS, line_of, rows_of
+from headrace.cli.flow_topic import check_inputs, create_missing
 from headrace.cli.offset_spec import parse_place
-from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
+from headrace.cli.option import (
+    BROKERS_VARIABLE,
+    BrokersOption,
+    TracebackOption,
+    VerboseOption,
+    parse_pairs,
+)
 from headrace.cli.output import print_fields, print_json, print_rows
 from headrace.cli.output_format import Format, FormatOption
 from headrace.client.settings import DEFAULT_BROKERS
@@ -88,6 +95,8 @@ def run(
     create_topics: Annotated[
         bool, typer.Option("--create-topics", help="Make the topics it needs that are missing.")
     ] = False,
+    verbose: VerboseOption = False,
+    traceback: TracebackOption = False,
     pairs: PairsOption = None,
     filter_file: FilterOption = None,
 ) -> None:
@@ -102,19 +111,26 @@ def run(
             " --available-now and --checkpoint"
         )
     seconds = None if duration is None else parse_duration(duration)
-    loaded, given = _load(program, brokers, pairs, filter_file)
+    loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
     from headrace.cli.flow_execution import Order
 
+    where = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
     order = Order(
         program=program,
         brokers=loaded.brokers or given.brokers,
-        checkpoint=checkpoint or Path(f"{loaded.plan.name}.checkpoint"),
+        checkpoint=where,
         master="local[*]" if local else master,
         seconds=seconds,
         once=available_now,
+        spark_log=None if batch else Path(f"{where}.log"),
+        verbose=verbose,
+        traceback=traceback,
     )
     if create_topics:
         _create_topics(loaded.plan, order.brokers)
+    if batch or not where.exists():
+        # Later a missing topic is a loss, and its spout's failOnDataLoss decides about that.
+        check_inputs(loaded.plan)
     if batch:
         _run_batch(loaded.plan, order, first, past)
     else:
@@ -149,8 +165,6 @@ def _run_stream(program: Program, order: Any) -> None:
 
 
 def _create_topics(plan: Plan, brokers: str) -> None:
-    from headrace.cli.flow_topic import create_missing
-
     made = create_missing(plan, brokers)
     if made:
         print(f"Created {', '.join(made)}.", flush=True)
@@ -328,12 +342,17 @@ def _print_figures(figures: FlowFigures, style: Format) -> None:
 
 
 def _load(
-    program: str, brokers: str | None, pairs: list[str] | None, filter_file: Path | None
+    program: str,
+    brokers: str | None,
+    pairs: list[str] | None,
+    filter_file: Path | None,
+    *,
+    create_topics: bool = False,
 ) -> tuple[Program, Given]:
     texts = _filter(filter_file) | parse_pairs(pairs, "-X")
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
     where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    given = Given(where, texts)
+    given = Given(where, texts, create_topics)
     return load_program(program, given), given
 
 

@@ -10,13 +10,15 @@ Rule 3: the run is in the registry as long as it runs, and no longer.
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headrace.cli.flow_failure import flow_failed, told_briefly
 from headrace.cli.flow_live import Watch, watching
 from headrace.cli.flow_program import Program
+from headrace.cli.spark_log import spark_log, tail_of
 from headrace.cli.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
@@ -35,6 +37,9 @@ class Order:
     Attributes:
         seconds: how long to run; None: until it is stopped.
         once: only what is there now, then end.
+        spark_log: where Spark writes; None: to a file that is gone at the end.
+        verbose: let Spark write to our standard error instead.
+        traceback: of a failure, tell everything that Spark says.
     """
 
     program: str
@@ -44,6 +49,11 @@ class Order:
     seconds: float | None = None
     once: bool = False
     spark_log: Path | None = None
+    verbose: bool = False
+    traceback: bool = False
+
+    def failed(self, name: str, error: BaseException) -> FlowError:
+        return flow_failed(name, error, traceback=self.traceback, log=self.spark_log)
 
 
 @dataclass(slots=True)
@@ -91,11 +101,11 @@ class Execution:
             self.watch(self.metrics.figures())
             failure = query.exception()
             if failure is not None:
-                raise FlowError(f"{self.name} failed: {_first_lines(str(failure))}")
+                raise self.order.failed(self.name, failure)
         finally:
-            query.stop()
             self.registry.remove(run)
             self.metrics.close()
+            query.stop()
 
     def _started(self) -> Any:
         from pyspark.errors import PySparkException
@@ -103,7 +113,7 @@ class Execution:
         try:
             return self.begin()
         except PySparkException as error:
-            raise FlowError(f"{self.name} cannot start: {_first_lines(str(error))}") from error
+            raise self.order.failed(self.name, error) from error
 
     def _is_over(self, deadline: float | None) -> bool:
         return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
@@ -187,32 +197,41 @@ def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
 def spark_for(
     name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[Any]:
-    """A session for a flow, and its end."""
+    """A session for a flow, and its end.
+
+    Raises:
+        FlowError: Spark did not start, or has raised something inside.
+    """
+    from py4j.protocol import Py4JError
+
+    with nullcontext() if order.verbose else spark_log(order.spark_log) as log:
+        spark = _session(name, order, settings, log, realtime=realtime)
+        try:
+            with told_briefly(name, traceback=order.traceback, log=order.spark_log):
+                yield spark
+        finally:
+            with suppress(Py4JError, ConnectionError):  # it may be the reason why we end
+                spark.stop()
+
+
+def _session(
+    name: str, order: Order, settings: Mapping[str, str], log: Path | None, *, realtime: bool
+) -> Any:
     from headrace.demo.muted import stderr_to
-    from headrace.spark.ready_session import session
+    from headrace.spark.ready_session import SparkUnavailable, session
 
     config = {key: value for key, value in settings.items() if key.startswith("spark.")}
-    config = {
-        "spark.ui.showConsoleProgress": "false",
-        **config,
-    }
+    config = {"spark.ui.showConsoleProgress": "false", **config}
     handler = signal.getsignal(signal.SIGINT)
-    quiet = nullcontext() if order.spark_log is None else stderr_to(order.spark_log)
     try:
-        with quiet:
-            spark = session(
-                name,
-                master=order.master,
-                realtime=realtime,
-                config=config,
-            )
+        with nullcontext() if log is None else stderr_to(log):
+            return session(name, master=order.master, realtime=realtime, config=config)
+    except SparkUnavailable as error:
+        said = "" if log is None else f"\n{tail_of(log)}"
+        raise FlowError(f"{error}{said}") from error
     finally:
         # Spark puts a handler of its own there, which would raise in the middle of a call to Java.
         signal.signal(signal.SIGINT, handler)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 @contextmanager
@@ -221,17 +240,10 @@ def started(
 ) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
     """Spark, whether somebody wants it to stop, and whom to show what it does."""
     Registry().check_free(str(order.checkpoint.resolve()))
-    with Stop() as stop, watching() as (watch, on_terminal):
-        if on_terminal:
-            # Spark's Java writes to the terminal, into the line that changes.
-            order = replace(order, spark_log=Path(f"{order.checkpoint}.log"))
-            order.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    with Stop() as stop, watching() as (watch, _):
         print(f"Starting Spark for {name} ...", flush=True)
         with spark_for(name, order, settings, realtime=realtime) as spark:
-            print(f"{name} runs, checkpoint in {order.checkpoint}", flush=True)
+            log = "" if order.verbose else f", Spark's log in {order.spark_log}"
+            print(f"{name} runs, checkpoint in {order.checkpoint}{log}", flush=True)
             yield spark, lambda: stop.requested, watch
     print("Stopped." if stop.requested else f"{name} is done.", flush=True)
-
-
-def _first_lines(text: str, lines: int = 12) -> str:
-    return "\n".join(text.strip().splitlines()[:lines])

@@ -7,7 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.duration import parse_duration
-from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
+from headrace.cli.option import (
+    BROKERS_VARIABLE,
+    BrokersOption,
+    TracebackOption,
+    VerboseOption,
+    parse_pairs,
+)
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.land import CHECKPOINT, Landing, stray_files
@@ -57,6 +63,8 @@ def land(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where it remembers; DIR/_checkpoint.")
     ] = None,
+    verbose: VerboseOption = False,
+    traceback: TracebackOption = False,
     pairs: Annotated[
         list[str] | None,
         typer.Option("-X", metavar="KEY=VALUE", help="An option of the source, or spark.*."),
@@ -64,6 +72,7 @@ def land(
 ) -> None:
     """Write a topic to Parquet files by hour, each record once."""
     from headrace.cli.flow_execution import Execution, Order, started
+    from headrace.spark.offset_finder import check_there
 
     texts = parse_pairs(pairs, "-X")
     landing = Landing(
@@ -76,14 +85,21 @@ def land(
         starting=start,
         options={key: each for key, each in texts.items() if not key.startswith("spark.")},
     )
+    where = checkpoint or Path(to) / CHECKPOINT
     order = Order(
         program=f"land {topic}",
         brokers=landing.brokers,
-        checkpoint=checkpoint or Path(to) / CHECKPOINT,
+        checkpoint=where,
         master=master,
         seconds=None if duration is None else parse_duration(duration),
         once=available_now,
+        spark_log=Path(f"{where}.log"),
+        verbose=verbose,
+        traceback=traceback,
     )
+    if not where.exists():
+        kafka = {key: each for key, each in texts.items() if key.startswith("kafka.")}
+        check_there({"kafka.bootstrap.servers": landing.brokers, "subscribe": topic, **kafka})
     trigger = (
         {"availableNow": True}
         if available_now

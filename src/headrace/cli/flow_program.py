@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from headrace.flow.auditing import SETTINGS
+from headrace.flow.error import FlowError
+from headrace.flow.failure import failure_of
 from headrace.flow.plan import Plan
-from headrace.model.error import ConfigError
+from headrace.model.error import ConfigError, HeadraceError
 
 DEFAULT_NAME = "topology"
 _PLAN_SETTINGS = ("metrics.topic", *SETTINGS)
@@ -33,6 +36,7 @@ class Given:
 
     brokers: str
     pairs: Mapping[str, str]
+    create_topics: bool = False
     used: set[str] = field(default_factory=set)
 
     @property
@@ -68,7 +72,13 @@ def load_program(target: str, given: Given) -> Program:
         ConfigError: there is no such program, or it needs something that was not given.
         FlowError: the program has a mistake.
     """
-    program = _load(target, given)
+    try:
+        program = _load(target, given)
+    except HeadraceError:
+        raise
+    except Exception as error:
+        told = failure_of("".join(traceback.format_exception(error)))
+        raise FlowError(told.sentence(target)) from error
     given.check_used(target)
     settings = {**program.plan.settings, **given.settings}
     return replace(program, plan=replace(program.plan, settings=settings))
@@ -79,7 +89,7 @@ def _load(target: str, given: Given) -> Program:
     if path.suffix in (".yaml", ".yml"):
         program = Program(_flux(path, given))
     elif path.suffix == ".properties":
-        program = _samza(path)
+        program = _samza(path, given)
     else:
         where, name = _split(target)
         path = Path(where)
@@ -111,11 +121,14 @@ def _flux(path: Path, given: Given) -> Plan:
     return read_topology(path, values, given.used).plan()
 
 
-def _samza(path: Path) -> Program:
+def _samza(path: Path, given: Given) -> Program:
     from headrace.flow.samza.job import read_job
 
     _look_beside(path.resolve().parent)
     job = read_job(path)
+    if given.create_topics:
+        # Before there is a plan: the inputs' partitions decide how many tasks it has.
+        job.create_inputs()
     return Program(job.plan(), job.start, job.brokers)
 
 

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.flow.plan import Kind, Plan
+from headrace.flow.error import FlowError
+from headrace.flow.plan import Kind, Latency, Plan
 from headrace.flow.runtime.stage_run import METRICS_TOPIC
+from headrace.flow.storm.spout import TopicSpout
+from headrace.spark.topic_choice import TopicMissing
 from headrace.wire.error_code import ErrorCode
 
 
@@ -47,3 +50,24 @@ def create_missing(plan: Plan, brokers: str) -> list[str]:
             elif error.code is not ErrorCode.topic_already_exists:
                 raise error
     return made
+
+
+def check_inputs(plan: Plan) -> None:
+    """That there is what its spouts read, before a session is started for it.
+
+    Raises:
+        FlowError: a topic is missing.
+        ClientError: the brokers cannot be asked.
+    """
+    if plan.latency is Latency.REALTIME:
+        return  # Spark's own connector reads there, with settings that mean nothing to us
+    for component in plan.components.values():
+        if component.kind is Kind.SPOUT and isinstance(component.work, TopicSpout):
+            try:
+                component.work.check_there()
+            except TopicMissing as missing:
+                told = str(missing)
+                told += " " if told.endswith("?") else "; "
+                raise FlowError(
+                    f"{plan.name} cannot start: {told}--create-topics makes what is missing"
+                ) from missing

@@ -25,6 +25,12 @@ SettingsOption = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", help="A client setting, such as bootstrap.servers."),
 ]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Show what Spark writes, instead of keeping it in a file.")
+]
+TracebackOption = Annotated[
+    bool, typer.Option("--traceback", help="Of a failure, show everything that Spark says.")
+]
 
 
 def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:

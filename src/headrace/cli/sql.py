@@ -11,7 +11,7 @@ import typer
 
 from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
-from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, parse_pairs
+from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, VerboseOption, parse_pairs
 from headrace.cli.output_format import Format, FormatOption
 from headrace.cli.sql_output import SqlOutput
 from headrace.cli.stop import Stop
@@ -67,6 +67,7 @@ def sql(
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
     ] = None,
+    verbose: VerboseOption = False,
     pairs: Annotated[
         list[str] | None, typer.Option("-X", metavar="spark.KEY=VALUE", help="For Spark.")
     ] = None,
@@ -86,10 +87,8 @@ def sql(
     from headrace.flow.sql.engine import Engine
 
     where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    # Spark's Java writes to the terminal, into prompt and table.
-    spark_log = Path(f"{checkpoints}.log") if sys.stderr.isatty() else None
     order = Order(
-        program="sql", brokers=where, checkpoint=checkpoints, master=master, spark_log=spark_log
+        program="sql", brokers=where, checkpoint=checkpoints, master=master, verbose=verbose
     )
     output = SqlOutput(style)
     known = Catalog(catalog)

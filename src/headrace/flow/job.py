@@ -23,6 +23,7 @@ _SINK_GUARANTEE = {
 }
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE_STORE = "spark.sql.streaming.stateStore"
+_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 # Spark's other way to write a checkpoint asks a process, `readlink`, about every file: some thirty
 # of them a batch. Both rename a file to its name once it is whole.
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -60,7 +61,7 @@ def start(
         report_to = None
         if metrics is not None:
             report_to = metrics.listen(spark.conf.get("spark.driver.host"))
-        with _tuned(spark, plan.settings, checkpoint):
+        with _tuned(spark, {**plan.settings, **_ending(plan, trigger)}, checkpoint):
             compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
                 stateful = any(each.stateful for each in cut(plan).stages)
@@ -119,14 +120,24 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
 
 def _ticking(plan: Plan) -> dict[str, Any] | None:
     """A plan with a clock runs batches without tuples too: no more often than it must."""
-    ticks = [
-        each.tick_seconds for each in plan.components.values() if each.tick_seconds is not None
-    ]
+    ticks = _ticks(plan)
     return (
         {"processingTime": f"{max(1, int(min(1.0, *ticks) * 1000))} milliseconds"}
         if ticks
         else None
     )
+
+
+def _ending(plan: Plan, trigger: Mapping[str, Any] | None) -> dict[str, str]:
+    """For a plan that runs over what is there: with a clock there is always another batch without
+    tuples, and it would never be done."""
+    if _ticks(plan) and "availableNow" in (trigger or {}):
+        return {_EMPTY_BATCHES: "false"}
+    return {}
+
+
+def _ticks(plan: Plan) -> list[float]:
+    return [each.tick_seconds for each in plan.components.values() if each.tick_seconds is not None]
 
 
 @contextmanager

@@ -215,3 +215,17 @@ def _check_all(
             f"option {name} {what} {odd[0]}, {which}: name every partition that is read, with -1 "
             "for latest and -2 for earliest where offsets are given"
         )
+
+
+def check_there(options: Mapping[str, str]) -> None:
+    """That a source with these options would find its topics.
+
+    Raises:
+        TopicMissing: it would not.
+        ClientError: the brokers do not answer.
+    """
+    finder = OffsetFinder(SourceOptions.of(options))
+    try:
+        finder.partitions()
+    finally:
+        finder.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.flow_program import Given, load_program
+from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError
 
 WORDS = """
@@ -113,3 +114,27 @@ spouts:
 
     assert plan.name == "words"
     assert plan.components["lines"].work.brokers == "b:9092"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "def topology():\n    return {}['lines']\n",
+            "words_of_test.py failed: KeyError: 'lines'",
+        ),
+        ("x = 1 +\n", "words_of_test.py failed: SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_program_that_raises_is_told_with_its_own_lines_only(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = write(tmp_path, text)
+
+    with pytest.raises(FlowError) as failed:
+        load_program(path, given())
+
+    told = str(failed.value).splitlines()
+    assert told[0].endswith(message)
+    assert told[1].startswith(f'  File "{path}", line ')
+    assert sum("File" in line for line in told) == 1

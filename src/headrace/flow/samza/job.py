@@ -34,7 +34,6 @@ from headrace.flow.storm.spout import RECORD_COLUMNS, TopicSpout
 
 _COMPACTED = {"cleanup.policy": "compact"}
 _MAX_TASKS = 10_000
-_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
@@ -103,9 +102,6 @@ class SamzaJob:
             ends=beginning.changelog_ends,
         )
         plan = self._plan(partitions, replace(control, restore=restore), beginning)
-        if "availableNow" in (trigger or {}):
-            # With a clock there is always another batch: it would never be done.
-            plan = replace(plan, settings={**plan.settings, _EMPTY_BATCHES: "false"})
         said_before = topics.ends(self._coordinator_topic).get(0, 0)
         query = start(plan, spark, brokers=self.brokers, checkpoint=checkpoint, trigger=trigger)
         watch_shutdown(
@@ -116,6 +112,18 @@ class SamzaJob:
             tasks=tasks,
         )
         return query
+
+    def create_inputs(self) -> None:
+        """Make the inputs that are missing, with as many partitions as their brokers say.
+
+        Raises:
+            FlowError: a broker says no.
+        """
+        for system in self.config.brokers:
+            names = [
+                each.stream.stream for each in self.config.inputs if each.stream.system == system
+            ]
+            JobTopics(self._client(system)).ensure(NewTopic(name) for name in names)
 
     @property
     def _checkpoint_topic(self) -> str | None:

@@ -42,8 +42,8 @@ class JobTopics:
             topic = known.get(name)
             if topic is None or topic.error is not None or not topic.partitions:
                 raise FlowError(
-                    f"the input {name} is no topic yet: create it first, because its partitions"
-                    " decide how many tasks there are"
+                    f"the input {name} is no topic yet: create it first (--create-topics does),"
+                    " because its partitions decide how many tasks there are"
                 )
             found[name] = len(topic.partitions)
         return found

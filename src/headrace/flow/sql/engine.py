@@ -23,6 +23,7 @@ from headrace.client.admin import Admin, NewTopic
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
+from headrace.flow.failure import failure_of
 from headrace.flow.sql.catalog import Catalog, Stream, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -187,7 +188,7 @@ class Engine:
         for name, query in self.queries.items():
             failure = None if query.isActive else query.exception()
             if failure is not None:
-                return f"{name} failed: {str(failure).strip().splitlines()[0]}"
+                return failure_of(failure).sentence(name)
         return None
 
     @property

@@ -3,10 +3,10 @@
 import re
 
 from headrace.flow.error import FlowError
+from headrace.flow.failure import failure_of
 
 # Spark tells places so: in parse errors, and in those of names that it cannot resolve.
 _SPARK_PLACE = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
-_SPARK_CLASS = re.compile(r"^\[[A-Z_.]+\]\s*")
 
 
 class SqlError(FlowError):
@@ -31,8 +31,7 @@ def spark_error(error: Exception, script: str, at: int) -> SqlError:
         at: where the statement begins, for errors without a place.
     """
     text = str(error).strip()
-    why = _SPARK_CLASS.sub("", text.splitlines()[0] if text else type(error).__name__)
-    why = re.split(r"\s*(?:\(line \d|SQLSTATE)", why)[0].rstrip(" ;.")
+    why = re.split(r"\s*\(line \d", failure_of(error).why)[0].rstrip(" ;.")
     found = _SPARK_PLACE.search(text)
     if found is None:
         return SqlError(why, script, at)

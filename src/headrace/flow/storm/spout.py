@@ -120,6 +120,17 @@ class TopicSpout(Spout):
         reader = (spark.readStream if streaming else spark.read).format(label)
         return reader.options(**self._settings(streaming=streaming)).load()
 
+    def check_there(self) -> None:
+        """Ask the brokers for the topics.
+
+        Raises:
+            TopicMissing: one is not there.
+            ClientError: the brokers do not answer.
+        """
+        from headrace.spark.offset_finder import check_there
+
+        check_there(self._settings(streaming=True))
+
     def _settings(self, *, streaming: bool) -> dict[str, str]:
         options = {
             "kafka.bootstrap.servers": self.brokers,
