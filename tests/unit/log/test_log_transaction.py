@@ -1,0 +1,67 @@
+"""Transactions in one partition."""
+
+from headrace.log.partition_log import PartitionLog
+from headrace.testing.filled_log import fill
+from headrace.testing.sample_batch import sample_batch
+
+
+def begin(log: PartitionLog, producer_id: int) -> None:
+    batch = sample_batch(
+        b"t", producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True
+    )
+    log.append(batch, 0)
+    log.set_high_watermark(log.log_end_offset)
+
+
+def end(log: PartitionLog, producer_id: int, *, commit: bool) -> None:
+    log.append_marker(producer_id, 0, 0, commit=commit, coordinator_epoch=0)
+    log.set_high_watermark(log.log_end_offset)
+
+
+def test_the_last_stable_offset_waits_for_the_oldest_transaction(log: PartitionLog) -> None:
+    fill(log, 1)
+    begin(log, 1)
+    begin(log, 2)
+    assert log.last_stable_offset == 1
+
+    end(log, 1, commit=True)
+    assert log.last_stable_offset == 2
+    end(log, 2, commit=False)
+    assert log.last_stable_offset == log.high_watermark == 5
+
+
+def test_a_marker_counts_once_it_is_replicated(log: PartitionLog) -> None:
+    begin(log, 1)
+    log.append_marker(1, 0, 0, commit=True, coordinator_epoch=0)
+    assert log.last_stable_offset == 0
+    log.set_high_watermark(2)
+    assert log.last_stable_offset == 2
+
+
+def test_aborted_transactions_are_listed_by_first_offset(log: PartitionLog) -> None:
+    begin(log, 1)
+    begin(log, 2)
+    end(log, 2, commit=False)
+    end(log, 1, commit=False)
+
+    aborted = log.aborted_transactions(0, 4)
+
+    assert [(each.producer_id, each.first_offset) for each in aborted] == [(1, 0), (2, 1)]
+    assert log.aborted_transactions(4, 4) == []
+
+
+def test_a_transaction_aborted_in_a_later_segment_is_found(log: PartitionLog) -> None:
+    begin(log, 1)
+    log.roll()
+    fill(log, 3)
+    log.roll()
+    end(log, 1, commit=False)
+
+    assert [each.producer_id for each in log.aborted_transactions(0, 2)] == [1]
+
+
+def test_open_transactions_can_be_asked_for(log: PartitionLog) -> None:
+    begin(log, 1)
+    assert log.has_open_transaction(1, 0)
+    end(log, 1, commit=True)
+    assert not log.has_open_transaction(1, 0)
