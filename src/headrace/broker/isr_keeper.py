@@ -19,7 +19,7 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.store import node_path
 from headrace.cluster.topic import Topic as TopicRecord
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -133,6 +133,11 @@ class IsrKeeper:
 
             try:
                 await self._broker.administer(read)
+            except StorageError as error:
+                # It cannot be reached, or the session is over: as long as it takes.
+                log.warning("the in-sync replicas could not be read yet", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
             except Exception as error:
                 log.error("the in-sync replicas could not be read yet", exc_info=error)
                 await asyncio.sleep(_RETRY_SECONDS)

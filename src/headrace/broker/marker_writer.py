@@ -1,5 +1,6 @@
 """Writes the markers that end transactions: into a partition, and on to the groups it concerns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -36,9 +37,15 @@ class Written(NamedTuple):
 class MarkerWriter:
     """For the coordinator in this broker, and for WriteTxnMarkers. Lives on the event loop."""
 
-    def __init__(self, topics: Topics, offsets_ended: OffsetsEnded) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        offsets_ended: OffsetsEnded,
+        written: Callable[[ProducerId], None] = lambda _: None,
+    ) -> None:
         self._topics = topics
         self._offsets_ended = offsets_ended
+        self._written = written
 
     def write(self, marker: Marker, name: TopicPartition) -> Written | None:
         """Append the marker; None when the partition does not exist (any more).
@@ -62,6 +69,7 @@ class MarkerWriter:
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
         )
+        self._written(marker.producer_id)
         if name.topic == CONSUMER_OFFSETS:
             self._offsets_ended(name.partition, marker.producer_id, commit=marker.commit)
         return Written(partition, appended.last_offset + 1)

@@ -10,7 +10,7 @@ the transaction. Otherwise nobody would write its marker, and readers would wait
 
 import asyncio
 from collections.abc import Iterable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeVar, cast
 
 import structlog
 
@@ -18,6 +18,7 @@ from headrace.broker.host import Host
 from headrace.broker.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.partition import Partition
 from headrace.broker.topics import TRANSACTION_STATE
+from headrace.broker.transaction_question import Refused, TransactionQuestions
 from headrace.broker.transaction_shard import Decide, TransactionShard
 from headrace.broker.turn import Turns
 from headrace.model.coordinator import coordinator_partition
@@ -39,12 +40,7 @@ from headrace.transactions.registry import TransactionRegistry
 
 log = structlog.get_logger(__name__)
 
-_MAX_ANSWERS = 10_000
-
 Answer = TypeVar("Answer", InitReply, AddReply, EndReply)
-
-Refused: TypeAlias = dict[TopicPartition, TransactionError]
-"""The partitions that are not in the transaction, and why. Empty: all of them are."""
 
 
 class TransactionRefusal(HeadraceError):
@@ -59,15 +55,14 @@ class TransactionCoordinator:
     """All shards of this broker. Lives on the event loop."""
 
     def __init__(self, host: Host, config: TransactionConfig, offsets_ended: OffsetsEnded) -> None:
-        self.markers = MarkerWriter(host.topics, offsets_ended)
+        self._questions = TransactionQuestions(host)
+        self.markers = MarkerWriter(host.topics, offsets_ended, self._questions.marker_written)
         # Produce requests of an id that had to wait; those that come after them wait behind them.
         self.produce_turns = Turns()
         self._host = host
         self._config = config
         self._shards: dict[int, TransactionShard] = {}
         self._loads: set[asyncio.Task[None]] = set()
-        # What coordinators elsewhere said, until whoever asked comes back for it.
-        self._answers: dict[object, Refused] = {}
 
     # -- shards
 
@@ -108,6 +103,7 @@ class TransactionCoordinator:
             shard.lose()
         for task in self._loads:
             task.cancel()
+        self._questions.stop()
         self._shards.clear()
 
     async def _shard(self, transactional_id: str) -> TransactionShard:
@@ -240,7 +236,7 @@ class TransactionCoordinator:
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
     ) -> "Refused | asyncio.Future[None]":
         """A partition with an open transaction of this producer is in it; for all others its
-        coordinator is asked, and the answer is kept for the call that comes when it is there."""
+        coordinator is asked."""
         missing = [
             name
             for name in event.partitions
@@ -249,27 +245,7 @@ class TransactionCoordinator:
         ]
         if not missing:
             return {}
-        key = (event.transactional_id, event.producer_id, event.producer_epoch, event.partitions)
-        if key in self._answers:
-            return self._answers.pop(key)
-        if len(self._answers) > _MAX_ANSWERS:
-            self._answers.clear()
-        asked: asyncio.Future[None] = self._host.loop.create_future()
-
-        async def ask() -> None:
-            error = TransactionError.COORDINATOR_NOT_AVAILABLE
-            refused: Refused = dict.fromkeys(event.partitions, error)
-            try:
-                refused = await self._host.peers.join(coordinator, event, implicit=implicit)
-            finally:
-                self._answers[key] = refused
-                if not asked.done():
-                    asked.set_result(None)
-
-        task = self._host.loop.create_task(ask())
-        self._loads.add(task)
-        task.add_done_callback(self._loads.discard)
-        return asked
+        return self._questions.ask(coordinator, event, implicit=implicit)
 
     async def joined(self, event: AddPartitions, *, implicit: bool) -> Refused:
         """As `join`, waiting where it must."""
