@@ -18,7 +18,7 @@ from typing import Any
 from headrace.cli.flow_failure import flow_failed, told_briefly
 from headrace.cli.flow_live import Watch, watching
 from headrace.cli.flow_program import Program
-from headrace.cli.spark_log import spark_log, tail_of
+from headrace.cli.spark_log import hush_pyspark, spark_log, tail_of
 from headrace.cli.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.graph import Graph
@@ -223,6 +223,8 @@ def _session(
     config = {key: value for key, value in settings.items() if key.startswith("spark.")}
     config = {"spark.ui.showConsoleProgress": "false", **config}
     handler = signal.getsignal(signal.SIGINT)
+    if log is not None:
+        hush_pyspark()
     try:
         with nullcontext() if log is None else stderr_to(log):
             return session(name, master=order.master, realtime=realtime, config=config)

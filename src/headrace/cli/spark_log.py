@@ -1,5 +1,6 @@
 """Where Spark's own words go: its Java writes a dozen lines before anybody can tell it not to."""
 
+import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from headrace.model.error import ConfigError
 
 _MOST_BYTES = 16 << 20
 _TAIL_BYTES = 4_096
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @contextmanager
@@ -30,6 +32,15 @@ def spark_log(path: Path | None) -> Iterator[Path]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
     yield path
+
+
+def hush_pyspark() -> None:
+    """Keep PySpark from writing every mistake in a query to our standard error as a line of JSON,
+    with Java's whole stack: whoever asked is told in a sentence."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def tail_of(path: Path) -> str:

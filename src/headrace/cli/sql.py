@@ -92,6 +92,8 @@ def sql(
     )
     output = SqlOutput(style)
     known = Catalog(catalog)
+    if script is None:
+        print("Starting Spark ...", flush=True)
     with Stop() as stop, spark_for("headrace sql", order, parse_pairs(pairs, "-X")) as spark:
 
         def stopped() -> bool:

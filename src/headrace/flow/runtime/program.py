@@ -1,5 +1,6 @@
 """A plan on its way to Spark's workers, and the bolts that a worker has prepared."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,8 +59,14 @@ class Cast:
         return work
 
     def clear(self) -> None:
-        for work in self._works.values():
-            work.cleanup()
+        """Let every bolt clean up. One that raises keeps no other from it, and cannot end the batch
+        of another program, for which this one has to leave."""
+        for (component, task), work in self._works.items():
+            try:
+                work.cleanup()
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                told = f"{type(error).__name__}: {error}"
+                sys.stderr.write(f"cleanup of {component}, task {task}, raised {told}\n")
         self._works.clear()
         self.states.clear()
 
