@@ -1,6 +1,7 @@
 """What the console answers its page, against a real broker."""
 
 import json
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -57,9 +58,41 @@ def texts(client: ConsoleClient, path: str) -> list[str]:
     return [each["value"]["text"] for each in answer.json()["messages"]]
 
 
+@pytest.fixture(scope="module")
+def ten(broker: BrokerProcess) -> str:
+    """A topic of ten records, for those who only read."""
+    name = f"ten-{uuid.uuid4().hex[:8]}"
+    fill(broker, name, [f"v{n}" for n in range(10)])
+    return name
+
+
 def test_the_overview_counts_the_cluster(client: ConsoleClient) -> None:
     found = client.get("overview").json()
     assert (len(found["brokers"]), found["offline"], found["under_replicated"]) == (1, 0, 0)
+
+
+def test_throughput_is_told_in_records_and_in_bytes(
+    broker: BrokerProcess, client: ConsoleClient, topic: str
+) -> None:
+    fill(broker, topic, [])
+    knows(client, topic)
+    producer = Producer({"bootstrap.servers": broker.address})
+
+    def rate() -> float:
+        producer.produce(topic, b"x" * 1_000, partition=0)
+        producer.flush(60)
+        found = client.get("overview").json()["rates"]
+        both = [pair for pair in zip(found["in"], found["in_bytes"], strict=True) if pair[0]]
+        return both[-1][1] / both[-1][0] if both else 0.0
+
+    # A record has its value's bytes and some around them.
+    wait_until(lambda: 1_000 <= rate() < 1_500, what="a rate in bytes", timeout_seconds=60)
+
+
+def test_a_flow_that_does_not_run_is_neither_stopped_nor_restarted(client: ConsoleClient) -> None:
+    for action in ("stop", "restart"):
+        answer = client.post(f"flows/{action}", {"name": "nobody", "pid": 1})
+        assert (answer.status, "nobody" in answer.json()["error"]) == (404, True)
 
 
 def test_the_newest_messages_come_first(
@@ -96,11 +129,10 @@ def test_reading_on_from_the_beginning_shows_every_record_once(
     ],
 )
 def test_places_and_texts_are_found(
-    broker: BrokerProcess, client: ConsoleClient, topic: str, asked: str, found: list[str]
+    client: ConsoleClient, ten: str, asked: str, found: list[str]
 ) -> None:
-    fill(broker, topic, [f"v{n}" for n in range(10)])
-    knows(client, topic)
-    assert texts(client, f"topics/{topic}/messages?{asked}") == found
+    knows(client, ten)
+    assert texts(client, f"topics/{ten}/messages?{asked}") == found
 
 
 def test_a_json_path_is_looked_up(broker: BrokerProcess, client: ConsoleClient, topic: str) -> None:
@@ -159,14 +191,11 @@ def test_the_tail_shows_what_comes(
     assert message["value"]["text"] == "now"
 
 
-def test_an_export_is_a_file_of_json_lines(
-    broker: BrokerProcess, client: ConsoleClient, topic: str
-) -> None:
-    fill(broker, topic, [f"v{n}" for n in range(5)])
-    knows(client, topic)
-    answer = client.get(f"topics/{topic}/export?from=start&limit=10000")
+def test_an_export_is_a_file_of_json_lines(client: ConsoleClient, ten: str) -> None:
+    knows(client, ten)
+    answer = client.get(f"topics/{ten}/export?from=start&limit=10000")
     lines = [json.loads(line) for line in answer.body.splitlines()]
-    assert [each["value"]["text"] for each in lines] == [f"v{n}" for n in range(5)]
+    assert [each["value"]["text"] for each in lines] == [f"v{n}" for n in range(10)]
     assert "attachment" in answer.headers["content-disposition"]
 
 
@@ -300,6 +329,7 @@ def test_roles_limit_what_a_user_may_do(start_console: StartConsole, topic: str)
     assert "samesite=strict" in login.headers["set-cookie"].lower()
     assert viewer.get("overview").status == 200
     assert viewer.post("topics", {"name": topic}).status == 403
+    assert viewer.post("flows/restart", {"name": "any", "pid": 1}).status == 403
     admin.post("session", {"name": "ada", "password": "long enough"})
     assert admin.post("topics", {"name": topic}).status == 201
     admin.ask("DELETE", "session")

@@ -283,7 +283,7 @@ class _Drawing:
             target = f"place {each.id} {place}"
             name = place.rstrip("/").rpartition("/")[2] or place
             note = place if name != place else "sink"
-            self._nodes[target] = {"kind": "place", "name": name, "note": note, "status": ""}
+            self._nodes[target] = {"kind": "sink", "name": name, "note": note, "status": ""}
             # A sink without figures of its own gets what is read, if only that can be meant.
             (only,) = reads.values() if len(reads) == 1 else (None,)
             self._arrows[each.id, target] = only if rate is None else rate

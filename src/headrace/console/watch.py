@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import Final, NamedTuple, TypeVar
 
 from headrace.client.error import ClientError
@@ -32,6 +32,7 @@ from headrace.model.ids import TopicPartition
 _SLOW_EVERY: Final = 5
 _PAUSE_PER_LOOK: Final = 4.0
 _LONGEST_PAUSE_SECONDS: Final = 20.0
+_MISSED_SECONDS: Final = 0.5
 
 Extra = Callable[[], None]
 K = TypeVar("K", bound=Hashable)
@@ -97,8 +98,10 @@ class Watch:
         self._ends: Mapping[str, int] = {}
         self._committed: Mapping[tuple[str, str], int] = {}
         self._counted_ms = 0
+        self._missed = 0.0
         self._stop = Event()
         self._hurry = Event()
+        self._looked = Condition()
         self._thread = Thread(target=self._run, name="console-watch", daemon=True)
         self._sight: Sight | None = None
         self.past = Past()
@@ -129,6 +132,22 @@ class Watch:
         self._looks = 0
         self._hurry.set()
 
+    def wait_for(self, topic: str, seconds: float = 5.0) -> None:
+        """Look until a topic that was just made is there, or so many seconds have gone."""
+        self.hurry()
+        with self._looked:
+            self._looked.wait_for(lambda: self._knows(topic), seconds)
+
+    def _knows(self, topic: str) -> bool:
+        return self._sight is not None and topic in self._sight.metadata.topics
+
+    def missed(self) -> None:
+        """Somebody asked for what the last look did not see: look again soon, but not always."""
+        now = time.monotonic()
+        if now - self._missed >= _MISSED_SECONDS:
+            self._missed = now
+            self.hurry()
+
     def _run(self) -> None:
         pool: ConnectionPool | None = None
         try:
@@ -142,6 +161,8 @@ class Watch:
                     self.problem = str(error)
                     pool.close()
                     pool = None
+                with self._looked:
+                    self._looked.notify_all()
                 if self._also is not None:
                     self._also()
                 took = time.monotonic() - began

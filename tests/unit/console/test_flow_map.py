@@ -72,7 +72,7 @@ def test_a_query_without_a_name_is_known_by_what_it_reads() -> None:
     picture = flow_map(
         Scene({"clicks": 1.0}, groups(unnamed), flows=(flow("lake", "clicks", "/data/lake"),))
     )
-    assert (names(picture, "group"), names(picture, "place")) == ([], ["lake"])
+    assert (names(picture, "group"), names(picture, "sink")) == ([], ["lake"])
 
 
 def test_a_flow_that_runs_elsewhere_is_known_by_its_group() -> None:
@@ -116,7 +116,7 @@ def test_an_agent_writes_topics_and_places_and_its_groups_are_its_own() -> None:
         ("mover", "copies"): 3.0,
         ("mover", "clicks"): 2.5,
     }
-    assert (names(picture, "place"), names(picture, "group")) == (["clicks"], [])
+    assert (names(picture, "sink"), names(picture, "group")) == (["clicks"], [])
 
 
 def test_two_writers_of_a_topic_have_rates_of_their_own() -> None:

@@ -120,8 +120,10 @@ def _filter(request: Request) -> Filter:
 
 def _partitions(request: Request) -> tuple[int, ...]:
     name = request.path_params["topic"]
-    topic = desk_of(request).watch.sight.metadata.topics.get(name)
+    watch = desk_of(request).watch
+    topic = watch.sight.metadata.topics.get(name)
     if topic is None:
+        watch.missed()
         raise HTTPException(404, f"there is no topic {name[:250]}")
     wanted = request.query_params.get("partition", "")
     if not wanted:

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, Final
 
+from anyio.to_thread import run_sync
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -103,9 +104,11 @@ async def see(request: Request) -> Response:
 
 
 def _topic(request: Request) -> tuple[Sight, Topic]:
-    sight = desk_of(request).watch.sight
+    watch = desk_of(request).watch
+    sight = watch.sight
     topic = sight.metadata.topics.get(request.path_params["topic"])
     if topic is None:
+        watch.missed()
         raise HTTPException(404, f"there is no topic {request.path_params['topic'][:250]}")
     return sight, topic
 
@@ -182,7 +185,8 @@ async def create(request: Request) -> Response:
             _raise(Admin(pool).create_topics([new])[name])
 
     await desk.cluster.ask(ask)
-    desk.watch.hurry()
+    # Who makes a topic goes there next.
+    await run_sync(desk.watch.wait_for, name)
     return JSONResponse({"name": name}, status_code=201)
 
 

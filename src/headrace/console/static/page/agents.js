@@ -40,7 +40,7 @@ function drawing({ name, parts }) {
   for (const part of parts) layers[LAYER[part.kind]].push(id(part));
   const arrows = parts.flatMap((part) => part.channels.map((channel) => {
     const ends = part.kind === "source" ? [id(part), `channel ${channel}`] : [`channel ${channel}`, id(part)];
-    return { path: ends, weight: 0.25, label: part.rate ? rate(part.rate) : "" };
+    return { path: ends, weight: 0.25, label: part.rate ? rate(part.rate) : "", still: !part.rate };
   })).filter(({ path }) => path.every((each) => nodes[each]));
   return picture({ nodes, layers: layers.filter((each) => each.length), arrows, label: `${name}: ${arrows.map(({ path }) => path.join(" to ")).join(", ")}` });
 }
@@ -52,7 +52,7 @@ function box({ kind, name, component, numbers, topics, place }) {
   const failed = (numbers.EventWriteFail ?? 0) + (numbers.ChannelWriteFail ?? 0) + (numbers.ConnectionFailedCount ?? 0);
   const note = kind === "channel" ? `${component || "channel"} · ${full.toFixed(1)} % full` : `${component || kind} · ${count(done ?? 0)} events`;
   return {
-    name, note, kind: kind === "channel" ? "flow" : kind === "source" ? "spout" : "place",
+    name, note, kind: kind === "channel" ? "flow" : kind === "source" ? "spout" : "sink",
     title: `${kind} ${name}${where ? `: ${where}` : ""}`, href: topics.length ? `#/topics/${encodeURIComponent(topics[0])}` : "",
     status: kind === "channel" ? (full > 85 ? "err" : full > 60 ? "warn" : "") : failed ? "warn" : "",
   };

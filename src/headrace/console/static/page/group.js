@@ -30,7 +30,7 @@ export function render(root, [name], context) {
   ], { key: (each) => each.id, label: "Members", empty: "The group has no members at the moment." });
 
   const reset = context.may("editor") ? h("button", { type: "button", onclick: () => last && resetOffsets(name, last) }, "Reset offsets") : null;
-  const remove = context.may("admin") ? h("button", { type: "button", class: "danger", onclick: () => confirmDelete(name, context) }, "Delete") : null;
+  const remove = context.may("admin") ? h("button", { type: "button", class: "danger", onclick: () => confirmDelete(name, context, () => stop()) }, "Delete") : null;
   root.append(
     h("nav", { class: "crumbs", "aria-label": "Where you are" }, h("a", { href: "#/groups" }, "Groups"), " / "),
     h("div", { class: "head" }, h("h1", { class: "name" }, name), h("div", { class: "buttons" }, reset, remove)),
@@ -106,19 +106,22 @@ function resetOffsets(name, group) {
 
 const signed = (number) => (number > 0 ? `+${count(number)}` : count(number));
 
-function confirmDelete(name, context) {
+function confirmDelete(name, context, leave) {
   dialog(`Delete group ${name}`, (close) => {
     const typed = h("input", { autocomplete: "off", oninput: () => { go.disabled = typed.value !== name; } });
     const go = h("button", { class: "danger", disabled: true }, "Delete for ever");
     const remove = async (event) => {
       event.preventDefault();
+      leave(); // Nobody asks for a group that goes.
       try {
         await ask(`group?name=${encodeURIComponent(name)}`, { method: "DELETE", body: { confirm: typed.value } });
         close();
         toast(`Group ${name} is gone.`);
         context.go("/groups");
       } catch (error) {
+        close();
         toast(error.message, "bad");
+        dispatchEvent(new Event("hashchange"));
       }
     };
     return h("form", { onsubmit: remove }, h("p", {}, "Its committed offsets go with it."), field("Type the group's name to confirm", typed),

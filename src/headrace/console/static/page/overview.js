@@ -88,7 +88,7 @@ function flow({ nodes, layers, arrows }) {
   const most = Math.max(1, ...arrows.map((each) => each.rate ?? 0));
   const shown = Object.fromEntries(Object.entries(nodes).map(([id, each]) => [id, {
     ...each, note: each.kind === "topic" ? (each.bytes >= 1 ? `${bytes(each.bytes)}/s` : "quiet") : each.note,
-    title: each.kind === "place" ? each.note : `${each.kind === "source" ? "" : `${each.kind} `}${each.name}`,
+    title: each.kind === "sink" ? each.note : `${each.kind === "source" ? "" : `${each.kind} `}${each.name}`,
   }]));
   const named = (id) => nodes[id].name;
   return picture({

@@ -18,7 +18,7 @@ export function render(root, [name, wanted], context) {
   const facts = h("p", { class: "facts" });
   const body = h("div", {});
   const write = context.may("editor") ? h("button", { type: "button", class: "primary", onclick: () => produce(name) }, "Produce") : null;
-  const remove = context.may("admin") ? h("button", { type: "button", class: "danger", onclick: () => confirmDelete(name, context) }, "Delete") : null;
+  const remove = context.may("admin") ? h("button", { type: "button", class: "danger", onclick: () => confirmDelete(name, context, () => stop()) }, "Delete") : null;
   root.append(
     h("nav", { class: "crumbs", "aria-label": "Where you are" }, h("a", { href: "#/topics" }, "Topics"), " / "),
     h("div", { class: "head" }, h("h1", { class: "name" }, name), h("div", { class: "buttons" }, write, remove)),
@@ -103,19 +103,22 @@ function produce(name) {
   });
 }
 
-function confirmDelete(name, context) {
+function confirmDelete(name, context, leave) {
   dialog(`Delete topic ${name}`, (close) => {
     const typed = h("input", { autocomplete: "off", oninput: () => { go.disabled = typed.value !== name; } });
     const go = h("button", { class: "danger", disabled: true }, "Delete for ever");
     const remove = async (event) => {
       event.preventDefault();
+      leave(); // Nobody asks for a topic that goes.
       try {
         await ask(`topics/${encodeURIComponent(name)}`, { method: "DELETE", body: { confirm: typed.value } });
         close();
         toast(`Topic ${name} is gone.`);
         context.go("/topics");
       } catch (error) {
+        close();
         toast(error.message, "bad");
+        dispatchEvent(new Event("hashchange"));
       }
     };
     return h("form", { onsubmit: remove }, h("p", {}, "All its records go with it. Nobody can bring them back."), field("Type the topic's name to confirm", typed),

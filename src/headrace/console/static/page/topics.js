@@ -66,7 +66,7 @@ function create(context) {
         await ask("topics", { method: "POST", body });
         close();
         toast(`Topic ${body.name} is there.`);
-        setTimeout(() => context.go(`/topics/${encodeURIComponent(body.name)}`), 400);
+        context.go(`/topics/${encodeURIComponent(body.name)}`);
       } catch (error) {
         toast(error.message, "bad");
       }
