@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from bench import end_to_end, rdkafka_client
 from bench.broker_pair import Broker, headrace, new_topic
 from bench.row import Row, alternate, median, seconds, spread
+from bench.spark_session import bench_session
 from headrace.flow.aggregate import Aggregate
 from headrace.flow.job import start
 from headrace.flow.runtime.work import Emit
@@ -32,11 +33,9 @@ from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
-from headrace.spark import session
 from headrace.spark.each_batch import each_batch
-from headrace.testing.connector_jars import connector_jars
 from headrace.testing.readiness import wait_until
-from headrace.testing.spark_session import spark_environment, stop_java
+from headrace.testing.spark_session import stop_java
 from headrace.testing.transactional import read_to_end
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
@@ -63,21 +62,7 @@ _numbers = count(1)
 class Ground:
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder, self.broker = folder, broker
-        os.environ.update(spark_environment())
-        connector_jars()
-        self.spark = session(
-            "bench",
-            master="local[2]",
-            realtime=True,
-            config={
-                "spark.driver.memory": "2g",
-                "spark.local.dir": str(folder / "spark"),
-                "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.ui.enabled": "false",
-                "spark.ui.showConsoleProgress": "false",
-                "spark.log.level": "ERROR",
-            },
-        )
+        self.spark = bench_session(folder)
 
     def checkpoint(self) -> Path:
         return self.folder / f"checkpoint-{next(_numbers)}"

@@ -24,10 +24,9 @@ from typing import Any
 from bench import end_to_end, rdkafka_client
 from bench.broker_pair import Broker, headrace, new_topic
 from bench.row import Row, alternate, median, seconds, spread
-from headrace.spark import session
-from headrace.testing.connector_jars import connector_jars
+from bench.spark_session import bench_session
 from headrace.testing.readiness import wait_until
-from headrace.testing.spark_session import spark_environment, stop_java
+from headrace.testing.spark_session import stop_java
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
@@ -52,21 +51,7 @@ class Ground:
     def __init__(self, folder: Path, broker: Broker) -> None:
         self.folder = folder
         self.broker = broker
-        os.environ.update(spark_environment())
-        connector_jars()
-        self.spark = session(
-            "bench",
-            master="local[2]",
-            realtime=True,
-            config={
-                "spark.driver.memory": "2g",
-                "spark.local.dir": str(folder / "spark"),
-                "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.ui.enabled": "false",
-                "spark.ui.showConsoleProgress": "false",
-                "spark.log.level": "ERROR",
-            },
-        )
+        self.spark = bench_session(folder)
 
     def of(self, reader_or_writer: Any, side: str, **options: str) -> Any:
         made = reader_or_writer.format(side).options(**options)

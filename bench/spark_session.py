@@ -1,0 +1,28 @@
+"""The Spark session of the benchmarks: as a user's, but for its place and its noise."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from headrace.spark.ready_session import session
+from headrace.testing.connector_jars import connector_jars
+from headrace.testing.spark_session import spark_environment
+
+
+def bench_session(folder: Path) -> Any:
+    """With Spark's own Kafka connector, to measure us against."""
+    os.environ.update(spark_environment())
+    connector_jars()
+    return session(
+        "bench",
+        master="local[2]",
+        realtime=True,
+        config={
+            "spark.driver.memory": "2g",
+            "spark.local.dir": str(folder / "spark"),
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+        },
+    )
