@@ -1,7 +1,7 @@
 """What a batch that was cut off leaves behind, under each guarantee.
 
 A batch is cut off as a crash does it: its records are out and its state is written, but Spark has
-not noted that it is done. See `test_topology_crash.py` for crashes at any point.
+not noted that it is done. See `tests/driver/test_crash.py` for crashes at any point.
 """
 
 from collections.abc import Iterator

@@ -1,0 +1,172 @@
+"""Whole drivers, killed with kill -9 at random points: each record once, in a topic that is copied,
+in totals that are counted with state, and in files that are landed.
+
+A driver takes many seconds of processor time to start, so a plain run kills two, and one driver
+runs everything; `HEADRACE_DRIVER_KILLS=20` kills as many as that. What a commit leaves when it ends
+at any single one of its requests is in `test_sink_commit.py`.
+"""
+
+import json
+import os
+import random
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.audit.confluent import AuditedProducer
+from headrace.audit.feed import read_audit
+from headrace.audit.reconciliation import Reconciliation, Row
+from headrace.audit.reporter import Reporter
+from headrace.audit.tally import Tally
+from headrace.client.settings import ClientSettings
+from headrace.flow.land import logged_files, stray_files
+from headrace.testing.broker_process import BrokerProcess
+from headrace.testing.mortal_driver import START_SECONDS, MortalDriver
+from headrace.testing.transactional import read_to_end
+
+DRIVER = Path(__file__).with_name("program") / "crash.py"
+KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "2"))
+QUERIES = ("copy", "count", "land")
+PARTITIONS = 2
+BATCH_ROWS = 20
+BUCKET_MS = 10_000
+# About what a micro-batch takes once its offsets are written down.
+_BATCH_SECONDS = 1.0
+
+
+class Site:
+    """The topics, what was sent to them, and what became of it."""
+
+    def __init__(self, broker: BrokerProcess, topic: str, folder: Path) -> None:
+        self._address, self._audit_topic = broker.address, f"{topic}-audit"
+        self.source, self.copy, self.totals = f"{topic}-in", f"{topic}-copy", f"{topic}-totals"
+        self.lake = folder / "lake"
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        wanted = [NewTopic(each, PARTITIONS, 1) for each in (self.source, self.copy)]
+        for made in admin.create_topics([*wanted, NewTopic(self.totals, 1, 1)]).values():
+            made.result(60)
+        self.written: list[bytes] = []
+        self.words: Counter[str] = Counter()
+        self._sent = Tally("producer", bucket_ms=BUCKET_MS)
+        config = {"bootstrap.servers": broker.address, "linger.ms": 0}
+        self._producer = AuditedProducer(config, self._sent)
+        self.task = {
+            "address": broker.address,
+            "folder": str(folder),
+            "batch_rows": BATCH_ROWS,
+            "source": self.source,
+            "copy": self.copy,
+            "totals": self.totals,
+            "settings": {
+                "audit": "on",
+                "audit.topic": self._audit_topic,
+                "audit.bucketMs": str(BUCKET_MS),
+            },
+        }
+
+    def feed(self, batches: int, chance: random.Random) -> None:
+        for _ in range(batches * BATCH_ROWS):
+            word, value = chance.choice("abcdefgh"), b"record %d" % len(self.written)
+            self.words[word] += 1
+            self.written.append(value)
+            partition = len(self.written) % PARTITIONS
+            self._producer.produce(self.source, value, key=word, partition=partition)
+        assert self._producer.flush(60) == 0
+
+    def copied_to(self) -> list[tuple[int, int]]:
+        """Where the copy ends, with what is not committed."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._address,
+                "group.id": "looks-at-the-end",
+                "isolation.level": "read_uncommitted",
+            }
+        )
+        try:
+            return [
+                consumer.get_watermark_offsets(TopicPartition(self.copy, partition), 30)
+                for partition in range(PARTITIONS)
+            ]
+        finally:
+            consumer.close()
+
+    def copied(self) -> Counter[bytes]:
+        return Counter(read_to_end(self._address, self.copy, range(PARTITIONS)))
+
+    def counted(self) -> dict[str, list[int]]:
+        """The totals of each word, in the order in which they were written."""
+        totals: defaultdict[str, list[int]] = defaultdict(list)
+        for row in map(json.loads, read_to_end(self._address, self.totals)):
+            totals[row["word"]].append(row["n"])
+        return totals
+
+    def landed(self, files: list[Path]) -> Counter[bytes]:
+        return Counter(
+            value for each in files for value in pq.read_table(each)["value"].to_pylist()
+        )
+
+    def audit(self) -> list[Row]:
+        """What was sent, and what of it the topology has counted."""
+        settings = ClientSettings.of({"bootstrap.servers": self._address})
+        Reporter(self._sent, settings, topic=self._audit_topic).report()
+        found = Reconciliation()
+        found.add(read_audit(settings, 0, self._audit_topic))
+        return found.rows(now_ms=2**60, grace_ms=0)
+
+
+def wait_for_a_moment_to_die(driver: MortalDriver, site: Site, chance: random.Random) -> None:
+    """While batches run: at any time, or just when the sink has written rows, or just when Spark
+    has written down that it begins or ends one; of any of the queries."""
+    query = chance.choice(QUERIES)
+    moment = chance.choice(["anywhere", "rows", "offsets", "commits"])
+    match moment:
+        case "anywhere":
+            before = driver.noted(query, "offsets")
+            driver.wait_for(f"a batch of {query}", lambda: driver.noted(query, "offsets") > before)
+            time.sleep(chance.uniform(0, _BATCH_SECONDS))
+        case "rows":
+            end = site.copied_to()
+            driver.wait_for("rows in the copy", lambda: site.copied_to() != end)
+        case _:
+            # Not the first of this driver: that one may be a batch which its predecessor began.
+            wanted = driver.noted(query, moment) + 2
+            driver.wait_for(
+                f"{wanted} {moment} of {query}", lambda: driver.noted(query, moment) >= wanted
+            )
+
+
+@pytest.mark.timeout((KILLS + 2) * 3 * START_SECONDS)
+def test_every_record_counts_once_whenever_the_driver_is_killed(
+    broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    site = Site(broker, topic, tmp_path)
+    driver = MortalDriver(DRIVER, site.task, tmp_path)
+
+    for _ in range(KILLS):
+        site.feed(batches=4, chance=chance)
+        with driver.running():
+            wait_for_a_moment_to_die(driver, site, chance)
+    driver.finish()
+
+    once = Counter(site.written)
+    assert site.copied() == once, f"seed {seed}"
+    totals = site.counted()
+    assert {word: max(each) for word, each in totals.items()} == site.words, f"seed {seed}"
+    for word, each in totals.items():
+        assert each == sorted(set(each)), f"{word} was written twice or out of order, seed {seed}"
+    assert site.landed(list(logged_files(site.lake))) == once, f"seed {seed}"
+    # Readers that do not know Spark's log see the same once what the kills left is removed.
+    for stray in stray_files(site.lake):
+        stray.unlink()
+    assert site.landed(list(site.lake.glob("date=*/hour=*/*.parquet"))) == once, f"seed {seed}"
+    rows = site.audit()
+    assert sum(row.sent for row in rows) == len(site.written)
+    told = {(tier.tier, tier.percent) for row in rows for tier in row.tiers}
+    assert told == {("crash", 100.0)}, f"seed {seed}"
