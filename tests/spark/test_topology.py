@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headrace.flow.aggregate import Aggregate
+from headrace.flow.failure import failure_of
 from headrace.flow.job import run_batch
 from headrace.flow.metrics_server import MetricsServer
 from headrace.flow.runtime.work import Emit, TaskContext
@@ -230,3 +232,25 @@ def test_totals_that_spark_adds_up_are_the_same_in_a_stream_and_in_a_batch(
     assert len(streamed) == 6  # only what changed was written again
     assert {row["word"]: row for row in stage.read("batch")} == last
     assert last["a"] == {"word": "a", "n": 4, "least": "a", "kinds": 1}
+
+
+@pytest.mark.timeout(600)
+def test_a_bolt_that_raises_ends_the_query_with_its_name_and_its_own_lines(
+    stage: TopologyStage,
+) -> None:
+    made = Topology(stage.name, dead_letters=None)
+    made.spout("lines", stage.lines())
+    made.bolt("split", split, output="word STRING").shuffle("lines")
+    made.sink("out", TopicSink(stage.topic("out"), value="word")).shuffle("split")
+    stage.feed("bad")
+
+    with pytest.raises(StreamingQueryException) as failed:
+        stage.run(made)
+
+    told = failure_of(failed.value)
+    place = f"offset 0 of {stage.topic('in')}-0"
+    assert (told.component, told.at, told.why) == ("split", place, "ValueError: a bad line")
+    assert [line.split(",")[0] for line in told.lines] == [
+        f'  File "{__file__}"',
+        '    raise ValueError("a bad line")',
+    ]

@@ -1,7 +1,7 @@
 """A Trident chain on a real Spark session and a real broker.
 
 What each operation does is proved without Spark in `tests/unit/flow/trident`, and states under
-crashes there and in `test_examples_b.py`; here, that Spark's tasks tell states which batch it is.
+crashes there and in `test_examples.py`; here, that Spark's tasks tell states which batch it is.
 """
 
 import json

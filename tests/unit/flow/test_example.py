@@ -1,4 +1,4 @@
-"""What the examples compute, without Spark; `tests/spark/test_examples_c.py` runs them on it."""
+"""What the examples compute, without Spark; `tests/spark/test_examples.py` runs them on it."""
 
 import json
 import sys

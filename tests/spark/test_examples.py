@@ -1,69 +1,43 @@
-"""The examples on a real Spark session and a real broker, each over a few records.
+"""The examples on a real Spark session, a real broker and a real PostgreSQL, over a few records.
 
 What they compute is proved without Spark in `tests/unit/flow/test_example.py`; here that they run,
-and what only Spark can show.
+and what only Spark can show. The example of a Samza task is in `test_samza.py`.
 """
 
-import json
 import sys
 import threading
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from headrace.cli.flow_program import Given, load_program
-from headrace.cli.flow_topic import create_missing
 from headrace.flow.drpc.client import DrpcClient
 from headrace.flow.drpc.exchange import Exchange
 from headrace.flow.job import run_batch, start
 from headrace.flow.land import Landing, stray_files
-from headrace.flow.plan import Plan
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.transactional import read_to_end
+from headrace.testing.peer import PeerMissing, require_peer
+from headrace.testing.postgres import PostgresServer
+from headrace.testing.showroom import Showroom
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 NOW: dict[str, Any] = {"availableNow": True}
+MINUTE = 60_000
 _SECONDS = 300.0
 
 
-class Showroom:
-    """Examples with topics of their own."""
-
-    def __init__(self, broker: BrokerProcess, spark: SparkSession, name: str, folder: Path) -> None:
-        self.address, self.spark, self.name, self.folder = broker.address, spark, name, folder
-        self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
-
-    def topic(self, name: str) -> str:
-        return f"{self.name}-{name}"
-
-    def plan(self, path: str, *topics: str, **pairs: str) -> Plan:
-        """The example, with these of its topics renamed, and made."""
-        told = {each: self.topic(each) for each in topics} | pairs
-        plan = load_program(str(EXAMPLES / path), Given(self.address, told)).plan
-        create_missing(plan, self.address)
-        return plan
-
-    def feed(self, topic: str, *values: Any) -> None:
-        for value in values:
-            text = value if isinstance(value, str) else json.dumps(value)
-            self._producer.produce(self.topic(topic), text)
-        assert self._producer.flush(60) == 0
-
-    def run(self, plan: Plan) -> None:
-        where = self.folder / plan.name
-        query = start(plan, self.spark, brokers=self.address, checkpoint=where, trigger=NOW)
-        try:
-            assert query.awaitTermination(_SECONDS)
-        finally:
-            query.stop()
-
-    def read(self, topic: str) -> list[Any]:
-        return [json.loads(each) for each in read_to_end(self.address, self.topic(topic))]
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    try:
+        server = PostgresServer()
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    with server:
+        yield server
 
 
 @pytest.fixture
@@ -77,16 +51,14 @@ def show(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "")
     spark.dataSource.register(HeadraceDataSource)
-    return Showroom(broker, spark, topic, tmp_path)
+    return Showroom(broker.address, spark, topic, tmp_path)
 
 
 @pytest.mark.timeout(900)
 def test_one_program_gives_the_same_in_a_stream_and_in_a_batch(show: Showroom) -> None:
     paid = [{"shop": shop, "cents": 10 * n, "status": "paid"} for n in range(9) for shop in "ab"]
     stream = show.plan("batch_and_stream/orders.py", "orders", "totals")
-    show.feed("orders", *paid[:7], {"shop": "a", "cents": 1, "status": "open"})
-    show.run(stream)
-    show.feed("orders", *paid[7:])
+    show.feed("orders", *paid, {"shop": "a", "cents": 1, "status": "open"})
     show.run(stream)
     streamed = {row["shop"]: row for row in show.read("totals")}
 
@@ -190,3 +162,41 @@ def test_a_topic_lands_by_the_hour_each_record_once(show: Showroom) -> None:
 def _hour(row: Any) -> float:
     text = f"{row['date']} {int(row['hour']):02}:00+00:00"
     return datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.timeout(900)
+def test_hashtags_are_counted_in_postgresql_once_although_a_batch_is_done_twice(
+    show: Showroom, postgres: PostgresServer
+) -> None:
+    def counted() -> dict[str, tuple[int, int]]:
+        with psycopg.connect(postgres.url) as connection:
+            rows = connection.execute("SELECT tag, n, likes FROM hashtags").fetchall()
+        return {tag: (n, likes) for tag, n, likes in rows}
+
+    plan = show.plan("hashtags_postgres/hashtags.py", "tweets", database=postgres.url)
+    show.feed("tweets", {"text": "#a #B", "likes": 2}, {"text": "none"}, {"text": "#a", "likes": 3})
+    show.run(plan)
+    assert counted() == {"a": (2, 5), "b": (1, 2)}
+
+    show.forget_last_batch(plan)
+    show.run(plan)
+    assert counted() == {"a": (2, 5), "b": (1, 2)}
+
+    show.feed("tweets", {"text": "#b", "likes": 1})
+    show.run(plan)
+    assert counted() == {"a": (2, 5), "b": (2, 3)}
+
+
+@pytest.mark.timeout(900)
+def test_sessions_are_told_when_they_are_over(show: Showroom) -> None:
+    plan = show.plan("session_windows/sessions.py", "clicks", "visits")
+    show.feed(
+        "clicks",
+        *({"user": "ann", "page": page, "at": at * MINUTE} for page, at in (("/", 0), ("/a", 20))),
+        {"user": "ann", "page": "/", "at": 100 * MINUTE},
+    )
+    show.run(plan)
+
+    (visit,) = show.read("visits")
+    assert (visit["user"], visit["clicks"], visit["pages"]) == ("ann", 2, 2)
+    assert visit["session_end"].startswith("1970-01-01T00:20:00")
