@@ -13,10 +13,16 @@ from headrace.client.error import BrokerError, ClientError
 OK = "OK"
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Columns under headings in capitals, with dashes; numbers to the right."""
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[Any]], *, as_named: bool = False
+) -> None:
+    """Columns under headings in capitals, with dashes; numbers to the right.
+
+    Args:
+        as_named: leave the headings as they are: they are names of the user's own.
+    """
     texts = [[_cell(value) for value in row] for row in rows]
-    lines = [[_heading(name) for name in headings], *texts]
+    lines = [[name if as_named else _heading(name) for name in headings], *texts]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     right = [
         any(line[column] != "-" for line in texts)

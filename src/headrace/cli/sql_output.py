@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -29,7 +29,8 @@ class SqlOutput:
         if answer.columns and self._style is Format.JSON:
             self._lines(answer.columns, answer.rows)
         elif answer.columns:
-            print_table(answer.columns, [[plain(each) for each in row] for row in answer.rows])
+            rows = [[plain(each) for each in row] for row in answer.rows]
+            print_table(answer.columns, rows, as_named=True)
         if answer.message is not None and self._style is not Format.JSON:
             print(answer.message, flush=True)
 
@@ -40,14 +41,18 @@ class SqlOutput:
             yield lambda columns, rows, whole: self._lines(columns, rows)
             return
         kept: list[Sequence[Any]] = []
-        with Live(console=self._console, auto_refresh=False) as live:
+        # The heading, the line that counts, and the prompt that comes back below.
+        most = max(1, min(_SHOWN_ROWS, self._console.height - 4))
+        waiting = Text("Waiting for rows; Ctrl-C stops.", style="dim")
+        with Live(waiting, console=self._console, auto_refresh=False) as live:
+            live.refresh()
 
             def show(columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: bool) -> None:
                 if whole:
                     kept.clear()
                 kept.extend(rows)
-                del kept[: max(0, len(kept) - (len(rows) if whole else _SHOWN_ROWS))]
-                live.update(_table(columns, kept), refresh=True)
+                del kept[: max(0, len(kept) - (len(rows) if whole else most))]
+                live.update(_table(columns, kept, most), refresh=True)
 
             yield show
 
@@ -68,13 +73,15 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | list | dict | None) else str(value)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    table = Table(box=None)
-    for name in columns:
-        table.add_column(Text(name))
-    for row in rows[:_SHOWN_ROWS]:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int) -> RenderableType:
+    """As a table that is printed looks, with as many rows as there is room for."""
+    table = Table(box=None, pad_edge=False)
+    for at, name in enumerate(columns):
+        numbers = all(isinstance(row[at], int | float | None) for row in rows)
+        table.add_column(Text(name), justify="right" if numbers else "left")
+    for row in rows[:most]:
         # Text, so that what a record holds is never taken for markup.
         table.add_row(*(Text("-" if each is None else str(plain(each))) for each in row))
-    if len(rows) > _SHOWN_ROWS:
-        table.caption = f"{len(rows):,} rows"
-    return table
+    if len(rows) <= most:
+        return table
+    return Group(table, Text(f"{most:,} of {len(rows):,} rows", style="dim"))

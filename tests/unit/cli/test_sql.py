@@ -51,7 +51,7 @@ def test_an_answer_is_a_table_or_lines_of_json(capsys: pytest.CaptureFixture[str
     SqlOutput(Format.JSON).answer(Answer(COLUMNS, ROWS))
     lines = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
 
-    assert text[0].split() == ["PAGE", "N", "AT"]
+    assert text[0].split() == ["page", "n", "at"]
     assert text[2].split() == ["/[b]cart", "1", "2026-11-15T09:00:00+00:00"]
     assert text[-1] == "Only the first 2 rows."
     assert lines[1] == {"page": "/[b]cart", "n": 1, "at": "2026-11-15T09:00:00+00:00"}
@@ -68,6 +68,27 @@ def test_a_live_table_shows_the_whole_result_and_takes_nothing_for_markup() -> N
     last = shown.getvalue().rpartition("page")[2]
     assert "/[b]cart" in last
     assert "/old" not in last
+
+
+def test_a_live_table_is_no_higher_than_the_terminal() -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=80, height=10)
+
+    with SqlOutput(Format.TEXT, console).emitting() as show:
+        show(("word_count",), [(number,) for number in range(100)], True)
+
+    last = shown.getvalue().rpartition("word_count")[2]
+    assert "6 of 100 rows" in last
+    assert len(last.splitlines()) < 10
+
+
+def test_a_live_table_says_that_it_waits() -> None:
+    shown = io.StringIO()
+
+    with SqlOutput(Format.TEXT, Console(file=shown, force_terminal=True, width=80)).emitting():
+        pass
+
+    assert "Waiting for rows; Ctrl-C stops." in shown.getvalue()
 
 
 def test_without_a_terminal_every_row_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
