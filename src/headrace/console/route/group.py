@@ -88,6 +88,7 @@ async def see(request: Request) -> Response:
         {
             **lag,
             "group": name,
+            "flow": flow_of(name),
             "state": state,
             "assignor": assignor,
             "members": members,

@@ -88,8 +88,10 @@ function show() {
   const [name = "overview", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decode).filter(Boolean);
   const found = rest.length && name === "topics" ? topic : rest.length && name === "groups" ? group : VIEWS[name] ?? overview;
   for (const link of document.querySelectorAll("nav a[data-page]")) {
-    if (link.dataset.page === (VIEWS[name] ? name : "overview")) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.page === (VIEWS[name] ? name : "overview")) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" });
+    } else link.removeAttribute("aria-current");
   }
   main.replaceChildren();
   document.title = [rest[0], PAGES.find(([each]) => each === name)?.[1], "Headrace"].filter(Boolean).join(" · ");

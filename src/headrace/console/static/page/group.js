@@ -44,7 +44,7 @@ export function render(root, [name], context) {
     problem.hidden = true;
     const owners = new Map(found.members.flatMap((each) => each.partitions.map((one) => [one, each.client || each.id])));
     const rows = (found.partitions ?? []).map((each) => ({ ...each, member: owners.get(`${each.topic}-${each.partition}`) }));
-    put(facts, h("span", {}, badge(found.status ?? "OK"), ` ${found.state} · lag ${count(found.lag ?? 0)} · ${plural(found.members.length, "member")}${found.assignor ? ` · ${found.assignor}` : ""}`));
+    put(facts, h("span", {}, badge(found.status ?? "OK"), ` ${found.flow === null ? "" : `the progress of flow ${found.flow} · `}${found.state} · lag ${count(found.lag ?? 0)} · ${plural(found.members.length, "member")}${found.assignor ? ` · ${found.assignor}` : ""}`));
     partitions.update(rows);
     members.update(found.members);
     chart.setLines(found.history.lines.map((each) => each.partition));
