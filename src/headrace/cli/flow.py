@@ -14,7 +14,6 @@ from headrace.cli.duration import parse_duration
 from headrace.cli.epilog import epilog
 from headrace.cli.flow_program import Given, Program, load_program
 from headrace.cli.flow_table import HEADINGS, line_of, rows_of
-from headrace.cli.flow_topic import check_inputs, create_missing
 from headrace.cli.offset_spec import parse_place
 from headrace.cli.option import (
     BROKERS_VARIABLE,
@@ -130,6 +129,8 @@ def run(
         _create_topics(loaded.plan, order.brokers)
     if batch or not where.exists():
         # Later a missing topic is a loss, and its spout's failOnDataLoss decides about that.
+        from headrace.cli.flow_topic import check_inputs
+
         check_inputs(loaded.plan)
     if batch:
         _run_batch(loaded.plan, order, first, past)
@@ -165,6 +166,8 @@ def _run_stream(program: Program, order: Any) -> None:
 
 
 def _create_topics(plan: Plan, brokers: str) -> None:
+    from headrace.cli.flow_topic import create_missing
+
     made = create_missing(plan, brokers)
     if made:
         print(f"Created {', '.join(made)}.", flush=True)
