@@ -9,7 +9,9 @@ from headrace.client.connection import Connection
 from headrace.client.settings import ClientSettings
 from headrace.cluster.topic import Topic
 from headrace.cluster.topic_command import NewTopic
+from headrace.testing.certificate import Certificate
 from headrace.testing.local_cluster import local_cluster
+from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.sample_batch import sample_batch
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -19,16 +21,36 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 WAIT_SECONDS = 90
 
 
+@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL"])
+def protocol(request):
+    return request.param
+
+
 @pytest.fixture
-def settings(tmp_path):
+def encryption(tmp_path, protocol):
+    """What brokers need for TLS, and clients."""
+    if protocol != "SASL_SSL":
+        return {}, {}
+    try:
+        made = Certificate.make(tmp_path)
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    keystore, trusted = str(made.keystore), str(made.certificate)
+    brokers = {"ssl.keystore.location": keystore, "ssl.truststore.location": trusted}
+    return brokers, {"ssl.ca.location": trusted}
+
+
+@pytest.fixture
+def settings(tmp_path, protocol, encryption):
     """SCRAM between brokers, PLAIN for anna, who is nobody."""
     users = {"broker": "broker=secret", "others": "anna=apple"}
     for name, text in users.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
     return {
-        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        **encryption[0],
+        "listeners": f"{protocol}://127.0.0.1:0",
+        "inter.broker.listener.name": protocol,
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "headrace.inter.broker.user.file": str(tmp_path / "broker"),
@@ -39,10 +61,11 @@ def settings(tmp_path):
     }
 
 
-def fetch_as_a_follower(told, topic_id, replica):
+def fetch_as_a_follower(told, topic_id, replica, encryption):
     """What anna is told who pretends to be broker `replica` and to have everything."""
     login = {
-        "security.protocol": "SASL_PLAINTEXT",
+        **encryption,
+        "security.protocol": told.protocol,
         "sasl.mechanism": "PLAIN",
         "sasl.username": "anna",
         "sasl.password": "apple",
@@ -67,7 +90,9 @@ def fetch_as_a_follower(told, topic_id, replica):
     return answer.topics[0].partitions[0].error_code
 
 
-def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(ensemble, tmp_path, settings):
+def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
+    ensemble, tmp_path, settings, protocol, encryption
+):
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
             plan = await servers[0].broker.create_topics([NewTopic(name="orders", partitions=1)])
@@ -84,9 +109,9 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(ensemble, t
 
             copied = other.broker.topics.follower("orders", None, 0)
             assert copied.log.log_end_offset == 2
-            told = leader.broker.advertised["SASL_PLAINTEXT"]
+            told = leader.broker.advertised[protocol]
             code = await asyncio.to_thread(
-                fetch_as_a_follower, told, created.topic_id, other.broker.node_id
+                fetch_as_a_follower, told, created.topic_id, other.broker.node_id, encryption[1]
             )
             assert code == ErrorCode.cluster_authorization_failed
 

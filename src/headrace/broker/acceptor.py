@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -25,6 +26,9 @@ from headrace.broker.poller import Poller
 from headrace.broker.unfinished import UnfinishedRequests
 from headrace.model.error import ConfigError
 from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame
+
+if TYPE_CHECKING:
+    from headrace.broker.tls import Tls
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +53,7 @@ class Acceptor:
 
     Args:
         dispatch: what a connection does with a frame.
+        tls: for listeners that are encrypted.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Acceptor:
         max_connections: int,
         max_connections_per_host: int,
         backlog: int,
+        tls: "Tls | None" = None,
     ) -> None:
         self.connections: set[Connection] = set()
         self.accepted = 0
@@ -76,6 +82,7 @@ class Acceptor:
         self._max_pending = max_pending
         self._max_idle_seconds = max_idle_ms / 1000
         self._backlog = backlog
+        self._tls = tls
         self._pool = BufferPool()
         self._complaints = Complaints(loop.time)
         self._unfinished = UnfinishedRequests(max_unfinished_bytes)
@@ -164,11 +171,12 @@ class Acceptor:
         self._per_host[host] += 1
         self.accepted += 1
         limit = PREAUTHENTICATION_MAX_BYTES if listener.authenticates else self._max_request_bytes
+        kind, sock = self._kind(client, listener)
         self.connections.add(
-            Connection(
+            kind(
                 self._loop,
                 self.poller,
-                client,
+                sock,
                 host,
                 listener,
                 self._pool,
@@ -180,6 +188,14 @@ class Acceptor:
                 max_pending=self._max_pending,
             )
         )
+
+    def _kind(self, client: socket.socket, listener: Listener) -> tuple[type[Connection], Any]:
+        if not listener.encrypted:
+            return Connection, client
+        from headrace.broker.tls_connection import TlsConnection
+
+        assert self._tls is not None
+        return TlsConnection, self._tls.accept(client)
 
     def _has_room(self, host: str) -> bool:
         if self._per_host[host] >= self.max_connections_per_host:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from headrace.model.error import ConfigError
 
 # The security protocols there are, and whether a client must authenticate.
-PROTOCOLS = {"PLAINTEXT": False, "SASL_PLAINTEXT": True}
+PROTOCOLS = {"PLAINTEXT": False, "SASL_PLAINTEXT": True, "SSL": False, "SASL_SSL": True}
 
-# Kafka's protocols with TLS, which its stock properties file maps: they may be named, not used.
-_NOT_SERVED = ("SSL", "SASL_SSL")
+_ENCRYPTED = ("SSL", "SASL_SSL")
 _WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - recognized, not bound to
 
 
@@ -31,6 +30,11 @@ class Listener:
     @property
     def authenticates(self) -> bool:
         return PROTOCOLS[self.protocol]
+
+    @property
+    def encrypted(self) -> bool:
+        """It speaks TLS."""
+        return self.protocol in _ENCRYPTED
 
     @property
     def wildcard(self) -> bool:
@@ -77,7 +81,7 @@ def parse_protocols(texts: tuple[str, ...]) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for text in texts:
         name, _, protocol = text.partition(":")
-        if not name or (protocol not in PROTOCOLS and protocol not in _NOT_SERVED):
+        if not name or protocol not in PROTOCOLS:
             raise ConfigError(
                 f"listener.security.protocol.map has {text!r}: write it as NAME:PROTOCOL, where "
                 f"the protocol is one of {', '.join(PROTOCOLS)}"

@@ -79,25 +79,7 @@ class PeerConnection:
             PeerLost: nobody answers there.
             PeerRefused: nobody is there to answer.
         """
-        loop = asyncio.get_running_loop()
-        sock: socket.socket | None = None
-        try:
-            (found, *_) = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            sock = socket.socket(found[0], socket.SOCK_STREAM)
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                await loop.sock_connect(sock, found[4])
-        except (OSError, TimeoutError) as error:
-            if sock is not None:
-                sock.close()
-            kind = PeerRefused if isinstance(error, ConnectionRefusedError) else PeerLost
-            raise kind(f"cannot connect to the broker at {host}:{port}: {error}") from error
-        except BaseException:
-            if sock is not None:
-                sock.close()
-            raise
-        return cls(sock, limit_bytes=limit_bytes)
+        return cls(await connected_socket(host, port), limit_bytes=limit_bytes)
 
     # -- asking
 
@@ -271,3 +253,30 @@ class PeerConnection:
             self._watchdog.cancel()
         if not self.lost.done():
             self.lost.set_result(why)
+
+
+async def connected_socket(host: str, port: int) -> socket.socket:
+    """
+    Raises:
+        PeerLost: nobody answers there.
+        PeerRefused: nobody is there to answer.
+    """
+    loop = asyncio.get_running_loop()
+    sock: socket.socket | None = None
+    try:
+        (found, *_) = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        sock = socket.socket(found[0], socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await loop.sock_connect(sock, found[4])
+    except (OSError, TimeoutError) as error:
+        if sock is not None:
+            sock.close()
+        kind = PeerRefused if isinstance(error, ConnectionRefusedError) else PeerLost
+        raise kind(f"cannot connect to the broker at {host}:{port}: {error}") from error
+    except BaseException:
+        if sock is not None:
+            sock.close()
+        raise
+    return sock

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -34,6 +35,9 @@ from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
 from headrace.wire.api import ApiKey
 from headrace.wire.scram import ScramClient, ScramRefused
+
+if TYPE_CHECKING:
+    from headrace.broker.tls import Tls
 
 log = structlog.get_logger(__name__)
 
@@ -114,11 +118,13 @@ class PeerWay:
     ) -> None:
         """
         Raises:
-            ConfigError: the listener asks for a login, and there is nobody to log in as.
+            ConfigError: the listener asks for a login, and there is nobody to log in as; or one
+                speaks TLS, and there are no certificates.
         """
         self._find = find
         self._listener = settings.inter_broker_listener
         self.login: PeerLogin | None = None
+        self.tls = _tls(settings)
         alone = not settings["zookeeper.connect"]
         if self._listener is not None and self._listener.authenticates and not alone:
             self.login = _login(settings)
@@ -130,9 +136,7 @@ class PeerWay:
             PeerDenied: it does not let this broker in.
         """
         endpoint = self._endpoint(broker_id)
-        connection = await PeerConnection.open(
-            endpoint.host, endpoint.port, limit_bytes=limit_bytes
-        )
+        connection = await self._open(endpoint, limit_bytes)
         if self.login is None:
             return connection
         try:
@@ -144,6 +148,14 @@ class PeerWay:
             raise
         return connection
 
+    async def _open(self, endpoint: Endpoint, limit_bytes: int) -> PeerConnection:
+        host, port = endpoint.host, endpoint.port
+        if self.tls is None or self._listener is None or not self._listener.encrypted:
+            return await PeerConnection.open(host, port, limit_bytes=limit_bytes)
+        from headrace.broker.tls_peer import TlsPeerConnection
+
+        return await TlsPeerConnection.open_with(self.tls, host, port, limit_bytes=limit_bytes)
+
     def _endpoint(self, broker_id: BrokerId) -> Endpoint:
         """A broker with other listener names is reached through one of the same protocol."""
         record, own = self._find(broker_id), self._listener
@@ -154,6 +166,15 @@ class PeerWay:
             if found is not None and found.security_protocol == own.protocol:
                 return found
         raise PeerLost(f"broker {broker_id} has no listener for other brokers that this one knows")
+
+
+def _tls(settings: BrokerSettings) -> "Tls | None":
+    """Only who speaks TLS pays for loading it."""
+    if not any(each.encrypted for each in settings.listeners):
+        return None
+    from headrace.broker.tls import Tls
+
+    return Tls(settings)
 
 
 def _login(settings: BrokerSettings) -> PeerLogin:

@@ -154,6 +154,7 @@ class Server:
             max_connections=self._max_connections(),
             max_connections_per_host=settings["max.connections.per.ip"],
             backlog=settings["socket.listen.backlog.size"],
+            tls=broker.way.tls,
         )
 
     def _max_connections(self) -> int:

@@ -517,7 +517,7 @@ _SECURITY = [
         ConfigType.STRING,
         "PLAINTEXT",
         "What brokers speak with each other, where inter.broker.listener.name does not say.",
-        choices=("PLAINTEXT", "SASL_PLAINTEXT"),
+        choices=("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"),
     ),
     _key(
         "sasl.mechanism.inter.broker.protocol",
@@ -537,6 +537,47 @@ _SECURITY = [
         ConfigType.STRING,
         None,
         "A file with the users of PLAIN, a line user=password each; read again when it changes.",
+    ),
+    _key(
+        "ssl.keystore.type",
+        ConfigType.STRING,
+        "PEM",
+        "The format of ssl.keystore.location (KIP-651).",
+        choices=("PEM",),
+    ),
+    _key(
+        "ssl.keystore.location",
+        ConfigType.STRING,
+        None,
+        "A file with the broker's private key, without a password, and its certificate chain, for "
+        "SSL and SASL_SSL listeners.",
+    ),
+    _key(
+        "ssl.truststore.type",
+        ConfigType.STRING,
+        "PEM",
+        "The format of ssl.truststore.location (KIP-651).",
+        choices=("PEM",),
+    ),
+    _key(
+        "ssl.truststore.location",
+        ConfigType.STRING,
+        None,
+        "A file with the authorities whose certificates of clients and other brokers are believed.",
+    ),
+    _key(
+        "ssl.client.auth",
+        ConfigType.STRING,
+        "none",
+        "Whether clients of SSL listeners show certificates; their principals are the subjects.",
+        choices=("none", "requested", "required"),
+    ),
+    _key(
+        "ssl.endpoint.identification.algorithm",
+        ConfigType.STRING,
+        "https",
+        "https: another broker's certificate must be for its host; empty: for any.",
+        choices=("https", ""),
     ),
     _key(
         "connection.failed.authentication.delay.ms",

@@ -93,8 +93,11 @@ def test_what_does_not_listen_is_not_advertised() -> None:
         advertised((Listener.parse(":9092"),), ("SASL_PLAINTEXT://kafka:9092",))
 
 
-def test_a_protocol_with_tls_may_be_mapped_but_not_listened_on() -> None:
-    protocols = parse_protocols(("INSIDE:SSL",))
+def test_the_protocol_says_whether_a_listener_is_encrypted_and_asks_for_a_login() -> None:
+    protocols = parse_protocols(("INSIDE:SSL", "OUTSIDE:SASL_SSL"))
 
-    with pytest.raises(ConfigError, match="no protocol"):
-        Listener.parse("INSIDE://127.0.0.1:9092", protocols)
+    inside, outside = (Listener.parse(f"{name}://:9092", protocols) for name in protocols)
+
+    assert (inside.encrypted, inside.authenticates) == (True, False)
+    assert (outside.encrypted, outside.authenticates) == (True, True)
+    assert not Listener.parse("SASL_PLAINTEXT://:9092").encrypted

@@ -26,7 +26,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
         ("socket.request.max.bytes", "-1"),
         ("listeners", ""),
         ("listeners", "127.0.0.1"),
-        ("listeners", "SSL://127.0.0.1:9092"),
+        ("listeners", "KERBEROS://127.0.0.1:9092"),
         ("log.dirs", ""),
         ("headrace.admin.listener", "nowhere"),
     ],
