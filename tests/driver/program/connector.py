@@ -1,6 +1,9 @@
-"""Spark's own Kafka connector against a broker: batch, stream and real-time mode."""
+"""Spark's own Kafka connector against a broker: batch, stream and real-time mode, by hand and under
+topologies."""
 
 from pathlib import Path
+
+from realtime import RealTime
 
 import headrace.spark
 from headrace.testing.readiness import wait_until
@@ -9,7 +12,7 @@ from headrace.testing.spark_session import quiet_config
 
 task = driver_task()
 folder = Path(task["folder"])
-# Real-time mode holds one slot for each partition of the topic, and reading beside it needs more.
+# Real-time mode holds a slot for every task of every stage, and reading beside it needs more.
 spark = headrace.spark.session(
     "connector", master="local[4]", realtime=True, config=quiet_config(folder)
 )
@@ -44,7 +47,7 @@ try:
     wait_until(
         lambda: len(records(task["realtime"])) >= task["count"],
         what="the records in real-time mode",
-        timeout_seconds=60,
+        timeout_seconds=240,
     )
     # What comes while a batch is running does not wait for the next one.
     late = spark.createDataFrame([("late", "record")], "key STRING, value STRING")
@@ -52,10 +55,11 @@ try:
     wait_until(
         lambda: len(records(task["realtime"])) > task["count"],
         what="the late record in real-time mode",
-        timeout_seconds=60,
+        timeout_seconds=240,
     )
 finally:
     query.stop()
 
-answer({name: records(task[name]) for name in ("batch", "stream", "realtime")})
+seen = {name: records(task[name]) for name in ("batch", "stream", "realtime")}
+answer(seen | RealTime(spark, task).answers())
 spark.stop()
