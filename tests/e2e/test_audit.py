@@ -1,12 +1,15 @@
 """Counts of real clients, and what the command makes of them."""
 
 import json
+from collections import Counter
 
 import pyarrow as pa
 import pytest
 
 from headrace.audit.audited_writer import AuditedWriter
 from headrace.audit.confluent import AuditedConsumer, AuditedProducer
+from headrace.audit.feed import read_audit
+from headrace.audit.reconciliation import Reconciliation
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.client.admin import Admin, NewTopic
@@ -139,14 +142,25 @@ def test_a_topic_can_be_counted_as_a_tier(
     assert sum(tier["count"] for row in rows for tier in row["tiers"]) == 1000
 
 
-def test_an_agent_counts_by_itself(
-    broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
+@pytest.mark.parametrize("told", ["on", "auto"])
+def test_an_agent_counts_what_it_writes_and_what_it_reads(
+    told: str, broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
 ) -> None:
+    copied = f"{topic}-copy"
     make(settings, topic)
+    make(settings, copied)
+    if told == "auto":
+        # Somebody counts there already, in buckets of that length.
+        other = Tally("producer", bucket_ms=BUCKET_MS)
+        other.count("another", 0)
+        report(settings, other, audit_topic)
     agent = f"""
-        a1.sources = r1
-        a1.channels = c1
-        a1.sinks = k1
+        a1.audit = {told}
+        a1.audit.topic = {audit_topic}
+        {f"a1.audit.bucketMs = {BUCKET_MS}" if told == "on" else ""}
+        a1.sources = r1 r2
+        a1.channels = c1 c2
+        a1.sinks = k1 k2
         a1.sources.r1.type = seq
         a1.sources.r1.totalEvents = 100
         a1.sources.r1.channels = c1
@@ -155,20 +169,39 @@ def test_an_agent_counts_by_itself(
         a1.sinks.k1.channel = c1
         a1.sinks.k1.kafka.bootstrap.servers = {broker.address}
         a1.sinks.k1.kafka.topic = {topic}
-        a1.sinks.k1.audit.tier = producer
-        a1.sinks.k1.audit.bucketMs = {BUCKET_MS}
-        a1.sinks.k1.audit.topic = {audit_topic}
+        a1.sources.r2.type = org.apache.flume.source.kafka.KafkaSource
+        a1.sources.r2.channels = c2
+        a1.sources.r2.batchSize = 100
+        a1.sources.r2.kafka.bootstrap.servers = {broker.address}
+        a1.sources.r2.kafka.topics = {topic}
+        a1.sources.r2.kafka.consumer.group.id = {topic}
+        a1.sources.r2.kafka.consumer.auto.offset.reset = earliest
+        a1.channels.c2.type = memory
+        a1.sinks.k2.type = org.apache.flume.sink.kafka.KafkaSink
+        a1.sinks.k2.channel = c2
+        a1.sinks.k2.kafka.bootstrap.servers = {broker.address}
+        a1.sinks.k2.kafka.topic = {copied}
+        a1.sinks.k2.allowTopicOverride = false
     """
     with running(agent) as started:
-        sink = started.assembly.sinks["k1"]
+        sink = started.assembly.sinks["k2"]
         wait_until(
             lambda: sink.counters.snapshot().get("EventDrainSuccessCount", 0) >= 100,
-            what="100 events in the topic",
+            what="100 events in the second topic",
             timeout_seconds=60,
         )
-    code, rows = audit(broker, audit_topic)
-    assert (code, sum(row["sent"] for row in rows)) == (0, 100)
-    assert {row["topic"] for row in rows} == {topic}
+    found = Reconciliation()
+    found.add(read_audit(settings, 0, audit_topic))
+    rows = found.rows(now_ms=2**60, grace_ms=0, topics=[topic, copied])
+    sent = Counter({name: 0 for name in (topic, copied)})
+    for row in rows:
+        sent[row.topic] += row.sent
+    assert sent == {topic: 100, copied: 100}
+    assert {row.length_ms for row in rows} == {BUCKET_MS}
+    assert {tier.tier for row in rows for tier in row.tiers if row.topic == topic} <= {"a1"}
+    assert sum(row.lost for row in rows) == 0
+    counts = [each for each in read_audit(settings, 0, audit_topic) if each.tier == "a1"]
+    assert sum(each.count for each in counts) == 100
 
 
 def test_nobody_counting_yet_is_told(broker: BrokerProcess, topic: str) -> None:

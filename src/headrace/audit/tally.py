@@ -3,6 +3,7 @@
 import os
 import socket
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -27,6 +28,10 @@ class _Bucket:
 class Tally:
     """Counts records by their timestamps. Any thread may count.
 
+    Args:
+        begins: whether there may be records that lie before what is counted here, so that the first
+            bucket of a topic cannot be held against the tier.
+
     Example:
         tally = Tally("producer")
         tally.count("clicks", timestamp_ms)
@@ -34,7 +39,12 @@ class Tally:
     """
 
     def __init__(
-        self, tier: str, *, bucket_ms: int = DEFAULT_BUCKET_MS, clock: Clock | None = None
+        self,
+        tier: str,
+        *,
+        bucket_ms: int = DEFAULT_BUCKET_MS,
+        begins: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         if not tier or bucket_ms < 1:
             raise InvalidArgument("a tally has the name of its tier and buckets of at least 1 ms")
@@ -45,6 +55,8 @@ class Tally:
         self._lock = Lock()
         self._buckets: dict[tuple[str, int], _Bucket] = {}
         self._sequence = 0
+        self._begins = begins
+        self._begun: set[str] = set()
 
     def count(self, topic: str, timestamp_ms: int, number: int = 1) -> None:
         """Count records of one time. Kafka's -1, no time, is the present."""
@@ -81,6 +93,7 @@ class Tally:
             taken, self._buckets = self._buckets, {}
             first = self._sequence
             self._sequence += len(taken)
+            beginnings = self._beginnings(taken)
         return [
             AuditRecord(
                 self.tier,
@@ -91,9 +104,21 @@ class Tally:
                 self.instance,
                 first + number,
                 bucket.last_ms,
+                (topic, bucket_ms) in beginnings,
             )
             for number, ((topic, bucket_ms), bucket) in enumerate(taken.items())
         ]
+
+    def _beginnings(self, taken: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
+        """The first buckets of topics that were not taken before."""
+        if not self._begins:
+            return set()
+        firsts: dict[str, int] = {}
+        for topic, bucket_ms in taken:
+            if topic not in self._begun:
+                firsts[topic] = min(bucket_ms, firsts.get(topic, bucket_ms))
+        self._begun |= firsts.keys()
+        return set(firsts.items())
 
     def _add(self, topic: str, bucket_ms: int, number: int, now_ms: int) -> None:
         key = (topic, bucket_ms)

@@ -90,7 +90,9 @@ def _make(made: Assembly, plan: ComponentPlan, *wiring: object) -> Component | N
     except ConfigError as error:
         made.problems.append(Problem(plan.line, Severity.ERROR, f"{whose}: {error}"))
         return None
-    settings, mistakes = Settings.read(kind.SETTINGS, plan.entries, whose)
+    known = {each.name for each in kind.SETTINGS}
+    shared = {key: entry for key, entry in made.plan.audit.items() if key in known}
+    settings, mistakes = Settings.read(kind.SETTINGS, {**shared, **plan.entries}, whose)
     for key in settings.unknown:
         hint = "".join(f"; did you mean {near}?" for near in nearest(key, kind.SETTINGS))
         message = f"{whose}: {key} has no effect{hint}"
@@ -99,6 +101,7 @@ def _make(made: Assembly, plan: ComponentPlan, *wiring: object) -> Component | N
     if not mistakes:
         try:
             component = kind(plan.name, settings, *wiring)
+            component.agent = made.name
         except SettingError as error:
             mistakes.append(error)
         except ConfigError as error:

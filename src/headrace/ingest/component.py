@@ -20,6 +20,8 @@ class Component:
     SETTINGS: ClassVar[tuple[Setting, ...]] = ()
     # Kinds of counters that exist from the start, so that a monitor shows zeros too.
     COUNTERS: ClassVar[tuple[str, ...]] = ()
+    # Whose part it is; known from when the agent has put it together.
+    agent: str = ""
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name

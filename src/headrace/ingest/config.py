@@ -13,6 +13,9 @@ The grammar is Flume's:
     A.sinkgroups.g1.sinks = k1 k2
     A.sinkgroups.g1.processor.type = failover
 
+and one line of our own that Flume would pass over: `A.audit = on` (also `A.audit.bucketMs`,
+`A.audit.topic`) holds for every part that can count for the audit.
+
 As in Flume a component that cannot be meant is left out, with an error, and the others run. What
 the types mean is not looked at here; `assembly` does that.
 """
@@ -35,6 +38,7 @@ from headrace.model.error import ConfigError
 
 _Plan = TypeVar("_Plan")
 _SECTIONS = ("sources", "channels", "sinks", "sinkgroups")
+_AUDIT = ("audit", "audit.bucketMs", "audit.topic")
 _SINGULAR = {
     "sources": "source",
     "channels": "channel",
@@ -103,6 +107,7 @@ class _Reading:
             channels=channels,
             sinks=sinks,
             groups=groups,
+            audit={key: each for key, each in self._entries.items() if key in _AUDIT},
             idle=tuple(self._idle),
         )
 
@@ -123,6 +128,8 @@ class _Reading:
         for key, entry in self._entries.items():
             section, _, rest = key.partition(".")
             name = rest.partition(".")[0]
+            if key in _AUDIT:
+                continue
             if section not in _SECTIONS:
                 near = difflib.get_close_matches(section, _SECTIONS, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"write {', '.join(_SECTIONS)}"

@@ -86,6 +86,7 @@ class AgentPlan:
     """Everything of one agent, by name.
 
     Attributes:
+        audit: what holds for all parts that count for the audit, unless they say otherwise.
         idle: components that cannot run for want of a channel. Only what else is wrong with them
             is of interest, so that a user hears of everything at once.
     """
@@ -95,4 +96,5 @@ class AgentPlan:
     channels: Mapping[str, ComponentPlan] = field(default_factory=dict)
     sinks: Mapping[str, SinkPlan] = field(default_factory=dict)
     groups: Mapping[str, GroupPlan] = field(default_factory=dict)
+    audit: Mapping[str, Entry] = field(default_factory=dict)
     idle: tuple[ComponentPlan, ...] = ()

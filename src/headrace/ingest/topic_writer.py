@@ -43,7 +43,6 @@ class WriterOptions(NamedTuple):
     codec: str = "none"
     transactional_id: str | None = None
     positions_topic: str = POSITIONS_TOPIC
-    audit: Tally | None = None
 
 
 class TopicWriter:
@@ -64,6 +63,8 @@ class TopicWriter:
         self._settled: list[Marks] = []
         self._seen_topics: set[str] = set()
         self._lock = RLock()
+        # Where acknowledged records are counted; to be set before the first `open`.
+        self.audit: Tally | None = None
 
     def open(self) -> None:
         """Connect and, with a transactional id, take it over and read the marks.
@@ -99,10 +100,9 @@ class TopicWriter:
         self._writer = writer
 
     def _make_writer(self, *args: Any, **told: Any) -> Writer:
-        audit = self._options.audit
-        if audit is None:
+        if self.audit is None:
             return Writer(*args, **told)
-        return AuditedWriter(audit, *args, uncounted=(self._options.positions_topic,), **told)
+        return AuditedWriter(self.audit, *args, uncounted=(self._options.positions_topic,), **told)
 
     def close(self) -> None:
         with self._lock:

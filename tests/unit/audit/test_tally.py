@@ -78,3 +78,14 @@ def test_what_is_no_record_is_passed_over(value: bytes | None) -> None:
 def test_a_tier_has_a_name() -> None:
     with pytest.raises(InvalidArgument):
         Tally("")
+
+
+def test_a_counter_that_begins_says_so_of_the_first_bucket_of_each_topic() -> None:
+    counted = Tally("agent", bucket_ms=BUCKET, begins=True)
+    for topic, at_ms in (("a", 25_000), ("a", 15_000), ("b", 0)):
+        counted.count(topic, at_ms)
+    first = {(each.topic, each.bucket_ms): each.begins for each in counted.take()}
+    counted.count("a", 35_000)
+
+    assert first == {("a", 20_000): False, ("a", 10_000): True, ("b", 0): True}
+    assert [each.begins for each in counted.take()] == [False]

@@ -1,9 +1,8 @@
 """Events into topics."""
 
-from headrace.audit.record import DEFAULT_BUCKET_MS
-from headrace.audit.record import TOPIC as AUDIT_TOPIC
-from headrace.audit.reporter import Reporter
-from headrace.audit.tally import Tally
+from headrace.audit.reconciliation import SOURCE_TIER
+from headrace.client.error import ClientError
+from headrace.ingest.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
 from headrace.ingest.kafka_setting import client_settings
@@ -77,9 +76,7 @@ class KafkaSink(Sink):
         text("timestampHeader", "The header with the record's time."),
         prefix("header", "Record headers: header.NAME = name of the event's header."),
         flag("kafka.allHeaders", "Write all headers of an event as record headers.", False),
-        text("audit.tier", "Count what was written, as this tier (docs/audit.md)."),
-        number("audit.bucketMs", "Length of a bucket of counts.", DEFAULT_BUCKET_MS, minimum=1),
-        text("audit.topic", "Where counts are written.", AUDIT_TOPIC),
+        *AUDIT_SETTINGS,
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -96,14 +93,9 @@ class KafkaSink(Sink):
             all_headers=settings.flag("kafka.allHeaders"),
             flume_format=settings.flag("useFlumeEventFormat"),
         )
-        self._client = client_settings(settings, "producer")
-        self._audit_topic = settings.text("audit.topic")
-        tier = settings.optional("audit.tier")
-        bucket_ms = settings.number("audit.bucketMs")
-        self._tally = Tally(tier, bucket_ms=bucket_ms) if tier else None
-        self._reporter: Reporter | None = None
-        options = writer_options(settings)._replace(audit=self._tally)
-        self._writer = TopicWriter(self._client, options)
+        client = client_settings(settings, "producer")
+        self._auditor = Auditor(settings, client, SOURCE_TIER)
+        self._writer = TopicWriter(client, writer_options(settings))
 
     @property
     def ledger(self) -> TopicLedger | None:
@@ -111,17 +103,20 @@ class KafkaSink(Sink):
         return self._writer.ledger
 
     def start(self) -> None:
-        if self._tally is not None and self._reporter is None:
-            self._reporter = Reporter(self._tally, self._client, topic=self._audit_topic)
-            self._reporter.start()
-        self._writer.open()
+        try:
+            self._writer.audit = self._auditor.start()
+        except ClientError as error:
+            raise DeliveryFailed(f"cannot ask whether to count: {error}") from error
+        try:
+            self._writer.open()
+        except DeliveryFailed:
+            self._auditor.stop()
+            raise
         self.counters.add("ConnectionCreatedCount")
 
     def stop(self) -> None:
         self._writer.close()
-        if self._reporter is not None:
-            self._reporter.close()
-            self._reporter = None
+        self._auditor.stop()
         self.counters.add("ConnectionClosedCount")
 
     def deliver(self, batch: Batch) -> None:

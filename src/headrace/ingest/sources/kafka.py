@@ -5,10 +5,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from headrace.audit.tally import Tally
+from headrace.client.error import ClientError
+from headrace.ingest.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.avro_event import decode_event
 from headrace.ingest.error import IngestError, ProtocolError
 from headrace.ingest.event import Batch, Headers
-from headrace.ingest.kafka_setting import consumer_config
+from headrace.ingest.kafka_setting import client_settings, consumer_config
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import PollableSource
 
@@ -33,6 +36,7 @@ class KafkaSource(PollableSource):
         number("backoffSleepIncrement", "Has no meaning here.", 1000),
         number("maxBackoffSleep", "Has no meaning here.", 5000),
         flag("migrateZookeeperOffsets", "Has no meaning here.", True),
+        *AUDIT_SETTINGS,
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -53,8 +57,16 @@ class KafkaSource(PollableSource):
         self._time_header = settings.optional("timestampHeader")
         self._record_headers = settings.below("header")
         self._consumer: Any = None
+        self._client = client_settings(settings, "consumer")
+        self._auditor: Auditor | None = None
+        self._tally: Tally | None = None
 
     def start(self) -> None:
+        self._auditor = Auditor(self.settings, self._client, self.agent, begins=True)
+        try:
+            self._tally = self._auditor.start()
+        except ClientError as error:
+            raise IngestError(f"cannot read from Kafka: {error}") from error
         self._consumer = Consumer(self._config)
         self._consumer.subscribe(self._topics)
 
@@ -62,6 +74,8 @@ class KafkaSource(PollableSource):
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+        if self._auditor is not None:
+            self._auditor.stop()
 
     def poll(self) -> bool:
         try:
@@ -82,6 +96,9 @@ class KafkaSource(PollableSource):
             self._rewind(good)
             raise
         self._commit(good)
+        if self._tally is not None:
+            for message in good:
+                self._tally.count(message.topic(), message.timestamp()[1])
         return True
 
     def _event(self, message: Any) -> tuple[Headers, bytes]:
