@@ -7,6 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.demo.audit_board import SETTINGS
 from headrace.demo.topic import ACCESS, ALERTS, MINUTES
 from headrace.flow.aggregate import Aggregate
 from headrace.flow.plan import Plan
@@ -65,7 +66,7 @@ class KeepsFailing(StatefulBolt):
 
 
 def access_plan(brokers: str) -> Plan:
-    topology = Topology(NAME)
+    topology = Topology(NAME, settings=SETTINGS)
     topology.spout("lines", TopicSpout(ACCESS, brokers=brokers, fields="value STRING"))
     parsed = "page STRING, minute_ms BIGINT, start_ms BIGINT, status INT"
     topology.bolt("parse", parse, output=parsed).shuffle("lines")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from headrace.audit.reconciliation import SOURCE_TIER
+from headrace.demo.audit_board import BUCKET_MS
 from headrace.demo.topic import ACCESS
 
 NAME = "site"
@@ -31,6 +33,8 @@ def write_agent_config(path: Path, *, log: Path, positions: Path, brokers: str) 
         "sinks.topic.kafka.bootstrap.servers": brokers,
         "sinks.topic.kafka.topic": ACCESS,
         "sinks.topic.kafka.transactional.id": "demo-access-log",
+        "sinks.topic.audit.tier": SOURCE_TIER,
+        "sinks.topic.audit.bucketMs": str(BUCKET_MS),
     }
     lines = [f"{NAME}.{key} = {value}" for key, value in keys.items()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -28,7 +29,7 @@ class Child:
 
     Args:
         name: what to call it; its log is named so too.
-        ready: what it writes when it is ready; the first group is kept as `said`.
+        ready: what it writes when it is ready; the first group is what it `said`.
 
     Example:
         with Child("broker", ["up", "--listen", "127.0.0.1:0"], ready, folder) as broker:
@@ -38,7 +39,7 @@ class Child:
     def __init__(self, name: str, arguments: Sequence[str], ready: bytes, folder: Path) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
-        self.said = ""
+        self._said: str | None = None
         self._arguments = arguments
         self._ready = re.compile(ready)
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,13 +54,18 @@ class Child:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        try:
-            self.said = self._wait()
-        except BaseException:
-            self._process.kill()
-            self._process.wait()
-            raise
         return self
+
+    @property
+    def said(self) -> str:
+        """What it said when it was ready; it is waited for, the first time.
+
+        Raises:
+            ChildFailed: it did not start.
+        """
+        if self._said is None:
+            self._said = self._wait()
+        return self._said
 
     def check(self) -> None:
         """Raises:
@@ -94,7 +100,9 @@ class Child:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_SECONDS)
+        finally:
+            # Also when somebody who waits for us loses patience.
             process.kill()
             process.wait()

@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from headrace.demo.audit_board import AuditPulse
 from headrace.demo.pulse import Pulse
 
 _PAGES = 10
@@ -46,16 +47,26 @@ def _facts(pulse: Pulse) -> Table:
     facts.add_row("broker", pulse.address, "written", f"{pulse.written:,} views, {rate:,.0f}/s")
     if pulse.console:
         facts.add_row("console", Text(pulse.console, style="bold"))
+    if pulse.audit is not None and pulse.audit.views:
+        facts.add_row("audit", _audit(pulse.audit))
     return facts
 
 
+def _audit(audit: AuditPulse) -> Text:
+    whole = audit.percent >= 100
+    # Cut off, not rounded: what is not all must not look like it.
+    percent = "100 %" if whole else f"{int(audit.percent * 100) / 100:.2f} %"
+    told = Text(percent, style="green" if whole else "red")
+    return told.append(f" of {audit.views:,} views at {audit.tiers} tiers", style="default")
+
+
 def _pages(pulse: Pulse) -> RenderableType:
-    if not pulse.pages:
+    if not pulse.trend.pages:
         return Text("The first window is not over yet ...", style="dim")
     table = _table("page", f"last {pulse.window_seconds} s", "", "trend")
-    for page, views in pulse.pages.most_common(_PAGES):
-        trend = _trend(views, pulse.before[page])
-        table.add_row(page, f"{views:,}", _bar(pulse.pages, views, _PAGE_BAR), trend)
+    for page, views in pulse.trend.pages.most_common(_PAGES):
+        trend = _trend(views, pulse.trend.before[page])
+        table.add_row(page, f"{views:,}", _bar(pulse.trend.pages, views, _PAGE_BAR), trend)
     return table
 
 

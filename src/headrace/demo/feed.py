@@ -4,23 +4,30 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message
 
+from headrace.audit.confluent import AuditedProducer
+from headrace.audit.reconciliation import SOURCE_TIER
+from headrace.audit.reporter import Reporter
+from headrace.audit.tally import Tally
+from headrace.client.settings import ClientSettings
 from headrace.demo.access_log import AccessLog
 from headrace.demo.activity import Activity
+from headrace.demo.audit_board import BUCKET_MS
 from headrace.demo.ledger import Ledger
 from headrace.demo.site import Site
 from headrace.demo.topic import VIEWS
 
 _TURN_SECONDS = 0.05
 _FLUSH_SECONDS = 30.0
+_REPORT_SECONDS = 2.0
 
 
 class Feed:
     """Writes in a thread of its own until it is stopped. Keyed by user, as a site would do it.
 
     The producer is idempotent: what the broker acknowledged is there once, so the ledger is the
-    truth about the topics when `stop` returns.
+    truth about the topics when `stop` returns. What it acknowledged is counted for the audit.
     """
 
     def __init__(
@@ -38,14 +45,21 @@ class Feed:
         self._now_ms = now_ms
         self._stopping = threading.Event()
         self._problem: KafkaError | BaseException | None = None
-        self._producer = Producer(
+        tally = Tally(SOURCE_TIER, bucket_ms=BUCKET_MS)
+        self._reporter = Reporter(
+            tally,
+            ClientSettings.of({"bootstrap.servers": address}),
+            interval_seconds=_REPORT_SECONDS,
+        )
+        self._producer = AuditedProducer(
             {
                 "bootstrap.servers": address,
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 # What goes wrong is told by `problem`; librdkafka would write into the live table.
                 "log_level": 0,
-            }
+            },
+            tally,
         )
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
@@ -55,6 +69,7 @@ class Feed:
         return self._problem
 
     def start(self) -> None:
+        self._reporter.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -65,6 +80,7 @@ class Feed:
         left = self._producer.flush(_FLUSH_SECONDS)
         if left and self._problem is None:
             self._problem = TimeoutError(f"{left} records were never acknowledged")
+        self._reporter.close()
 
     def _run(self) -> None:
         told_ms = self._now_ms()

@@ -5,17 +5,24 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from headrace.demo.audit_board import SETTINGS
 from headrace.demo.topic import VIEWS
 from headrace.flow.land import LOG, Landing, logged_files
 
 _COLUMNS = "page STRING, user STRING, at_ms BIGINT, status INT"
+NAME = f"land-{VIEWS}"
 _EVERY = {"processingTime": "5 seconds"}
 
 
 def start_landing(spark: Any, *, address: str, folder: Path, checkpoint: Path) -> Any:
     """Start the stream and return its query."""
     landing = Landing(
-        topics=VIEWS, brokers=address, folder=str(folder), format="json", columns=_COLUMNS
+        topics=VIEWS,
+        brokers=address,
+        folder=str(folder),
+        format="json",
+        columns=_COLUMNS,
+        options=SETTINGS,
     )
     return landing.start(spark, checkpoint=str(checkpoint), trigger=_EVERY)
 

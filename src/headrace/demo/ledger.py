@@ -25,6 +25,15 @@ class Check:
     wrong: Mapping[Key, tuple[int, int]]
     """What was found and what would be right, where they differ."""
 
+    @classmethod
+    def of(cls, right: Mapping[Key, int], found: Mapping[Key, int]) -> "Check":
+        wrong = {
+            key: (found.get(key, 0), right.get(key, 0))
+            for key in right.keys() | found.keys()
+            if found.get(key, 0) != right.get(key, 0)
+        }
+        return cls(len(right), wrong)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -79,19 +88,10 @@ class Ledger:
             COUNTRIES: self._countries,
             LANDED: {_ROWS: self.views},
         }
-        checks = {name: _check(right, found.get(name, {})) for name, right in truth.items()}
+        checks = {name: Check.of(right, found.get(name, {})) for name, right in truth.items()}
         return Verdict(self.views, checks)
 
 
 def landed(rows: int) -> dict[Key, int]:
     """The answer of the flow that lands views in files."""
     return {_ROWS: rows}
-
-
-def _check(right: Mapping[Key, int], found: Mapping[Key, int]) -> Check:
-    wrong = {
-        key: (found.get(key, 0), right.get(key, 0))
-        for key in right.keys() | found.keys()
-        if found.get(key, 0) != right.get(key, 0)
-    }
-    return Check(len(right), wrong)

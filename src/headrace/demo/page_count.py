@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from headrace.demo.audit_board import BUCKET_MS
 from headrace.demo.rolling_window import RollingWindow
+from headrace.flow.progress_group import group_of
 from headrace.spark.each_batch import each_batch
 
+NAME = "page-count"
 _SCHEMA = "page STRING, user STRING, at_ms BIGINT, status INT"
 # Views are told up to two seconds late; windows are kept a little longer than that.
 _LATENESS = "10 seconds"
@@ -32,6 +35,9 @@ def start_page_count(
         .option("kafka.bootstrap.servers", address)
         .option("subscribe", views)
         .option("startingOffsets", "earliest")
+        .option("kafka.group.id", group_of(NAME))
+        .option("audit.tier", NAME)
+        .option("audit.bucketMs", str(BUCKET_MS))
         .load()
     )
     view = F.from_json(F.col("value").cast("string"), _SCHEMA)
@@ -49,9 +55,9 @@ def start_page_count(
     sink = {"kafka.bootstrap.servers": address, "topic": counts}
     return (
         counted.select(F.col("page").alias("key"), F.to_json(answer).alias("value"))
-        .writeStream.foreachBatch(each_batch("page-count", sink))
+        .writeStream.foreachBatch(each_batch(NAME, sink))
         .option("checkpointLocation", str(checkpoint))
         .outputMode("update")
-        .queryName("page-count")
+        .queryName(NAME)
         .start()
     )

@@ -64,7 +64,7 @@ def perform(
 
 
 def _line(pulse: Pulse) -> str:
-    top = ", ".join(f"{page} {views}" for page, views in pulse.pages.most_common(3))
+    top = ", ".join(f"{page} {views}" for page, views in pulse.trend.pages.most_common(3))
     shown = f"; in the last {pulse.window_seconds} s: {top}" if top else ""
     alerts = f"; {len(pulse.alerts)} alerts" if pulse.alerts else ""
     counted = pulse.flows[0].read if pulse.flows else 0

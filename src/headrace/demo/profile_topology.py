@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.demo.audit_board import SETTINGS
 from headrace.demo.topic import COUNTRIES, PROFILES, VIEWS
 from headrace.flow.aggregate import Aggregate
 from headrace.flow.plan import Plan
@@ -52,7 +53,7 @@ class JoinProfile(StatefulBolt):
 
 
 def profile_plan(brokers: str) -> Plan:
-    topology = Topology(NAME)
+    topology = Topology(NAME, settings=SETTINGS)
     views = TopicSpout(VIEWS, brokers=brokers, fields="user STRING, page STRING", format="json")
     profiles = TopicSpout(
         PROFILES, brokers=brokers, fields="user STRING, country STRING", format="json"

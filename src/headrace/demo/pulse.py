@@ -3,6 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from headrace.demo.audit_board import AuditPulse
+from headrace.demo.trend import Trend
+
 
 @dataclass(frozen=True, slots=True)
 class FlowPulse:
@@ -32,10 +35,10 @@ class Pulse:
         written: views the site has told so far.
         console: where the console is to be seen, or empty.
         flows: the Spark queries.
-        pages: views per page in the newest window that is over.
-        before: the same, one window earlier.
+        trend: views per page, now and one window earlier.
         countries: views per country so far.
         alerts: the newest last.
+        audit: whether all that was told arrived.
         window_seconds: how long a window is.
         seconds_left: until the end of a bounded run, otherwise None.
     """
@@ -47,7 +50,7 @@ class Pulse:
     console: str = ""
     flows: tuple[FlowPulse, ...] = ()
     seconds_left: float | None = None
-    pages: Counter[str] = field(default_factory=Counter)
-    before: Counter[str] = field(default_factory=Counter)
+    trend: Trend = field(default_factory=Trend)
     countries: Counter[str] = field(default_factory=Counter)
     alerts: tuple[Alert, ...] = ()
+    audit: AuditPulse | None = None

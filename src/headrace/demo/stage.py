@@ -2,40 +2,38 @@
 
 import json
 import shutil
-import signal
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.demo.access_log import AccessLog
-from headrace.demo.access_topology import ALERT_FAILURES, ALERT_MS, access_plan
-from headrace.demo.access_topology import NAME as ACCESS_PLAN
+from headrace.demo.access_topology import ALERT_FAILURES, ALERT_MS
 from headrace.demo.agent_config import NAME, write_agent_config
+from headrace.demo.audit_board import AuditBoard
 from headrace.demo.child import Child
 from headrace.demo.feed import Feed
-from headrace.demo.landing import landed_rows, start_landing
+from headrace.demo.flow_set import NAMES, FlowSet
+from headrace.demo.landing import landed_rows
 from headrace.demo.ledger import LANDED, Ledger, Verdict, landed
-from headrace.demo.muted import stderr_to
-from headrace.demo.page_count import start_page_count
-from headrace.demo.profile_topology import NAME as PROFILE_PLAN
-from headrace.demo.profile_topology import profile_plan
 from headrace.demo.pulse import Alert, FlowPulse, Pulse
 from headrace.demo.rolling_window import RollingWindow
 from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.site import Site
-from headrace.demo.topic import ALERTS, COUNTRIES, COUNTS, VIEWS, create_topics
+from headrace.demo.spark_start import SparkStart
+from headrace.demo.topic import ALERTS, COUNTRIES, create_topics
+from headrace.demo.trend import Trend
 from headrace.flow.metrics_server import MetricsServer
+from headrace.flow.shown_table import ShownTable
 from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25
-_CATCH_UP_SECONDS = 120.0
-# Two cores carry four queries: those that nobody waits for take turns.
-_UNHURRIED = {"processingTime": "3 seconds"}
+# How long nothing may change before the flows' answers are taken as they are.
+_PATIENCE_SECONDS = 120.0
+_AUDIT = "audit"
 _LISTENS = rb"listens on .*?(127\.0\.0\.1:\d+)"
 
 Say = Callable[[str], object]
@@ -55,22 +53,29 @@ class Stage:
     ledger: Ledger
     feed: Feed
     scoreboard: Scoreboard
+    audit: AuditBoard
     agent: Child
-    console: str
-    flows: Iterator[Any]
-    parquet: Path
+    console: Child
+    spark: SparkStart
+    flows: FlowSet
     born: float
     queries: list[Any] = field(default_factory=list)
+    _coming: Iterator[Any] | None = None
 
     def advance(self) -> bool:
-        """Start the next flow once those before it have done a batch; whether all are started.
+        """Start the next flow once Spark is there and the flows before have done a batch; whether
+        all are started.
 
         Each begins with several Python workers, and Spark gives up one that is not there after ten
         seconds: on a small machine they must not all start at once.
         """
+        if self._coming is None:
+            if self.spark.session is None:
+                return False
+            self._coming = self.flows.start(self.spark.session)
         if any(query.lastProgress is None for query in self.queries):
             return False
-        query = next(self.flows, None)
+        query = next(self._coming, None)
         if query is None:
             return True
         self.queries.append(query)
@@ -85,103 +90,120 @@ class Stage:
 
         Raises:
             DemoFailed: the site cannot write, or a stream has ended.
-            ChildFailed: the agent has.
+            ChildFailed: the agent or the console has.
         """
         if self.feed.problem is not None:
             raise DemoFailed(f"the site could not write its views: {self.feed.problem}")
         self.agent.check()
+        self.console.check()
         for query in self.queries:
             failure = query.exception()
             if failure is not None:
                 raise DemoFailed(f"the Spark stream {query.name} ended: {failure}")
 
+    def trend(self) -> Trend:
+        return Trend.of(self.scoreboard, self.window, time.time_ns() // 1_000_000)
+
     def pulse(self, seconds_left: float | None = None) -> Pulse:
-        newest = self.window.newest_full(time.time_ns() // 1_000_000)
-        starts = self.scoreboard.starts(COUNTS)
-        shown = max((start for start in starts if start <= newest), default=0)
-        before = shown - self.window.length_ms
-        # Windows that began before the site opened hold less, and would make every page rise.
-        whole = min(starts, default=0) + self.window.length_ms
+        trend = self.trend()
         alerts = self.scoreboard.answers()[ALERTS]
+        self.audit.look()
         return Pulse(
             address=self.address,
             running_seconds=time.monotonic() - self.born,
             written=self.ledger.views,
-            console=self.console,
+            console=self.console.said,
             window_seconds=self.window.length_ms // 1_000,
             flows=tuple(_flow(query) for query in self.queries),
             seconds_left=seconds_left,
-            pages=self.scoreboard.totals(COUNTS, shown),
-            before=self.scoreboard.totals(COUNTS, before) if before >= whole else Counter(),
+            trend=trend,
             countries=self.scoreboard.totals(COUNTRIES),
             alerts=tuple(
                 Alert(str(page), int(at_ms))
                 for page, at_ms in sorted(alerts, key=lambda key: int(key[1]))
             ),
+            audit=self.audit.pulse(time.time_ns() // 1_000_000),
         )
 
     def finish(self) -> Verdict:
         """Stop the site, let the streams catch up, and hold their answers against the truth."""
         self.feed.stop()
         self.check()
-        deadline = time.monotonic() + _CATCH_UP_SECONDS
+        deadline = time.monotonic() + _PATIENCE_SECONDS
         verdict = self._verdict()
         while not (self.advance() and verdict.right) and time.monotonic() < deadline:
             self.check()
             time.sleep(_POLL_SECONDS)
+            before = verdict, len(self.queries)
             verdict = self._verdict()
+            if before != (verdict, len(self.queries)):
+                deadline = time.monotonic() + _PATIENCE_SECONDS
         return verdict
 
     def _verdict(self) -> Verdict:
-        rows = landed_rows(self.parquet)
-        return self.ledger.verdict({**self.scoreboard.answers(), LANDED: landed(rows)})
+        rows = landed_rows(self.flows.parquet)
+        verdict = self.ledger.verdict({**self.scoreboard.answers(), LANDED: landed(rows)})
+        self.audit.look()
+        checks = {**verdict.checks, _AUDIT: self.audit.check(self.ledger.views)}
+        return replace(verdict, checks=checks)
 
 
 @contextmanager
 def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> Iterator[Stage]:
-    """Start broker, site, agent and streams; leave nothing running and no file behind."""
+    """Start broker, site, agent and console; leave nothing running and no file behind.
+
+    Spark starts meanwhile, and the flows when it is there: `Stage.advance`.
+    """
     with ExitStack() as parts:
         folder = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
         parts.callback(shutil.rmtree, folder, ignore_errors=True)
-        say("Starting a broker ...")
-        data = ["--data", str(folder / "data")]
-        up = ["up", "--listen", "127.0.0.1:0", *data]
-        address = parts.enter_context(Child("broker", up, _LISTENS, folder)).said
+        say("Starting a broker and Spark ...")
+        broker = parts.enter_context(_broker(folder))
+        spark = parts.enter_context(SparkStart(folder))
+        address = broker.said
         create_topics(address)
-        say(f"The broker listens on {address}. Starting an agent and Spark ...")
+        say(f"The broker listens on {address}. Starting an agent and the console ...")
         log = parts.enter_context(AccessLog(folder / "site"))
         agent = parts.enter_context(_agent(folder, log.path, address))
         ledger = Ledger(window, alert_ms=ALERT_MS, alert_failures=ALERT_FAILURES)
         site = Site(seed=seed, per_second=per_second)
         feed = Feed(address=address, site=site, ledger=ledger, log=log)
         parts.callback(feed.stop)
-        with stderr_to(folder / "spark.log"):
-            spark = _session(folder)
-        parts.callback(_stop, spark, folder)
-        metrics = {plan: MetricsServer() for plan in (ACCESS_PLAN, PROFILE_PLAN)}
+        metrics = {name: MetricsServer() for name in NAMES}
         for each in metrics.values():
             parts.callback(each.close)
         console = parts.enter_context(_console(folder, address, agent, metrics))
         board = Scoreboard(address=address)
         parts.callback(board.stop)
+        audit = AuditBoard(address)
+        parts.callback(audit.close)
+
+        def tables() -> tuple[ShownTable, ...]:
+            return (stage.trend().table(window.length_ms // 1_000),)
+
         stage = Stage(
             address=address,
             window=window,
             ledger=ledger,
             feed=feed,
             scoreboard=board,
+            audit=audit,
             agent=agent,
-            console=console.said,
-            flows=_start_flows(spark, address, window, folder, metrics),
-            parquet=folder / "parquet",
+            console=console,
+            spark=spark,
+            flows=FlowSet(address, window, folder, metrics, tables),
             born=time.monotonic(),
         )
         parts.callback(stage.stop_flows)
         board.start()
         feed.start()
-        say(f"The console is at {console.said}")
-        say("The site is open. Starting one flow after the other ...")
+        say(f"The site is open. The console is at {console.said}")
         yield stage
+
+
+def _broker(folder: Path) -> Child:
+    up = ["up", "--listen", "127.0.0.1:0", "--data", str(folder / "data")]
+    return Child("broker", up, _LISTENS, folder)
 
 
 def _agent(folder: Path, log: Path, address: str) -> Child:
@@ -193,69 +215,9 @@ def _agent(folder: Path, log: Path, address: str) -> Child:
 
 def _console(folder: Path, address: str, agent: Child, metrics: Metrics) -> Child:
     place = ["--bootstrap", address, "--listen", "127.0.0.1:0", "--agent", f"{NAME}={agent.said}"]
-    for plan, each in metrics.items():
-        place += ["--flow", f"{plan}=http://{each.address}"]
+    for name, each in metrics.items():
+        place += ["--flow", f"{name}=http://{each.address}"]
     return Child("console", ["console", *place], rb"The console is at (\S+)", folder)
-
-
-def _start_flows(
-    spark: Any, address: str, window: RollingWindow, folder: Path, metrics: Metrics
-) -> Iterator[Any]:
-    from headrace.flow.job import start
-
-    checkpoints = folder / "checkpoints"
-    yield start_page_count(
-        spark,
-        address=address,
-        views=VIEWS,
-        counts=COUNTS,
-        window=window,
-        checkpoint=checkpoints / "page-count",
-    )
-    for plan in (access_plan(address), profile_plan(address)):
-        place = checkpoints / plan.name
-        yield start(
-            plan,
-            spark,
-            brokers=address,
-            checkpoint=place,
-            trigger=_UNHURRIED,
-            metrics=metrics[plan.name],
-        )
-    yield start_landing(
-        spark, address=address, folder=folder / "parquet", checkpoint=checkpoints / "landing"
-    )
-
-
-def _session(folder: Path) -> Any:
-    from headrace.spark.ready_session import session
-
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        return _start(session, folder)
-    finally:
-        # Spark puts a handler of its own there, which would raise in the middle of a call to Java.
-        signal.signal(signal.SIGINT, handler)
-
-
-def _start(session: Callable[..., Any], folder: Path) -> Any:
-    return session(
-        "headrace demo",
-        master="local[2]",
-        config={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.log.level": "OFF",
-        },
-    )
-
-
-def _stop(spark: Any, folder: Path) -> None:
-    # PySpark's own threads complain when Java leaves before them.
-    with stderr_to(folder / "spark.log"):
-        spark.stop()
 
 
 def _flow(query: Any) -> FlowPulse:

@@ -1,5 +1,6 @@
 """The topics of the demo, and how long they keep what is in them."""
 
+from headrace.audit.record import TOPIC as AUDIT
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
@@ -29,7 +30,7 @@ def create_topics(address: str) -> None:
         *(NewTopic(each, PARTITIONS, configs=_HOUR) for each in (VIEWS, SEARCHES, IMPRESSIONS)),
         NewTopic(ACCESS, 1, configs=_HOUR),
         NewTopic(PROFILES, PARTITIONS, configs=_NEWEST),
-        *(NewTopic(each, 1, configs=_HOUR) for each in (COUNTS, MINUTES, ALERTS, COUNTRIES)),
+        *(NewTopic(each, 1, configs=_HOUR) for each in (COUNTS, MINUTES, ALERTS, COUNTRIES, AUDIT)),
     ]
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": address})) as pool:
         for error in Admin(pool).create_topics(wanted).values():

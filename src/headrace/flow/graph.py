@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headrace.flow.grouping import Grouping
-from headrace.flow.plan import DEFAULT_STREAM, Component, Plan
+from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Plan
 from headrace.flow.stage import cut
 
 _GROUPINGS = {
@@ -72,6 +72,27 @@ class Graph:
                 Arrow(source.component, reader.name, source.stream, _grouping(source.grouping))
                 for reader in plan.components.values()
                 for source in reader.inputs
+            ),
+        )
+
+    @classmethod
+    def of_query(cls, name: str, *, reads: str, writes: str) -> "Graph":
+        """A query of Spark that has no plan: what it reads, itself, and where it writes.
+
+        Args:
+            reads: topics, with commas between. writes: a topic, or a folder.
+        """
+        parts = (("source", "spout", reads), (name, "bolt", "Spark"), ("sink", "sink", writes))
+        return cls(
+            name=name,
+            guarantee=Guarantee.EXACTLY_ONCE.value,
+            nodes=tuple(
+                Node(part, kind, what, parallelism=1, stage=0, stateful=False, streams={})
+                for part, kind, what in parts
+            ),
+            arrows=tuple(
+                Arrow(source, target, DEFAULT_STREAM, "")
+                for source, target in (("source", name), (name, "sink"))
             ),
         )
 

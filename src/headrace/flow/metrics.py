@@ -9,7 +9,7 @@ import time
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from threading import Lock
 from typing import Any
 
@@ -65,7 +65,9 @@ class FlowFigures:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "FlowFigures":
-        told = json.loads(text)
+        found = json.loads(text)
+        # There may be more than figures: the graph, tables.
+        told = {each.name: found[each.name] for each in fields(cls)}
         components = tuple(ComponentFigures(**each) for each in told.pop("components"))
         return cls(**told, components=components)
 

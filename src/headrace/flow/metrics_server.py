@@ -1,6 +1,7 @@
 """The figures of a run over HTTP, and the place where its tasks' reports arrive.
 
-`/metrics` is for Prometheus, `/figures` for `metrics.read_figures`.
+`/metrics` is for Prometheus, `/figures` for `metrics.read_figures`; with the figures come the
+flow's graph and the tables that it has to show, which the console draws.
 
 Example:
     with MetricsServer() as metrics:
@@ -11,19 +12,22 @@ Example:
 import json
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
 
 from headrace.flow.metrics import FlowFigures, FlowMetrics, prometheus_text
 from headrace.flow.runtime.report import MAX_REPORT_BYTES, ReportAddress
+from headrace.flow.shown_table import ShownTable
 
 # How long a close may have to wait for the thread that takes reports.
 _LOOK_SECONDS = 0.2
 
 Progress = Callable[[], Mapping[str, Any] | None]
+Tables = Callable[[], Sequence[ShownTable]]
 
 
 class MetricsServer:
@@ -37,6 +41,8 @@ class MetricsServer:
         self._token = secrets.token_hex(16)
         self._metrics = FlowMetrics("")
         self._progress: Progress = lambda: None
+        self._graph: Mapping[str, Any] | None = None
+        self._tables: Tables = tuple
         self._reports: socket.socket | None = None
         self._receiver: Thread | None = None
         self._closed = Event()
@@ -44,6 +50,7 @@ class MetricsServer:
 
         class Handler(_Handler):
             figures = staticmethod(lambda: server.figures())
+            told = staticmethod(lambda: server.told())
 
         self._http = ThreadingHTTPServer((host, port), Handler)
         self._http.daemon_threads = True
@@ -70,6 +77,20 @@ class MetricsServer:
         if self._metrics.plan != plan:
             self._metrics = FlowMetrics(plan)
         self._progress = progress
+
+    def describe(self, graph: Mapping[str, Any], tables: Tables = tuple) -> None:
+        """Serve a picture of the flow, as `Graph.to_json` gives it, and what it has to show.
+
+        Args:
+            tables: asked for every answer, in a thread of the server's.
+        """
+        self._graph = graph
+        self._tables = tables
+
+    def told(self) -> str:
+        """The figures and everything else, in JSON."""
+        tables = [each.to_json() for each in self._tables()]
+        return json.dumps({**asdict(self.figures()), "graph": self._graph, "tables": tables})
 
     def figures(self) -> FlowFigures:
         return self._metrics.figures(self._progress())
@@ -108,11 +129,12 @@ class MetricsServer:
 
 class _Handler(BaseHTTPRequestHandler):
     figures: Callable[[], FlowFigures]
+    told: Callable[[], str]
     timeout = 10
 
     def do_GET(self) -> None:
         if self.path == "/figures":
-            self._answer(self.figures().to_json(), "application/json")
+            self._answer(self.told(), "application/json")
         elif self.path == "/metrics":
             self._answer(prometheus_text(self.figures()), "text/plain; version=0.0.4")
         else:

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from headrace.demo.audit_board import AuditPulse
 from headrace.demo.dashboard import dashboard
 from headrace.demo.pulse import Alert, FlowPulse, Pulse
+from headrace.demo.trend import Trend
 
 PULSE = Pulse(
     address="127.0.0.1:9092",
@@ -28,13 +30,13 @@ def test_before_the_first_window_it_says_what_it_waits_for() -> None:
 
 
 def test_pages_stand_in_the_order_of_their_views() -> None:
-    text = drawn(replace(PULSE, pages=Counter({"/rare": 3, "/": 90})))
+    text = drawn(replace(PULSE, trend=Trend(Counter({"/rare": 3, "/": 90}))))
 
     assert text.index("/ ") < text.index("/rare")
 
 
 def test_a_rising_page_is_marked() -> None:
-    text = drawn(replace(PULSE, pages=Counter({"/": 90}), before=Counter({"/": 60})))
+    text = drawn(replace(PULSE, trend=Trend(Counter({"/": 90}), Counter({"/": 60}))))
 
     assert "▲ +50%" in text
 
@@ -63,3 +65,11 @@ def test_countries_are_shown() -> None:
 def test_a_bounded_run_says_how_long_it_goes_on() -> None:
     assert "12 s to go" in drawn(replace(PULSE, seconds_left=12.2))
     assert "Ctrl-C stops everything" in drawn(PULSE)
+
+
+def test_the_audit_is_told_in_a_line() -> None:
+    whole = drawn(replace(PULSE, audit=AuditPulse(views=12_345, tiers=4, percent=100.0)))
+    short = drawn(replace(PULSE, audit=AuditPulse(views=12_345, tiers=4, percent=99.996)))
+
+    assert "100 % of 12,345 views at 4 tiers" in whole
+    assert "99.99 % of 12,345 views" in short

@@ -1,5 +1,6 @@
 """Figures of a run: what tasks report, what Spark tells, and how both are served."""
 
+import json
 import socket
 import urllib.error
 import urllib.request
@@ -8,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from headrace.flow.graph import Graph
 from headrace.flow.metrics import FlowFigures, FlowMetrics, prometheus_text, read_figures
 from headrace.flow.metrics import records_read as records_of
 from headrace.flow.metrics_server import MetricsServer
 from headrace.flow.runtime.report import ReportAddress, send_report
 from headrace.flow.runtime.tally import Tally
+from headrace.flow.shown_table import ShownTable
 from headrace.testing.readiness import wait_until
 
 PROGRESS: dict[str, Any] = {
@@ -154,3 +157,22 @@ def test_counts_go_on_when_a_changed_plan_is_followed(server: MetricsServer) -> 
     assert server.figures().components[0].executed == 1
     assert server.figures().batch is None
     assert prometheus_text(server.figures()).count("headrace_flow_batch{") == 0
+
+
+def test_a_graph_and_tables_come_with_the_figures(server: MetricsServer) -> None:
+    table = ShownTable("Rising", ("page", "change"), (("/", "+5%"),))
+    server.describe(
+        Graph.of_query("count", reads="views", writes="counts").to_json(), lambda: [table]
+    )
+
+    with urllib.request.urlopen(f"http://{server.address}/figures", timeout=60) as answer:
+        told = json.loads(answer.read())
+
+    (shown,) = told["tables"]
+    assert shown == {"title": "Rising", "columns": ["page", "change"], "rows": [["/", "+5%"]]}
+    assert [(each["kind"], each["what"]) for each in told["graph"]["nodes"]] == [
+        ("spout", "views"),
+        ("bolt", "Spark"),
+        ("sink", "counts"),
+    ]
+    assert read_figures(server.address).plan == "words"

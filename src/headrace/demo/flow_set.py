@@ -1,0 +1,87 @@
+"""The demo's flows on Spark, and what each of them serves about itself."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.demo import access_topology, landing, page_count, profile_topology
+from headrace.demo.rolling_window import RollingWindow
+from headrace.demo.topic import COUNTS, VIEWS
+from headrace.flow.graph import Graph
+from headrace.flow.metrics_server import MetricsServer, Tables
+
+NAMES = (page_count.NAME, access_topology.NAME, profile_topology.NAME, landing.NAME)
+
+# Two cores carry four queries: those that nobody waits for take turns.
+_UNHURRIED = {"processingTime": "3 seconds"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSet:
+    """How to start them.
+
+    Attributes:
+        metrics: by name, where the figures of each are served.
+        tables: what the page count has to show.
+    """
+
+    address: str
+    window: RollingWindow
+    folder: Path
+    metrics: Mapping[str, MetricsServer]
+    tables: Tables
+
+    @property
+    def parquet(self) -> Path:
+        return self.folder / "parquet"
+
+    def start(self, spark: Any) -> Iterator[Any]:
+        """Their queries, each started when it is asked for."""
+        from headrace.flow.job import start
+
+        yield self._page_count(spark)
+        plans = (
+            access_topology.access_plan(self.address),
+            profile_topology.profile_plan(self.address),
+        )
+        for plan in plans:
+            metrics = self.metrics[plan.name]
+            metrics.describe(Graph.of(plan).to_json())
+            yield start(
+                plan,
+                spark,
+                brokers=self.address,
+                checkpoint=self._checkpoint(plan.name),
+                trigger=_UNHURRIED,
+                metrics=metrics,
+            )
+        yield self._landing(spark)
+
+    def _page_count(self, spark: Any) -> Any:
+        name = page_count.NAME
+        query = page_count.start_page_count(
+            spark,
+            address=self.address,
+            views=VIEWS,
+            counts=COUNTS,
+            window=self.window,
+            checkpoint=self._checkpoint(name),
+        )
+        self._show(name, query, Graph.of_query(name, reads=VIEWS, writes=COUNTS), self.tables)
+        return query
+
+    def _landing(self, spark: Any) -> Any:
+        name, folder = landing.NAME, self.parquet
+        query = landing.start_landing(
+            spark, address=self.address, folder=folder, checkpoint=self._checkpoint(name)
+        )
+        self._show(name, query, Graph.of_query(name, reads=VIEWS, writes=f"{folder.name}/"))
+        return query
+
+    def _show(self, name: str, query: Any, graph: Graph, tables: Tables = tuple) -> None:
+        self.metrics[name].follow(name, lambda: query.lastProgress)
+        self.metrics[name].describe(graph.to_json(), tables)
+
+    def _checkpoint(self, name: str) -> Path:
+        return self.folder / "checkpoints" / name

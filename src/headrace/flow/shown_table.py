@@ -1,0 +1,16 @@
+"""A table that a flow has to show beside its figures: the console draws it."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A few rows of texts and numbers. What a column called `change` says rises and falls."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float, ...], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
