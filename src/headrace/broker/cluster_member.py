@@ -194,6 +194,8 @@ class ClusterMember:
                 log.error("cannot join again", exc_info=error)
             await asyncio.sleep(_RETRY_SECONDS)
         log.info("joined the cluster again")
+        self._broker.fetchers.reconnect()
+        self._broker.peers.close()
         for path in list(self._unheard):
             self._note(path)
 

@@ -322,6 +322,7 @@ class Broker:
                     else:
                         self.members.pop(broker_id, None)
                         self.peers.forget(broker_id)
+                        self.fetchers.reconnect(broker_id)
                 case TopicRecord():
                     topics.append(change)
                 case other:

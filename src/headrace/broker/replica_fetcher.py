@@ -10,6 +10,9 @@ Rule 3: what comes for a partition that was taken away meanwhile, or has another
 dropped.
 Rule 4: a leader whose machine refuses connections, twice, has no process any more. That is told at
 once (`gone`): the cluster need not wait for the end of its session to choose others.
+Rule 5: on a connection that a cut went through without a word nothing may come for a long time
+after it: TCP tries again after twice as long each time. So one is given up with the answer that
+does not come while a follower counts as in sync, and when either broker was counted out.
 """
 
 import asyncio
@@ -78,13 +81,17 @@ class ReplicaFetcher:
         # than the copying, where a broker has thousands.
         self._touched: set[Key] = set()
         self._wait_ms = int(settings["replica.fetch.wait.max.ms"])
-        self._answer_seconds = (self._wait_ms + int(settings["replica.socket.timeout.ms"])) / 1000
+        patience_ms = min(
+            settings["replica.socket.timeout.ms"], settings["replica.lag.time.max.ms"]
+        )
+        self._answer_seconds = (self._wait_ms + int(patience_ms)) / 1000
         self._min_bytes = int(settings["replica.fetch.min.bytes"])
         self._max_bytes = int(settings["replica.fetch.response.max.bytes"])
         self._partition_max_bytes = int(settings["replica.fetch.max.bytes"])
         self._session_id = 0
         self._session_epoch = 0
         self._lane = FollowerLane()
+        self._connection: PeerConnection | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._task = self._loop.create_task(self._run())
@@ -108,6 +115,11 @@ class ReplicaFetcher:
     def idle(self) -> bool:
         return not self._followers
 
+    def reconnect(self) -> None:
+        """Rule 5."""
+        if self._connection is not None:
+            self._connection.fail("it was cut off")
+
     def stop(self) -> "asyncio.Task[None]":
         self._task.cancel()
         return self._task
@@ -117,7 +129,7 @@ class ReplicaFetcher:
             await self._something_to_do()
             connection: PeerConnection | None = None
             try:
-                connection = await self._connect()
+                connection = self._connection = await self._connect()
                 await self._follow(connection)
             except PeerLost as error:
                 tell = log.debug if connection is None else log.info
@@ -127,6 +139,7 @@ class ReplicaFetcher:
                 log.error("copying failed", leader=self.leader, exc_info=error)
                 await asyncio.sleep(self._backoff_seconds)
             finally:
+                self._connection = None
                 if connection is not None:
                     connection.close()
 
@@ -397,6 +410,12 @@ class ReplicaFetchers:
         fetcher = None if follower is None else self._fetchers.get(follower.leader)
         if follower is not None and fetcher is not None:
             fetcher.remove(follower.topic_id, name.partition)
+
+    def reconnect(self, leader: BrokerId | None = None) -> None:
+        """To a leader that was counted out; or to all, because this broker was."""
+        for fetcher in self._fetchers.values():
+            if leader is None or fetcher.leader == leader:
+                fetcher.reconnect()
 
     def following(self) -> Iterable[Follower]:
         return self._by_name.values()

@@ -199,7 +199,7 @@ _CLUSTER = [
         "replica.socket.timeout.ms",
         ConfigType.INT,
         30_000,
-        "A leader that answers nothing for so long, on top of the wait, is connected to anew.",
+        "A leader that answers nothing for so long, or replica.lag.time.max.ms, is called anew.",
         minimum=1,
     ),
     _key(

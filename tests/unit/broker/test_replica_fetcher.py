@@ -29,12 +29,11 @@ class EmptyLog:
     config = LogConfig()
 
 
-async def told_until(enough, port, folder):
+async def told_until(enough, port, folder, meanwhile=lambda fetchers: None, **more):
     """Who is said to be gone by a follower of the leader at `port`, when `enough` holds."""
     told = []
-    settings = BrokerSettings(
-        {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "10"}
-    )
+    texts = {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "10"}
+    settings = BrokerSettings(texts | {name.replace("_", "."): text for name, text in more.items()})
     record = leader_at(port)
     throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
     fetchers = ReplicaFetchers(
@@ -49,6 +48,7 @@ async def told_until(enough, port, folder):
     fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
     async with asyncio.timeout(60):
         while not enough(told):
+            meanwhile(fetchers)
             await asyncio.sleep(0.01)
     await fetchers.stop()
     return told
@@ -77,3 +77,34 @@ def test_a_leader_that_hangs_up_is_there(tmp_path):
         return told
 
     assert asyncio.run(scenario()) == []
+
+
+def calls_of_a_follower(folder, **options):
+    """How often a leader is called that takes connections and says nothing: thrice, or more."""
+    calls = []
+
+    async def say_nothing(reader, writer):
+        calls.append(1)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    async def scenario():
+        server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        await told_until(lambda _: len(calls) > 2, port, folder, **options)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(scenario())
+    return len(calls)
+
+
+def test_a_leader_that_says_nothing_while_a_follower_counts_as_in_sync_is_called_anew(tmp_path):
+    waits = {"replica_fetch_wait_max_ms": "10", "replica_lag_time_max_ms": "50"}
+
+    assert calls_of_a_follower(tmp_path, **waits) >= 3
+
+
+def test_a_leader_that_was_counted_out_is_called_anew(tmp_path):
+    assert calls_of_a_follower(tmp_path, meanwhile=lambda each: each.reconnect(BrokerId(1))) >= 3
