@@ -6,8 +6,11 @@ from itertools import count
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.testing.broken_network import BrokenNetwork
 from headrace.testing.cluster_process import ClusterProcess
+from headrace.testing.namespace_network import NamespaceNetwork
 from headrace.testing.peer import PeerMissing, require_peer
+from headrace.testing.relay_network import RelayNetwork
 from headrace.testing.zookeeper import ZooKeeper
 
 _roots = count(1)
@@ -34,8 +37,14 @@ def ensemble(zookeeper: ZooKeeper) -> str:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Three brokers and a ZooKeeper as processes. A test may kill them, and starts them again."""
-    cluster = ClusterProcess(tmp_path_factory.mktemp("cluster"))
+    """Three brokers and a ZooKeeper as processes. A test may kill them, and starts them again; and
+    cut them off from each other, and mends that."""
+    try:
+        # Cables that can be cut without a word, which root can lay; relays for everybody else.
+        network: BrokenNetwork = NamespaceNetwork()
+    except PeerMissing:
+        network = RelayNetwork()
+    cluster = ClusterProcess(tmp_path_factory.mktemp("cluster"), network=network)
     try:
         with cluster:
             yield cluster

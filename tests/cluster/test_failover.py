@@ -3,14 +3,8 @@
 import os
 import signal
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from headrace.testing.chaos import Chaos
-from headrace.testing.cluster_process import ClusterProcess
-from headrace.testing.namespace_network import NamespaceNetwork
-from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
-from headrace.testing.relay_network import RelayNetwork
 from headrace.testing.workload import Workload
 
 PARTITIONS = 3
@@ -20,12 +14,6 @@ WAIT_SECONDS = 90
 def acknowledged_more(workload):
     """Wait until records that are sent from now on have been, by every partition."""
     wait_until(workload.goes_on(15), what="acknowledged records", timeout_seconds=WAIT_SECONDS)
-
-
-def create(cluster, name):
-    admin = AdminClient({"bootstrap.servers": cluster.address})
-    admin.create_topics([NewTopic(name, PARTITIONS, 3)])[name].result(60)
-    cluster.wait_in_sync(name)
 
 
 def assert_sound(workload, cluster, topic):
@@ -89,30 +77,14 @@ def test_a_leader_that_slept_past_its_session_leads_no_more(cluster, topic):
     assert_sound(workload, cluster, topic)
 
 
-def network():
-    """Cables that can be cut without a word, which root can lay; relays for everybody else."""
-    try:
-        return NamespaceNetwork()
-    except PeerMissing:
-        return RelayNetwork()
+def test_what_a_leader_takes_while_it_is_cut_off_vanishes_and_its_clients_go_elsewhere(
+    cluster, topic
+):
+    chaos = Chaos(cluster, topic, PARTITIONS, seed=7)
+    kinds = ("leader cut off from brokers and ZooKeeper", "two brokers cut off from each other")
 
+    report = chaos.run_all(kinds)
 
-def test_what_a_leader_takes_while_it_is_cut_off_vanishes_and_its_clients_go_elsewhere(tmp_path):
-    cluster = ClusterProcess(tmp_path, network=network())
-    try:
-        cluster.start()
-    except PeerMissing as missing:
-        cluster.kill()
-        require_peer(str(missing))
-    try:
-        create(cluster, "orders")
-        chaos = Chaos(cluster, "orders", PARTITIONS, seed=7)
-        kinds = ("leader cut off from brokers and ZooKeeper", "two brokers cut off from each other")
-
-        report = chaos.run_all(kinds)
-
-        assert report.failures == []
-        assert report.anomalies == []
-        assert report.acknowledged == report.sent
-    finally:
-        cluster.kill()
+    assert report.failures == []
+    assert report.anomalies == []
+    assert report.acknowledged == report.sent
