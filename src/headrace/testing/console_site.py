@@ -1,6 +1,6 @@
 """A small website's cluster with everything a console shows: topics with records that come all the
-time, groups, audit counts, an agent whose one channel fills up, a flow that runs and one that only
-tells figures; and some data that means harm."""
+time, groups, audit counts, an agent whose one channel fills up, flows that are played and one that
+runs; and some data that means harm."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
+from typing import Any, Final
 
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
@@ -32,6 +32,7 @@ from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.figure_server import FigureServer
 from headrace.testing.flow_process import FlowProcess
 from headrace.testing.readiness import free_port, wait_until
+from headrace.testing.site_traffic import COUNTING, FLOWS, site_traffic
 
 EVERY_LEGAL_CHARACTER = (
     "All.legal_characters-0123456789-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -39,14 +40,24 @@ EVERY_LEGAL_CHARACTER = (
 SCRIPT = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
 HOSTILE_GROUP = 'a/group & "more" <b>%2F</b>'
 LIVE_FLOW = "shout"
+RISING: Final[dict[str, Any]] = {
+    "title": "Rising pages",
+    "columns": ["page", "views", "before", "change"],
+    "rows": [["/pricing", 412, 130, 282], ["/blog", 95, 120, -25], [SCRIPT, 7, 7, 0]],
+}
 
 _AGENT = """
-a1.sources = r1
+a1.sources = log numbers
 a1.channels = quick stuck
 a1.sinks = topic onwards
-a1.sources.r1.type = seq
-a1.sources.r1.totalEvents = 300
-a1.sources.r1.channels = quick stuck
+a1.sources.log.type = TAILDIR
+a1.sources.log.filegroups = site
+a1.sources.log.filegroups.site = {folder}/access.log
+a1.sources.log.positionFile = {folder}/positions.json
+a1.sources.log.channels = quick
+a1.sources.numbers.type = seq
+a1.sources.numbers.totalEvents = 300
+a1.sources.numbers.channels = stuck
 a1.channels.quick.type = memory
 a1.channels.quick.capacity = 1000
 a1.channels.stuck.type = memory
@@ -61,35 +72,22 @@ a1.sinks.onwards.hostname = 127.0.0.1
 a1.sinks.onwards.port = {nobody}
 """
 
-_GRAPH = {
-    "nodes": [
-        {"name": "views", "kind": "spout", "what": "page-views"},
-        {"name": "by-page", "kind": "bolt", "what": "count"},
-        {"name": "counts", "kind": "sink", "what": "page-counts"},
-    ],
-    "arrows": [
-        {"source": "views", "target": "by-page"},
-        {"source": "by-page", "target": "counts"},
-    ],
-}
-_RISING = {
-    "title": "Rising pages",
-    "columns": ["page", "views", "before", "change"],
-    "rows": [["/pricing", 412, 130, 282], ["/blog", 95, 120, -25], [SCRIPT, 7, 7, 0]],
-}
-
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSite:
     settings: ClientSettings
     server: ConsoleServer
-    flow: FlowProcess
+    flow: FlowProcess | None
     figures: FigureServer
 
 
 @contextmanager
-def console_site(folder: Path) -> Iterator[ConsoleSite]:
-    """All of it, and its end. The flow that runs starts meanwhile: who needs it waits for it."""
+def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSite]:
+    """All of it, and its end. The flow that runs starts meanwhile: who needs it waits for it.
+
+    Args:
+        for_tests: with data that means harm, and with a flow that runs; not for pictures.
+    """
     with ExitStack() as parts:
         broker = parts.enter_context(
             BrokerProcess(folder / "broker", {"message.max.bytes": "9000000"})
@@ -98,26 +96,31 @@ def console_site(folder: Path) -> Iterator[ConsoleSite]:
         flows = folder / "flows"
         parts.enter_context(_environment(FOLDER_VARIABLE, str(flows)))
         with ConnectionPool(settings) as pool:
-            _make_topics(pool)
-            flow = parts.enter_context(_live_flow(folder, flows, broker.address))
+            _make_topics(pool, for_tests=for_tests)
+            flow = None
+            if for_tests:
+                flow = parts.enter_context(_live_flow(folder, flows, broker.address))
+                _write_hostile(broker.address)
             _write_site(broker.address, 3_000)
-            _write_hostile(broker.address)
-            _commit_some(pool)
+            _commit_some(pool, for_tests=for_tests)
         _audit_some(settings)
-        parts.enter_context(_traffic(broker.address, settings))
-        agent = parts.enter_context(_agent(broker.address))
-        figures = parts.enter_context(FigureServer())
-        figures.tell(plan="page-counts", graph=_GRAPH, tables=[_RISING], batch=1, batch_ms=200)
+        servers = {name: parts.enter_context(FigureServer()) for name in FLOWS}
+        for name, server in servers.items():
+            table = [RISING] if for_tests else [{**RISING, "rows": RISING["rows"][:2]}]
+            tables = table if name == COUNTING else []
+            server.tell(graph=FLOWS[name], tables=tables, batch=1, batch_ms=200, records=0)
+        parts.enter_context(site_traffic(settings, folder / "access.log", servers))
+        agent = parts.enter_context(_agent(broker.address, folder))
         told = ConsoleSettings(
             settings,
             listen=Address("127.0.0.1", 0),
             agents={"collector": agent},
-            flows={"page-counts": figures.url},
-            interval_seconds=0.5,
+            flows={name: server.url for name, server in servers.items()},
+            interval_seconds=0.5 if for_tests else 2.0,
         )
-        server = parts.enter_context(ConsoleServer(told))
-        wait_until(lambda: _seen(server), what="a first look", timeout_seconds=120)
-        yield ConsoleSite(settings, server, flow, figures)
+        console = parts.enter_context(ConsoleServer(told))
+        wait_until(lambda: _seen(console), what="a first look", timeout_seconds=120)
+        yield ConsoleSite(settings, console, flow, servers[COUNTING])
 
 
 def _seen(server: ConsoleServer) -> bool:
@@ -137,13 +140,12 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _make_topics(pool: ConnectionPool) -> None:
-    wide = ("page-views", "searches", "impressions")
-    narrow = ("alerts", "access-log", "page-counts", "loud-alerts", "hostile")
-    topics = [
-        *(NewTopic(name, 3) for name in wide),
-        *(NewTopic(name, 1) for name in (*narrow, EVERY_LEGAL_CHARACTER)),
-    ]
+def _make_topics(pool: ConnectionPool, *, for_tests: bool) -> None:
+    wide = ("page-views", "searches", "impressions", "profiles")
+    narrow = ["access-log", "alerts", "page-counts", "page-minutes", "country-views"]
+    if for_tests:
+        narrow += ["loud-alerts", "hostile", EVERY_LEGAL_CHARACTER]
+    topics = [*(NewTopic(each, 3) for each in wide), *(NewTopic(each, 1) for each in narrow)]
     assert set(Admin(pool).create_topics(topics).values()) == {None}
 
 
@@ -184,45 +186,14 @@ def _write_hostile(address: str) -> None:
     assert producer.flush(60) == 0
 
 
-def _commit_some(pool: ConnectionPool) -> None:
+def _commit_some(pool: ConnectionPool, *, for_tests: bool) -> None:
     admin = GroupAdmin(pool)
     partitions = [TopicPartition("page-views", index) for index in range(3)]
-    for group, offset in (
-        ("mailing-list", 900),
-        ("search-index", 200),
-        ("headrace-flow-page-counts", 950),
-        ("headrace-sink-page-counts-1f", 7),
-        (HOSTILE_GROUP, 5),
-    ):
+    groups = {"mailing-list": 900, "search-index": 200, "headrace-sink-page-count-1f": 7}
+    if for_tests:
+        groups[HOSTILE_GROUP] = 5
+    for group, offset in groups.items():
         assert set(admin.commit(group, dict.fromkeys(partitions, offset)).values()) == {None}
-
-
-@contextmanager
-def _traffic(address: str, settings: ClientSettings) -> Iterator[None]:
-    """Something is always going on: records come, and a group follows them."""
-    from confluent_kafka import Producer
-
-    stopping = Event()
-
-    def run() -> None:
-        producer = Producer({"bootstrap.servers": address})
-        with ConnectionPool(settings) as pool:
-            read = 0
-            while not stopping.wait(0.25):
-                for number in range(20):
-                    producer.produce("impressions", f'{{"ad": {number}}}', partition=0)
-                    producer.produce("searches", '{"q": "spark"}', partition=number % 3)
-                producer.flush(60)
-                read += 18
-                GroupAdmin(pool).commit("ad-billing", {TopicPartition("impressions", 0): read})
-
-    thread = Thread(target=run, name="traffic", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
 
 
 def _audit_some(settings: ClientSettings) -> None:
@@ -236,9 +207,9 @@ def _audit_some(settings: ClientSettings) -> None:
 
 
 @contextmanager
-def _agent(brokers: str) -> Iterator[str]:
+def _agent(brokers: str, folder: Path) -> Iterator[str]:
     """A running agent of which one sink finds nobody; where it serves its numbers."""
-    texts = _AGENT.format(brokers=brokers, nobody=free_port())
+    texts = _AGENT.format(brokers=brokers, nobody=free_port(), folder=folder)
     plan, _ = plan_agent(parse_properties(texts, {}), "a1")
     assembly = assemble(plan)
     agent = Agent(assembly)

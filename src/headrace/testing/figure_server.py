@@ -2,7 +2,7 @@
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Lock, Thread
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +12,8 @@ class FigureServer:
 
     def __init__(self) -> None:
         self._told: dict[str, Any] = {}
+        self._held = False
+        self._lock = Lock()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,8 +35,16 @@ class FigureServer:
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def tell(self, **figures: Any) -> None:
-        """Change these figures; the others stay."""
-        self._told = {**self._told, **figures}
+        """Change these figures, and the others stay; unless somebody holds them."""
+        with self._lock:
+            if not self._held:
+                self._told = {**self._told, **figures}
+
+    def hold(self, **figures: Any) -> None:
+        """As `tell`, and nothing changes them any more but this."""
+        with self._lock:
+            self._held = True
+            self._told = {**self._told, **figures}
 
     def __enter__(self) -> "FigureServer":
         self._thread.start()
