@@ -365,6 +365,12 @@ def test_apache_kafka_has_a_console_as_well(apache_kafka: ApacheKafka, topic: st
         assert client.post(f"topics/{topic}/messages", body).status == 201
         (found,) = texts(client, f"topics/{topic}/messages?path=page&equals=/")
         assert json.loads(found) == {"page": "/"}
+        server.desk.watch.hurry()
+        wait_until(
+            lambda: server.desk.watch.sight.bytes_per_record.get(topic, 0.0) > 0,
+            what="the bytes of a record",
+            timeout_seconds=60,
+        )
         config = client.get(f"topics/{topic}/config").json()["config"]
         assert "retention.ms" in {each["name"] for each in config}
         assert client.ask("DELETE", f"topics/{topic}", {"confirm": topic}).status == 200
