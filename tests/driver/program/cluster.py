@@ -28,7 +28,7 @@ def of_headrace(reader_or_writer, **options):
     return made.options(**options)
 
 
-numbers = spark.range(0, task["count"], 1, 4).selectExpr(
+numbers = spark.range(0, task["count"], 1, task["tasks"]).selectExpr(
     "string(id) AS key", "concat('value ', id) AS value"
 )
 of_headrace(numbers.write.mode("append"), topic=task["batch"]).save()
