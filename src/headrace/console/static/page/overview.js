@@ -51,7 +51,7 @@ export function render(root) {
     last = found;
     const { in: written, out: read, in_bytes: writtenBytes, out_bytes: readBytes } = found.rates;
     set("in", rate(mean(written)), `${bytes(mean(writtenBytes))}/s`);
-    set("out", rate(mean(read)), `${bytes(mean(readBytes))}/s by groups`);
+    set("out", rate(mean(read)), `${bytes(mean(readBytes))}/s`);
     set("topics", count(found.topics), plural(found.partitions, "partition"));
     const well = !found.offline && !found.under_replicated;
     set("health", well ? "all well" : `${found.offline + found.under_replicated} to mend`,
