@@ -38,7 +38,7 @@ def test_every_flow_of_a_bounded_run_is_right_and_nothing_is_left_behind(tmp_pat
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    for flow in ("page-counts", "page-minutes", "alerts", "country-views", "Parquet"):
+    for flow in ("page-counts", "page-minutes", "alerts", "country-views", "Parquet", "audit"):
         assert flow in done.stdout.partition("Right: ")[2]
     assert not list(tmp_path.glob("headrace-demo-*"))
 

@@ -61,6 +61,7 @@ def demo(
             seed=seed,
             headless=headless or not console.is_terminal,
             stopped=lambda: stop.requested,
+            waiting=stop.waiting,
             console=console,
         )
     if verdict is None:

@@ -17,6 +17,7 @@ from headrace.cli.flow_table import HEADINGS, line_of, rows_of
 from headrace.cli.offset_spec import parse_place
 from headrace.cli.option import (
     BROKERS_VARIABLE,
+    AuditOption,
     BrokersOption,
     TracebackOption,
     VerboseOption,
@@ -91,6 +92,7 @@ def run(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where it remembers; NAME.checkpoint.")
     ] = None,
+    audit: AuditOption = None,
     create_topics: Annotated[
         bool, typer.Option("--create-topics", help="Make the topics it needs that are missing.")
     ] = False,
@@ -110,6 +112,8 @@ def run(
             " --available-now and --checkpoint"
         )
     seconds = None if duration is None else parse_duration(duration)
+    if audit is not None:
+        pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
     from headrace.cli.flow_execution import Order
 

@@ -9,6 +9,7 @@ import typer
 from headrace.cli.duration import parse_duration
 from headrace.cli.option import (
     BROKERS_VARIABLE,
+    AuditOption,
     BrokersOption,
     TracebackOption,
     VerboseOption,
@@ -63,6 +64,7 @@ def land(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where it remembers; DIR/_checkpoint.")
     ] = None,
+    audit: AuditOption = None,
     verbose: VerboseOption = False,
     traceback: TracebackOption = False,
     pairs: Annotated[
@@ -75,6 +77,8 @@ def land(
     from headrace.spark.offset_finder import check_there
 
     texts = parse_pairs(pairs, "-X")
+    if audit is not None:
+        texts["audit"] = "on" if audit else "off"
     landing = Landing(
         topics=topic,
         brokers=brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS,

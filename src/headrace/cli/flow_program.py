@@ -122,10 +122,11 @@ def _flux(path: Path, given: Given) -> Plan:
 
 
 def _samza(path: Path, given: Given) -> Program:
-    from headrace.flow.samza.job import read_job
+    from headrace.flow.samza.job import SamzaJob, read_job
 
     _look_beside(path.resolve().parent)
-    job = read_job(path)
+    config = read_job(path).config
+    job = SamzaJob(replace(config, settings={**config.settings, **given.settings}))
     if given.create_topics:
         # Before there is a plan: the inputs' partitions decide how many tasks it has.
         job.create_inputs()

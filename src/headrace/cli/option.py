@@ -12,6 +12,13 @@ from headrace.model.error import ConfigError
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
 
 
+AuditOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--audit/--no-audit",
+        help="Count what is read for the audit; without it, if the audit's topic is there.",
+    ),
+]
 BrokersOption = Annotated[
     str | None,
     typer.Option(

@@ -12,7 +12,7 @@ from headrace.demo.dashboard import dashboard
 from headrace.demo.ledger import Verdict
 from headrace.demo.pulse import Pulse
 from headrace.demo.rolling_window import RollingWindow
-from headrace.demo.stage import put_up
+from headrace.demo.stage import Waiting, put_up
 
 _REFRESH_SECONDS = 0.25
 _LINE_SECONDS = 5.0
@@ -26,6 +26,7 @@ def perform(
     seed: int,
     headless: bool,
     stopped: Callable[[], bool],
+    waiting: Waiting,
     console: Console,
 ) -> Verdict | None:
     """Run it; the verdict of a bounded run that was not stopped before its end.
@@ -33,9 +34,11 @@ def perform(
     Args:
         seconds: how long the site is open; None: until `stopped`.
         stopped: asked several times a second.
+        waiting: around what may be cut off while it starts.
         headless: a line now and then instead of the live table.
     """
-    with put_up(seed=seed, per_second=per_second, window=window, say=console.print) as stage:
+    say = console.print
+    with put_up(seed=seed, per_second=per_second, window=window, say=say, waiting=waiting) as stage:
         deadline = None if seconds is None else time.monotonic() + seconds
         screen: AbstractContextManager[Any] = (
             nullcontext() if headless else Live(console=console, auto_refresh=False)

@@ -1,7 +1,10 @@
 """Spark, started beside everything else: it takes longest, and nobody else needs it."""
 
+import os
+import signal
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +17,9 @@ _CONFIG: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
+
+
+_LOOK_SECONDS = 0.2
 
 
 class SparkStart:
@@ -74,8 +80,21 @@ class SparkStart:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._thread.join()
+        while self._thread.is_alive():
+            # Nobody needs a session that is not there yet.
+            _end_java()
+            self._thread.join(_LOOK_SECONDS)
         if self._session is not None:
             # PySpark's own threads complain when Java leaves before them.
             with stderr_to(self._log):
                 self._session.stop()
+
+
+def _end_java() -> None:
+    """End what PySpark has started: of our children those that share our session. It tells nobody
+    which process that is before Spark is there. What ends so is told to `session`, by an error."""
+    for task in Path("/proc/self/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            with suppress(ProcessLookupError):
+                if os.getsid(child) == os.getsid(0):
+                    os.kill(child, signal.SIGTERM)

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ _AUDIT = "audit"
 _LISTENS = rb"listens on .*?(127\.0\.0\.1:\d+)"
 
 Say = Callable[[str], object]
+Waiting = Callable[[], AbstractContextManager[None]]
 Metrics = Mapping[str, MetricsServer]
 
 
@@ -149,10 +150,15 @@ class Stage:
 
 
 @contextmanager
-def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> Iterator[Stage]:
+def put_up(
+    *, seed: int, per_second: float, window: RollingWindow, say: Say, waiting: Waiting = nullcontext
+) -> Iterator[Stage]:
     """Start broker, site, agent and console; leave nothing running and no file behind.
 
     Spark starts meanwhile, and the flows when it is there: `Stage.advance`.
+
+    Args:
+        waiting: around what takes long and may be cut off.
     """
     with ExitStack() as parts:
         folder = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
@@ -160,8 +166,9 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
         say("Starting a broker and Spark ...")
         broker = parts.enter_context(_broker(folder))
         spark = parts.enter_context(SparkStart(folder))
-        address = broker.said
-        create_topics(address)
+        with waiting():
+            address = broker.said
+            create_topics(address)
         say(f"The broker listens on {address}. Starting an agent and the console ...")
         log = parts.enter_context(AccessLog(folder / "site"))
         agent = parts.enter_context(_agent(folder, log.path, address))
@@ -169,6 +176,8 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
         site = Site(seed=seed, per_second=per_second)
         feed = Feed(address=address, site=site, ledger=ledger, log=log)
         parts.callback(feed.stop)
+        with waiting():
+            _ = agent.said
         metrics = {name: MetricsServer() for name in NAMES}
         for each in metrics.values():
             parts.callback(each.close)
@@ -197,6 +206,8 @@ def put_up(*, seed: int, per_second: float, window: RollingWindow, say: Say) -> 
         parts.callback(stage.stop_flows)
         board.start()
         feed.start()
+        with waiting():
+            _ = console.said
         say(f"The site is open. The console is at {console.said}")
         yield stage
 
