@@ -5,6 +5,7 @@ import socket
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Lock
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from headrace.model.error import InvalidArgument
 # Records with wild timestamps must not make a bucket each. What does not fit is counted in the
 # bucket of the present.
 MOST_BUCKETS: Final = 10_000
+_FEW: Final = 16
 
 
 @dataclass(slots=True)
@@ -84,6 +86,13 @@ class Tally:
         if first == most // self.bucket_ms:
             # Records that are read together were mostly written together: no need to look at each.
             return [(first * self.bucket_ms, len(times))]
+        last = most // self.bucket_ms
+        if last - first < _FEW:
+            # Comparing with a few edges is ten times as fast as dividing and sorting.
+            edges = [each * self.bucket_ms for each in range(first, last + 2)]
+            below = [int(np.count_nonzero(times < edge)) for edge in edges]
+            counted = zip(edges, pairwise(below), strict=False)
+            return [(at_ms, more - less) for at_ms, (less, more) in counted if more > less]
         buckets, counts = np.unique(times // self.bucket_ms, return_counts=True)
         return list(zip((buckets * self.bucket_ms).tolist(), counts.tolist(), strict=True))
 

@@ -54,7 +54,9 @@ def perform(
                         console.print("Everything runs.")
                 left = None if deadline is None else deadline - time.monotonic()
                 if live is not None:
-                    live.update(dashboard(stage.pulse(left)), refresh=True)
+                    width, height = console.size
+                    picture = dashboard(stage.pulse(left), width=width, height=height)
+                    live.update(picture, refresh=True)
                 elif time.monotonic() >= line_at:
                     console.print(_line(stage.pulse(left)))
                     line_at += _LINE_SECONDS

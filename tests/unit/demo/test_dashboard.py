@@ -2,6 +2,7 @@ import io
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from headrace.demo.audit_board import AuditPulse
@@ -73,3 +74,25 @@ def test_the_audit_is_told_in_a_line() -> None:
 
     assert "100 % of 12,345 views at 4 tiers" in whole
     assert "99.99 % of 12,345 views" in short
+
+
+@pytest.mark.parametrize(("width", "height"), [(120, 50), (100, 30), (80, 24), (60, 24)])
+def test_it_fits_the_terminal(width: int, height: int) -> None:
+    pages = Counter({f"/products/item-{number}": 900 - number for number in range(12)})
+    full = replace(
+        PULSE,
+        console="http://127.0.0.1:40999/",
+        trend=Trend(pages, Counter({page: 450 for page in pages})),
+        countries=Counter({each: 100 for each in ("DE", "FR", "GB", "IT", "ES")}),
+        alerts=tuple(Alert("/checkout", number) for number in range(5)),
+        audit=AuditPulse(views=12_345, tiers=4, percent=100.0),
+        flows=tuple(FlowPulse(f"flow-{number}", 4_800, 800) for number in range(4)),
+    )
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as capture:
+        console.print(dashboard(full, width=width, height=height))
+    lines = capture.get().splitlines()
+
+    assert len(lines) < height
+    for shown in ("900   ", "▲ +100%", "at 4 tiers", "0.8 s", "/checkout keeps failing"):
+        assert any(shown in line for line in lines), shown
