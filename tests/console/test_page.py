@@ -244,7 +244,7 @@ def test_a_flow_shows_its_graph_its_batches_and_its_tables(page: Page, site: Con
     site.figures.hold(batch=123456, batch_ms=350, records=41)
     expect(flow.get_by_text("Batch 123,456: 41 records in 350 ms")).to_be_visible()
     expect(
-        flow.get_by_role("img", name="Batch times of page-count: a batch, ms 350")
+        flow.get_by_role("img", name="Batch times of page-count: a batch 350 ms")
     ).to_be_visible()
     # It runs in no process that the console could signal.
     expect(flow.get_by_role("button", name="Stop")).to_have_count(0)

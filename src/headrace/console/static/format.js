@@ -46,3 +46,6 @@ export function ago(ms) {
 }
 
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+
+/** 350 -> 350 ms, 12400 -> 12.4 s. */
+export const took = (ms) => (Math.abs(ms) >= 1e4 ? `${Number((ms / 1000).toFixed(1))} s` : `${short(ms)} ms`);

@@ -3,7 +3,7 @@
 import { ask, poll } from "../api.js";
 import { Chart } from "../chart.js";
 import { dialog, h, put, toast } from "../dom.js";
-import { ago, bytes, count, plural, rate, short } from "../format.js";
+import { ago, bytes, count, plural, rate, short, took } from "../format.js";
 import { picture } from "../picture.js";
 import { plainTable } from "../table.js";
 
@@ -53,7 +53,7 @@ class FlowCard {
     this.problem = h("p", { class: "problem", hidden: true });
     this.last = h("p", {});
     this.graph = h("div", { class: "scene", tabindex: "0", role: "region", "aria-label": `Graph of ${each.name}`, hidden: true });
-    this.chart = new Chart(`Batch times of ${each.name}`, ["a batch, ms"], { height: 120 });
+    this.chart = new Chart(`Batch times of ${each.name}`, ["a batch"], { height: 120, unit: took });
     this.times = h("div", { hidden: true }, h("h3", {}, "Batch times"), this.chart.element);
     this.components = h("div", {});
     this.tables = h("div", {});
@@ -90,7 +90,7 @@ function summary(figures) {
   if (figures.batch === null) return "No batch yet.";
   const state = figures.state_rows ? ` · state ${short(figures.state_rows)} rows, ${bytes(figures.state_bytes)}` : "";
   const lag = figures.lag === null ? "" : ` · lag ${count(figures.lag)}`;
-  return `Batch ${count(figures.batch)}: ${plural(figures.records, "record")} in ${count(figures.batch_ms)} ms, ${rate(figures.records_per_second)}${state}${lag}`;
+  return `Batch ${count(figures.batch)}: ${plural(figures.records, "record")} in ${took(figures.batch_ms)}, ${rate(figures.records_per_second)}${state}${lag}`;
 }
 
 const components = (name, rows) => plainTable(`Components of ${name}`, ["Component", "Executed", "Emitted", "Failed", "Latency", "Capacity"],
@@ -112,7 +112,7 @@ function graph({ name, graph: { nodes, layers, arrows }, figures }) {
 /** A table that the flow itself serves; a column called change rises and falls. */
 function table({ title, columns, rows }) {
   const change = columns.findIndex((each) => each.toLowerCase() === "change");
-  const numeric = columns.map((_, index) => index).filter((index) => rows.length && rows.every((row) => typeof row[index] === "number"));
+  const numeric = columns.map((_, index) => index).filter((index) => index === change || (rows.length && rows.every((row) => typeof row[index] === "number")));
   const cell = (value, index) => {
     const text = typeof value === "number" ? (Number.isInteger(value) ? count(value) : value.toLocaleString("en", { maximumFractionDigits: 2 })) : value;
     return index === change ? moved(value, text) : text;
