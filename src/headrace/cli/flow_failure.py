@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 
 from headrace.flow.error import FlowError
 from headrace.flow.failure import failure_of
@@ -20,7 +21,8 @@ def flow_failed(name: str, error: BaseException, *, traceback: bool, log: Path |
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+    lost = isinstance(error, Py4JError | ConnectionError)
+    if lost and not isinstance(error, Py4JJavaError):
         where = "" if log is None else f"; the end of {log} may say why"
         return FlowError(f"{name} failed: Spark's Java process is gone{where}")
     failure = failure_of(error)
@@ -38,5 +40,13 @@ def told_briefly(name: str, *, traceback: bool, log: Path | None = None) -> Iter
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if isinstance(error, ConnectionError) and not _is_of_py4j(error):
+            raise
         raise flow_failed(name, error, traceback=traceback, log=log) from error
+
+
+def _is_of_py4j(error: BaseException) -> bool:
+    """Whether it was Spark's Java that could not be reached."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__", "")).startswith("py4j.")

@@ -54,3 +54,22 @@ def test_what_spark_raises_inside_becomes_a_sentence() -> None:
         told_briefly("words", traceback=False),
     ):
         raise raised
+
+
+def test_a_java_process_that_does_not_answer_any_more_is_gone_too() -> None:
+    from py4j.java_gateway import GatewayClient, GatewayParameters
+
+    def asked() -> None:
+        client = GatewayClient(gateway_parameters=GatewayParameters(port=1))
+        client.send_command("p\ne\n", retry=False)
+
+    with (
+        pytest.raises(FlowError, match="Spark's Java process is gone"),
+        told_briefly("words", traceback=False),
+    ):
+        asked()
+
+
+def test_a_connection_of_somebody_elses_is_left_alone() -> None:
+    with pytest.raises(ConnectionRefusedError), told_briefly("words", traceback=False):
+        raise ConnectionRefusedError("not Java's")
