@@ -56,12 +56,17 @@ class Stage:
     scoreboard: Scoreboard
     audit: AuditBoard
     agent: Child
-    console: Child
+    page: Child
     spark: SparkStart
     flows: FlowSet
     born: float
     queries: list[Any] = field(default_factory=list)
     _coming: Iterator[Any] | None = None
+
+    @property
+    def console(self) -> str:
+        """Where it is."""
+        return self.page.said
 
     def advance(self) -> bool:
         """Start the next flow once Spark is there and the flows before have done a batch; whether
@@ -96,7 +101,7 @@ class Stage:
         if self.feed.problem is not None:
             raise DemoFailed(f"the site could not write its views: {self.feed.problem}")
         self.agent.check()
-        self.console.check()
+        self.page.check()
         for query in self.queries:
             failure = query.exception()
             if failure is not None:
@@ -113,7 +118,7 @@ class Stage:
             address=self.address,
             running_seconds=time.monotonic() - self.born,
             written=self.ledger.views,
-            console=self.console.said,
+            console=self.console,
             window_seconds=self.window.length_ms // 1_000,
             flows=tuple(_flow(query) for query in self.queries),
             seconds_left=seconds_left,
@@ -198,7 +203,7 @@ def put_up(
             scoreboard=board,
             audit=audit,
             agent=agent,
-            console=console,
+            page=console,
             spark=spark,
             flows=FlowSet(address, window, folder, metrics, tables),
             born=time.monotonic(),
