@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.client.error import BrokerError, PositionOutOfRange
+from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.read_range import ReadRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _QUERY_ID: Final = "sql.streaming.queryId"
 # The topic is not there any more, or another one has its name.
 _DELETED: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
+
+# How long to ask whether a leader is there, after it has been silent for as long as a task waits.
+_ASK_MS: Final = 10_000
 
 
 class RangePartition(InputPartition):
@@ -148,11 +151,28 @@ class SourceTask:
                 elif not reader.ended:
                     # The driver saw the log reach the range's end. The reader may come to the same
                     # conclusion first, and then says it in the same words.
+                    self._check_answers(left.partition)
                     self._lose(
                         f"offset {reader.positions[left.partition]} of {left.partition} is not "
                         f"there: nothing came of what was to be read up to {left.end}"
                     )
                     return
+
+    def _check_answers(self, partition: TopicPartition) -> None:
+        """Silence is a loss only where somebody could have spoken: what a leader has that cannot be
+        reached is still there, and must not be passed over.
+
+        Raises:
+            ClientError: nobody answers for the partition.
+        """
+        from headrace.client.offset_lookup import LATEST, list_offsets
+        from headrace.client.pool import ConnectionPool
+
+        client = {**self.options.client, "default.api.timeout.ms": str(_ASK_MS)}
+        with ConnectionPool(ClientSettings.of(client)) as pool:
+            answer = list_offsets(pool, {partition: LATEST})[partition]
+        if isinstance(answer, ClientError):
+            raise answer
 
     def _lose(self, what: str) -> None:
         report_loss(what, fail=self.options.fail_on_data_loss)

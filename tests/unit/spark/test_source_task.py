@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from headrace.client import reader
-from headrace.client.error import BrokerError
+from headrace.client.error import BrokerError, Unreachable
 from headrace.model.ids import TopicPartition
+from headrace.spark import source_task
 from headrace.spark.data_loss import DataLoss
 from headrace.spark.offset_range import OffsetRange
 from headrace.spark.option import SourceOptions
@@ -54,3 +55,31 @@ def test_another_refusal_is_no_loss(refuse: Any) -> None:
 
     with pytest.raises(BrokerError, match="cannot read clicks-0"):
         list(task(failOnDataLoss="false").read(RANGE))
+
+
+class SilentReader:
+    """Nothing comes, as while a broker is away."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.ended = False
+        self.positions = {RANGE.partition: 4}
+
+    def __enter__(self) -> "SilentReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def poll(self, timeout_seconds: float) -> None:
+        pass
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_silence_while_nobody_can_be_reached_is_no_loss(
+    fail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "Reader", SilentReader)
+    monkeypatch.setattr(source_task, "_ASK_MS", 200)
+
+    with pytest.raises(Unreachable, match=r"cannot reach 127\.0\.0\.1:1"):
+        list(task(failOnDataLoss=fail).read(RANGE))
