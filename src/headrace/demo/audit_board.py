@@ -30,8 +30,8 @@ _OF_VIEWS: Final = (VIEWS, ACCESS)
 
 @dataclass(frozen=True, slots=True)
 class AuditPulse:
-    """How the audit stands: the views of buckets that are settled, and what part of them reached
-    those tiers that have begun to read."""
+    """How the audit stands: the views of buckets that flows have passed, and what part of them
+    reached those tiers."""
 
     views: int
     tiers: int
@@ -71,11 +71,25 @@ class AuditBoard:
             for row in self._found.rows(now_ms=now_ms, grace_ms=_GRACE_MS, topics=_OF_VIEWS)
             if row.settled
         ]
-        counts = [(row, tier) for row in rows for tier in row.tiers]
+        newest: dict[tuple[str, str], int] = {}
+        for row in rows:
+            for tier in row.tiers:
+                if tier.count:
+                    key = row.topic, tier.tier
+                    newest[key] = max(newest.get(key, 0), row.bucket_ms)
+        # A flow that is behind has lost nothing: it is asked for what it has long passed.
+        counts = [
+            (row, tier)
+            for row in rows
+            for tier in row.tiers
+            if row.bucket_ms + BUCKET_MS < newest.get((row.topic, tier.tier), 0)
+        ]
         expected = sum(row.sent for row, _ in counts)
         there = sum(min(tier.count, row.sent) for row, tier in counts)
         return AuditPulse(
-            views=sum(row.sent for row in rows if row.topic == VIEWS),
+            views=sum(
+                {row.bucket_ms: row.sent for row, _ in counts if row.topic == VIEWS}.values()
+            ),
             tiers=len({(row.topic, tier.tier) for row, tier in counts}),
             percent=100 * there / expected if expected else 100.0,
         )

@@ -97,7 +97,8 @@ def _audit(audit: AuditPulse) -> Text:
     # Cut off, not rounded: what is not all must not look like it.
     percent = "100 %" if whole else f"{int(audit.percent * 100) / 100:.2f} %"
     told = Text(percent, style="green" if whole else "red")
-    return told.append(f" of {audit.views:,} views at {audit.tiers} tiers", style="default")
+    tiers = "1 tier" if audit.tiers == 1 else f"{audit.tiers} tiers"
+    return told.append(f" of {audit.views:,} views at {tiers}", style="default")
 
 
 def _pages(pulse: Pulse, rows: int = _PAGES, *, bars: bool = True) -> RenderableType:

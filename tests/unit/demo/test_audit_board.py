@@ -20,10 +20,10 @@ def count(board: AuditBoard, topic: str, tier: str, number: int, bucket: int = 0
     board.take([record])
 
 
-def count_everywhere(board: AuditBoard, number: int) -> None:
+def count_everywhere(board: AuditBoard, number: int, bucket: int = 0) -> None:
     for topic, tiers in TIERS.items():
         for tier in ("producer", *tiers):
-            count(board, topic, tier, number)
+            count(board, topic, tier, number, bucket)
 
 
 def test_everything_everywhere_is_right(board: AuditBoard) -> None:
@@ -57,17 +57,29 @@ def test_views_that_were_sent_and_never_counted_are_wrong(board: AuditBoard) -> 
     assert board.check(8).wrong == {(VIEWS, "producer"): (7, 8), (ACCESS, "producer"): (7, 8)}
 
 
-def test_the_pulse_tells_of_buckets_that_are_settled(board: AuditBoard) -> None:
-    count_everywhere(board, 7)
-    count(board, VIEWS, "producer", 5, bucket=LATE_MS // BUCKET_MS)
+def test_the_pulse_tells_of_buckets_that_everybody_has_passed(board: AuditBoard) -> None:
+    for bucket in range(3):
+        count_everywhere(board, 7, bucket)
 
     pulse = board.pulse(LATE_MS)
 
     assert (pulse.views, pulse.tiers, pulse.percent) == (7, 4, 100.0)
 
 
+def test_a_flow_that_is_behind_has_lost_nothing(board: AuditBoard) -> None:
+    count_everywhere(board, 7)
+    for bucket in range(1, 5):
+        count(board, VIEWS, "producer", 7, bucket)
+        count(board, VIEWS, "page-count", 7, bucket)
+
+    pulse = board.pulse(LATE_MS)
+
+    assert (pulse.views, pulse.tiers, pulse.percent) == (3 * 7, 1, 100.0)
+
+
 def test_the_pulse_tells_what_is_missing(board: AuditBoard) -> None:
-    count(board, VIEWS, "producer", 10)
-    count(board, VIEWS, "page-count", 9)
+    for bucket, number in enumerate((9, 10, 10)):
+        count(board, VIEWS, "producer", 10, bucket)
+        count(board, VIEWS, "page-count", number, bucket)
 
     assert board.pulse(LATE_MS).percent == 90.0
