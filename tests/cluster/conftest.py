@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing.broken_network import BrokenNetwork
 from headrace.testing.cluster_process import ClusterProcess
 from headrace.testing.namespace_network import NamespaceNetwork
 from headrace.testing.peer import PeerMissing, require_peer
+from headrace.testing.readiness import wait_until
 from headrace.testing.relay_network import RelayNetwork
 from headrace.testing.zookeeper import ZooKeeper
 
@@ -68,6 +70,17 @@ def topic(cluster: ClusterProcess) -> str:
     """A topic with three partitions and three replicas of each."""
     name = f"orders-{next(_topics)}"
     admin = AdminClient({"bootstrap.servers": cluster.address})
-    admin.create_topics([NewTopic(name, 3, 3)])[name].result(30)
+
+    def created() -> bool:
+        try:
+            admin.create_topics([NewTopic(name, 3, 3)])[name].result(30)
+        except KafkaException as refused:
+            # A broker that the test before has killed or cut off is not back yet.
+            if refused.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
+
+    wait_until(created, what="three brokers", timeout_seconds=120.0)
     cluster.wait_in_sync(name)
     return name

@@ -278,9 +278,14 @@ def test_configuration_is_altered(cluster: Cluster, make_topic: Callable[..., st
         *("--append", "cleanup.policy=delete"),
     )
 
-    (described,) = cluster.json("topic", "describe", topic, "-c")
-    configs = {each["key"]: each["value"] for each in described["configs"]}
-    assert (configs["segment.ms"], configs["retention.ms"]) == ("5000", "604800000")
+    def described() -> dict[str, str]:
+        (found,) = cluster.json("topic", "describe", topic, "-c")
+        return {each["key"]: each["value"] for each in found["configs"]}
+
+    # Apache Kafka answers before its brokers have heard of it.
+    wait_until(lambda: described()["segment.ms"] == "5000", what="the configuration")
+    configs = described()
+    assert configs["retention.ms"] == "604800000"
     assert sorted(configs["cleanup.policy"].split(",")) == ["compact", "delete"]
     refused = cluster.run("topic", "alter-config", topic, "--set", "no.such.key=1")
     assert (refused.code, "INVALID_CONFIG" in refused.out) == (1, True)
@@ -291,8 +296,12 @@ def test_partitions_are_added(cluster: Cluster, make_topic: Callable[..., str]) 
     ended = cluster.run("topic", "add-partitions", topic, "never-was", "-n", "3")
     assert ended.code == 1
     assert "UNKNOWN_TOPIC_OR_PARTITION" in ended.out
-    (listed,) = cluster.json("topic", "list", topic)
-    assert listed["partitions"] == 5
+
+    def listed() -> int:
+        (found,) = cluster.json("topic", "list", topic)
+        return int(found["partitions"])
+
+    wait_until(lambda: listed() == 5, what="five partitions")
 
 
 def test_a_group_goes_on_where_it_was(
