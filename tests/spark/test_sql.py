@@ -48,12 +48,16 @@ class Desk:
             made.result(30)
         self._producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0})
         for view in VIEWS:
-            self._producer.produce(names["views"], json.dumps(view))
+            self.view(view)
         for user, town in (("ann", "Ulm"), ("bob", "Bonn"), ("ann", "Trier"), ("cleo", "Kiel")):
             self._producer.produce(names["users"], json.dumps({"town": town}), user)
         self._producer.produce(names["users"], None, "cleo")
         assert self._producer.flush(60) == 0
         self.run(DECLARATIONS.format(**names))
+
+    def view(self, view: dict[str, Any]) -> None:
+        self._producer.produce(f"{self.name}-views", json.dumps(view))
+        assert self._producer.flush(60) == 0
 
     def run(self, script: str) -> list[Answer]:
         return [self.engine.run(each, script) for each in parse(script)]
@@ -99,12 +103,17 @@ def test_a_stream_made_of_a_query_goes_on_where_it_was(desk: Desk) -> None:
     )
 
     desk.run(script)
+    desk.view({"page": "/help", "ms": 800})
     desk.run(script.replace("CREATE", "CREATE OR REPLACE"))
     (answer,) = desk.run(f"SELECT count(*) FROM `{name}`")
 
-    assert answer.rows == [(2,)]
+    assert answer.rows == [(3,)]
     written = [json.loads(each) for each in read_to_end(desk.address, name)]
-    assert written == [{"page": "/", "ms": 700}, {"page": "/cart", "ms": 900}]
+    assert written == [
+        {"page": "/", "ms": 700},
+        {"page": "/cart", "ms": 900},
+        {"page": "/help", "ms": 800},
+    ]
 
 
 @pytest.mark.timeout(600)

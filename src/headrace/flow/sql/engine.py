@@ -22,8 +22,10 @@ from typing import Any
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
+from headrace.flow.auditing import audit_options
 from headrace.flow.error import FlowError
 from headrace.flow.failure import failure_of
+from headrace.flow.progress_group import group_of
 from headrace.flow.sql.catalog import Catalog, Stream, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -160,24 +162,43 @@ class Engine:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def frame(self, query: Query, script: str, *, streaming: bool) -> Any:
+    def frame(self, query: Query, script: str, *, streaming: bool, name: str | None = None) -> Any:
         """What Spark makes of a query; the streams that it names are views by then.
+
+        Args:
+            name: of a query that fills a stream: its progress is committed under it, and counted
+                for the audit. What only somebody looks at leaves no trace.
 
         Raises:
             SqlError: it is no SQL, or names what is not there.
         """
         from pyspark.errors import PySparkException
 
+        counted: set[str] = set()
         named = {each.value.lower() for each in tokens_of(query.text) if each.kind != "string"}
         blank = re.sub(r"[^\n]", " ", script[: query.start])
         try:
             for stream in self.catalog:
                 if stream.name.lower() in named:
-                    rows = read_frame(stream, self.spark, brokers=self.brokers, streaming=streaming)
+                    rows = read_frame(
+                        stream,
+                        self.spark,
+                        brokers=self.brokers,
+                        streaming=streaming,
+                        progress=self._progress(name, count=stream.topic not in counted),
+                    )
+                    counted.add(stream.topic)
                     rows.createOrReplaceTempView(quoted(stream.name))
             return self.spark.sql(blank + query.text)
         except PySparkException as error:
             raise spark_error(error, script, query.start) from error
+
+    def _progress(self, name: str | None, *, count: bool) -> dict[str, str]:
+        if name is None:
+            return {"commitprogress": "false"}
+        client = {"bootstrap.servers": self.brokers}
+        audit = audit_options(name, {}, client) if count else {}
+        return {"kafka.group.id": group_of(name), **audit}
 
     def stop(self) -> None:
         for each in self.queries.values():
@@ -208,7 +229,8 @@ class Engine:
     def _create_as(self, create: Create, script: str) -> Answer:
         assert create.query is not None
         declared = stream_of(create, script)
-        frame = self.frame(create.query, script, streaming=True)
+        name = _name(declared, create.query)
+        frame = self.frame(create.query, script, streaming=True, name=name)
         columns = tuple(
             (each.name, each.dataType.simpleString().upper(), None) for each in frame.schema
         )
@@ -226,8 +248,9 @@ class Engine:
         """Write a query's rows to the topic of a stream: now, or as they come."""
         from headrace.spark.each_batch import each_batch
 
+        name = _name(stream, query)
         if frame is None:
-            frame = self.frame(query, script, streaming=True)
+            frame = self.frame(query, script, streaming=True, name=name)
         try:
             records = to_records(stream, frame)
         except FlowError as error:
@@ -237,9 +260,6 @@ class Engine:
         if not frame.isStreaming:
             records.write.format("headrace").options(**options).mode("append").save()
             return Answer(message=f"Written to {stream.name}.")
-        text = " ".join(each.text for each in tokens_of(query.text))
-        number = hashlib.sha256(text.encode()).hexdigest()[:8]
-        name = f"{stream.name}-{number}"
         if name in self.queries and self.queries[name].isActive:
             raise SqlError(f"this query fills {stream.name} already", script, query.start)
 
@@ -356,6 +376,12 @@ def _described(stream: Stream) -> Answer:
     }
     message = ", ".join(f"{key} {value}" for key, value in told.items() if value)
     return Answer(("column", "type", "role", "metadata"), rows, message)
+
+
+def _name(stream: Stream, query: Query) -> str:
+    """Of the query that fills a stream: the same for the same query, over restarts."""
+    text = " ".join(each.text for each in tokens_of(query.text))
+    return f"{stream.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _plan(frame: Any) -> str:

@@ -1,6 +1,6 @@
 """Streams as rows of Spark, and rows as records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.flow.error import FlowError
@@ -9,10 +9,15 @@ from headrace.flow.sql.catalog import Stream
 _KEEP_NULLS = "map('ignoreNullFields', 'false')"
 
 
-def read_frame(stream: Stream, spark: Any, *, brokers: str, streaming: bool) -> Any:
+def read_frame(
+    stream: Stream, spark: Any, *, brokers: str, streaming: bool, progress: Mapping[str, str]
+) -> Any:
     """The rows of a stream: those that come, or those that are there.
 
     A table is never a stream: joined with one, it is read anew for every batch.
+
+    Args:
+        progress: options of what comes: where its progress is committed, and who counts it.
     """
     streaming = streaming and not stream.table
     reader = (spark.readStream if streaming else spark.read).format("headrace")
@@ -21,6 +26,7 @@ def read_frame(stream: Stream, spark: Any, *, brokers: str, streaming: bool) -> 
         "kafka.isolation.level": "read_committed",
         "subscribe": stream.topic,
         "startingoffsets": stream.starting if streaming else "earliest",
+        **(progress if streaming else {}),
         **_decoding(stream),
         **dict(stream.options),
     }
