@@ -6,12 +6,15 @@ from typing import Any
 
 from headrace.client.admin import Admin, NewTopic
 from headrace.client.batch_writer import BatchWriter, Written
-from headrace.client.error import ClientError
+from headrace.client.error import BrokerError, ClientError
 from headrace.client.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
+from headrace.testing.readiness import wait_until
 from headrace.testing.sample_batch import SAMPLE_TIME_MS, sample_batch
 from headrace.wire.error_code import ErrorCode
+
+_NOT_YET = (ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower)
 
 
 class TopicFeed:
@@ -52,7 +55,16 @@ class TopicFeed:
         """
         batch = sample_batch(*values, keys=keys, timestamp_ms=timestamp_ms, step_ms=step_ms)
         where = TopicPartition(self.topic, partition)
-        written = BatchWriter(self._pool).write({where: memoryview(batch)})[where]
+        outcomes: list[object] = []
+
+        def taken() -> bool:
+            written = BatchWriter(self._pool).write({where: memoryview(batch)})[where]
+            outcomes.append(written)
+            return not (isinstance(written, BrokerError) and written.code in _NOT_YET)
+
+        # Apache Kafka answers that a topic is made before its brokers have heard of it.
+        wait_until(taken, what=f"a leader of {where}")
+        written = outcomes[-1]
         assert isinstance(written, Written), written
         return written.base_offset
 
