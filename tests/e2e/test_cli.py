@@ -74,10 +74,13 @@ def test_topics_are_created_listed_and_deleted(cluster: Cluster, topic: str) -> 
     created = cluster.json("topic", "create", *names, "-p", "3")
     assert created == [{"topic": name, "status": "OK"} for name in names]
 
-    assert {each["name"]: each["partitions"] for each in cluster.json("topic", "list", *names)} == {
-        name: 3 for name in names
-    }
-    assert [each["name"] for each in cluster.json("topic", "list", f"{topic}-.*", "-r")] == names
+    def listed(*which: str) -> dict[str, int]:
+        found = cluster.json("topic", "list", *which)
+        return {each["name"]: each["partitions"] for each in found}
+
+    # Apache Kafka answers before its brokers have heard of it.
+    wait_until(lambda: list(listed(f"{topic}-.*", "-r")) == names, what="both topics")
+    assert listed(*names) == dict.fromkeys(names, 3)
 
     cluster.ok("topic", "delete", f"{topic}-.*", "-r")
     wait_until(

@@ -59,6 +59,20 @@ def clicks(cluster: ServerProcess, topic: str) -> str:
     return topic
 
 
+def test_topics_are_known_and_led_as_soon_as_they_are_made(
+    cluster: ServerProcess, topic: str
+) -> None:
+    names = [f"{topic}-{number}" for number in range(20)]
+    with ConnectionPool(settings(cluster.address)) as pool:
+        outcomes = Admin(pool).create_topics([NewTopic(name, 3, 1) for name in names])
+        found = pool.metadata(names).topics
+
+    assert outcomes == dict.fromkeys(names)
+    assert all(found[name].error is None for name in names)
+    assert [len(found[name].partitions) for name in names] == [3] * len(names)
+    assert all(each.leader >= 0 for name in names for each in found[name].partitions.values())
+
+
 def numbered(first: int, past: int, size: int = 100) -> pa.Table:
     """Rows whose values are numbers, all with the same key, so that their order can be told."""
     return pa.table(

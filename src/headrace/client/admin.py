@@ -12,7 +12,9 @@ from typing import Any
 from headrace.client.connection import Connection
 from headrace.client.error import BrokerError, ClientError, error_of
 from headrace.client.leader_call import by_topic, call_leaders, walk
+from headrace.client.metadata import Topic
 from headrace.client.pool import ConnectionPool
+from headrace.client.retry import Retry
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -22,6 +24,9 @@ TO_THE_END = -1
 
 BROKER_CHOOSES = -1
 """Partitions or replicas as the broker's num.partitions and default.replication.factor say."""
+
+_HEARD_OF_SECONDS = 10.0
+_UNHEARD_OF = (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available)
 
 
 class ResourceType(IntEnum):
@@ -96,6 +101,7 @@ class Admin:
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, BrokerError | None]:
+        """Make topics; those without an error can be written to when this returns."""
         body = {
             "topics": [
                 {
@@ -110,7 +116,26 @@ class Admin:
             "validate_only": validate_only,
         }
         answer = self._controller_call(ApiKey.CREATE_TOPICS, body, "topics")
-        return _outcomes(answer.topics, [each.name for each in topics])
+        outcomes = _outcomes(answer.topics, [each.name for each in topics])
+        if not validate_only:
+            self._wait_for([name for name, error in outcomes.items() if error is None])
+        return outcomes
+
+    def _wait_for(self, names: Sequence[str]) -> None:
+        """Until these topics, which have been made, are known and led.
+
+        Apache Kafka answers before its brokers have heard of a topic, and whoever makes one writes
+        to it next. Not for long: they are made, whatever holds their leaders up.
+        """
+        retry = Retry(self._pool.settings, _HEARD_OF_SECONDS)
+        while names:
+            try:
+                found = self._pool.metadata(names).topics
+            except ClientError:
+                return
+            names = [name for name in names if _is_unheard_of(found.get(name))]
+            if names and not retry.pause():
+                return
 
     def delete_topics(self, names: Sequence[str]) -> dict[str, BrokerError | None]:
         body = {
@@ -229,6 +254,15 @@ def _entry(config: Any) -> ConfigEntry:
     except ValueError:
         source = ConfigSource.UNKNOWN
     return ConfigEntry(config.name, config.value, source, config.read_only, config.is_sensitive)
+
+
+def _is_unheard_of(topic: Topic | None) -> bool:
+    """Whether the brokers may hear of it yet; one that they do not show us is as good as ready."""
+    if topic is None:
+        return True
+    if topic.error is not None:
+        return topic.error.code in _UNHEARD_OF
+    return any(each.leader < 0 for each in topic.partitions.values())
 
 
 def _outcomes(

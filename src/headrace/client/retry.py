@@ -1,5 +1,6 @@
 """When to try again, and when to give up."""
 
+import math
 import time
 
 from headrace.client.settings import ClientSettings
@@ -32,10 +33,11 @@ STALE_COORDINATOR = frozenset(
 
 
 class Retry:
-    """One call's patience: default.api.timeout.ms over all attempts, longer pauses each time."""
+    """One call's patience: default.api.timeout.ms over all attempts, or less if `most_seconds` is,
+    and longer pauses each time."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        self._deadline = time.monotonic() + settings.api_timeout_ms / 1000
+    def __init__(self, settings: ClientSettings, most_seconds: float = math.inf) -> None:
+        self._deadline = time.monotonic() + min(settings.api_timeout_ms / 1000, most_seconds)
         self._pause = settings.retry_backoff_ms / 1000
 
     @property
