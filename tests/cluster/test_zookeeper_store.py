@@ -89,7 +89,7 @@ class TestBounds:
         address = f"127.0.0.1:{free_port()}"
 
         with pytest.raises(StorageError, match=address):
-            ZooKeeperStore.open(address, session_ms=200)
+            ZooKeeperStore.open(address, session_ms=200, connect_seconds=1.0)
 
 
 class TestOutage:

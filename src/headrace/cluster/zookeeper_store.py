@@ -70,7 +70,9 @@ class ZooKeeperStore:
         self._watch = ZooKeeperWatch(client, wait_seconds, self._make_kind)
 
     @classmethod
-    def open(cls, servers: str, *, session_ms: int = 9000) -> "ZooKeeperStore":
+    def open(
+        cls, servers: str, *, session_ms: int = 9000, connect_seconds: float = _CONNECT_SECONDS
+    ) -> "ZooKeeperStore":
         """Connect to an ensemble, `host:port,host:port` with a root behind it if there is one.
 
         Raises:
@@ -84,7 +86,7 @@ class ZooKeeperStore:
             logger=_quiet_logger(),
         )
         # Not `start`, which warns of a root that is only about to be made.
-        patience = max(_CONNECT_SECONDS, 2 * session_ms / 1000)
+        patience = max(connect_seconds, 2 * session_ms / 1000)
         client.start_async().wait(timeout=patience)
         try:
             if not client.connected:
