@@ -118,22 +118,25 @@ class Admin:
         answer = self._controller_call(ApiKey.CREATE_TOPICS, body, "topics")
         outcomes = _outcomes(answer.topics, [each.name for each in topics])
         if not validate_only:
-            self._wait_for([name for name, error in outcomes.items() if error is None])
+            self._wait_for({each.name: each.partitions for each in topics}, outcomes)
         return outcomes
 
-    def _wait_for(self, names: Sequence[str]) -> None:
-        """Until these topics, which have been made, are known and led.
+    def _wait_for(
+        self, totals: Mapping[str, int], outcomes: Mapping[str, BrokerError | None]
+    ) -> None:
+        """Until topics that have been made or grown are known with so many partitions, and led.
 
         Apache Kafka answers before its brokers have heard of a topic, and whoever makes one writes
         to it next. Not for long: they are made, whatever holds their leaders up.
         """
         retry = Retry(self._pool.settings, _HEARD_OF_SECONDS)
+        names = [name for name, error in outcomes.items() if error is None]
         while names:
             try:
                 found = self._pool.metadata(names).topics
             except ClientError:
                 return
-            names = [name for name in names if _is_unheard_of(found.get(name))]
+            names = [name for name in names if _is_unheard_of(found.get(name), totals[name])]
             if names and not retry.pause():
                 return
 
@@ -147,13 +150,15 @@ class Admin:
         return _outcomes(answer.responses, names)
 
     def create_partitions(self, totals: Mapping[str, int]) -> dict[str, BrokerError | None]:
-        """Grow each topic to a total number of partitions."""
+        """Grow each topic to a total number of partitions, which can be written to then."""
         body = {
             "topics": [{"name": name, "count": total} for name, total in totals.items()],
             "timeout": self._timeout_ms,
         }
         answer = self._controller_call(ApiKey.CREATE_PARTITIONS, body, "results")
-        return _outcomes(answer.results, list(totals))
+        outcomes = _outcomes(answer.results, list(totals))
+        self._wait_for(totals, outcomes)
+        return outcomes
 
     def delete_records(
         self, offsets: Mapping[TopicPartition, int]
@@ -256,13 +261,14 @@ def _entry(config: Any) -> ConfigEntry:
     return ConfigEntry(config.name, config.value, source, config.read_only, config.is_sensitive)
 
 
-def _is_unheard_of(topic: Topic | None) -> bool:
+def _is_unheard_of(topic: Topic | None, partitions: int) -> bool:
     """Whether the brokers may hear of it yet; one that they do not show us is as good as ready."""
     if topic is None:
         return True
     if topic.error is not None:
         return topic.error.code in _UNHEARD_OF
-    return any(each.leader < 0 for each in topic.partitions.values())
+    leaders = [each.leader for each in topic.partitions.values()]
+    return len(leaders) < partitions or min(leaders, default=-1) < 0
 
 
 def _outcomes(

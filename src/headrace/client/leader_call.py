@@ -32,7 +32,7 @@ def call_leaders(
     retry = Retry(pool.settings)
     done: dict[TopicPartition, Any] = {}
     left = dict(items)
-    metadata = pool.known_metadata({partition.topic for partition in left})
+    metadata = pool.known_metadata(left.keys())
     while left:
         missing, by_leader = split_by_leader(metadata, left)
         done |= missing

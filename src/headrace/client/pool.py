@@ -12,6 +12,7 @@ from headrace.client.inbox import Allocate
 from headrace.client.metadata import Broker, Metadata
 from headrace.client.retry import STALE_COORDINATOR, Retry
 from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -105,17 +106,15 @@ class ConnectionPool:
         self._known = found
         return found
 
-    def known_metadata(self, topics: Collection[str]) -> Metadata:
-        """What was heard last, if it is about all of these topics and they were well; else ask.
+    def known_metadata(self, partitions: Collection[TopicPartition]) -> Metadata:
+        """What was heard last, if all of these partitions were there and well; else ask.
 
         It may be out of date: a broker that leads no longer says so, and then `metadata` is asked.
         """
         known = self._known
-        if known is not None:
-            found = [known.topics.get(name) for name in topics]
-            if all(topic is not None and topic.error is None for topic in found):
-                return known
-        return self.metadata(topics)
+        if known is not None and all(known.leader(each) >= 0 for each in partitions):
+            return known
+        return self.metadata({each.topic for each in partitions})
 
     def on_any(self, call: Callable[[Connection], T]) -> T:
         """Ask any broker, and the next one when that one hangs up or does not answer, for
