@@ -19,9 +19,9 @@ from confluent_kafka.admin import (
 )
 
 from bench.row import Row
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 SIZE_BYTES = 1 << 30
 VALUE_BYTES = 1000

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from headrace.testing.apache_kafka import STOCK, ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.process_usage import ProcessUsage
 from headrace.testing.readiness import wait_until
+from testkit.peer.apache_kafka import STOCK, ApacheKafka
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.process_usage import ProcessUsage
 
 _numbers = count(1)
 

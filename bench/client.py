@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from bench.broker_pair import Broker, headrace, kafka, new_topic
 from bench.rdkafka_client import produce
 from bench.row import Row, alternate, median, spread
-from headrace.client.reader import Reader
+from headrace.client.read.reader import Reader
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "5"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from bench.broker_pair import Broker, headrace, new_topic
 from bench.row import Row, median, spread
-from headrace.client.writer import Writer
+from headrace.client.write.writer import Writer
 
 _PARTITIONS = 6
 _VALUE_BYTES = 100

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from headrace.testing.apache_kafka import STOCK
-from headrace.testing.cluster_process import ClusterProcess
-from headrace.testing.kafka_cluster import KafkaCluster
-from headrace.testing.process_usage import ProcessUsage
 from headrace.testing.readiness import wait_until
+from testkit.peer.apache_kafka import STOCK
+from testkit.peer.kafka_cluster import KafkaCluster
+from testkit.process.cluster_process import ClusterProcess
+from testkit.process.process_usage import ProcessUsage
 
 # How long a broker that was killed is waited for, on both sides: Kafka's default of 9 s, shortened.
 SESSION_MS = 6000

@@ -21,7 +21,7 @@ from bench.row import Row, median, seconds, spread
 from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.compaction.compactor import CleanStats, Compactor
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import SystemClock
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import Row, median, seconds, spread
-from headrace.client.address import Address
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.address import Address
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
 from headrace.model.ids import TopicPartition
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.browser import chromium, strict_page
-from headrace.testing.console_client import ConsoleClient
 from headrace.testing.readiness import wait_until
+from testkit.peer.browser import chromium, strict_page
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.console_client import ConsoleClient
 
 TOPICS = 1_000
 GROUPS = 200

@@ -25,18 +25,18 @@ from bench import end_to_end, rdkafka_client
 from bench.broker_pair import Broker, headrace, new_topic
 from bench.row import Row, alternate, median, seconds, spread
 from bench.spark_session import bench_session
-from headrace.flow.aggregate import Aggregate
-from headrace.flow.job import start
+from headrace.flow.execution.job import start
+from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.select import Select
 from headrace.flow.runtime.work import Emit
-from headrace.flow.select import Select
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
-from headrace.spark.each_batch import each_batch
+from headrace.spark.sink.each_batch import each_batch
 from headrace.testing.readiness import wait_until
-from headrace.testing.spark_session import stop_java
-from headrace.testing.transactional import read_to_end
+from testkit.peer.transactional import read_to_end
+from testkit.process.spark_session import stop_java
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))

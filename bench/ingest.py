@@ -15,19 +15,26 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import Row, alternate, median, spread
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.offset_lookup import extents
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import extents
 from headrace.client.settings import ClientSettings
-from headrace.ingest.avro_rpc import Requestor, Responder, Status, answer, read_frame, write_frame
 from headrace.ingest.event import Batch
-from headrace.ingest.listener import Listener
-from headrace.ingest.peer_stream import PeerStream
+from headrace.ingest.network.avro_rpc import (
+    Requestor,
+    Responder,
+    Status,
+    answer,
+    read_frame,
+    write_frame,
+)
+from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.peer_stream import PeerStream
 from headrace.model.ids import TopicPartition
-from headrace.testing.agent_process import AgentProcess
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.flume import FlumeAgent
 from headrace.testing.readiness import free_port, wait_until
+from testkit.peer.flume import FlumeAgent
+from testkit.process.agent_process import AgentProcess
+from testkit.process.broker_process import BrokerProcess
 
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))
 EVENTS = max(10_000, int(600_000 * SCALE))

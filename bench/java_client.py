@@ -4,9 +4,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from headrace.testing.java import find_java
-from headrace.testing.kafka_jars import kafka_jars
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.java import find_java
+from testkit.peer.kafka_jars import kafka_jars
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 
 _JVM = ("-server", "-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _TIMEOUT_SECONDS = 120.0

@@ -24,10 +24,10 @@ import structlog
 
 from bench.row import Row, alternate, median, spread
 from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
-from headrace.testing.sample_batch import sample_batch
+from testkit.sample.batch import sample_batch
 
 MIB = 1024 * 1024
 STORED_GIB = float(os.environ.get("HEADRACE_BENCH_GIB", "20"))

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from struct import Struct
 
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample_batch import sample_batch
 from headrace.wire.produce_request import (
     ProducePartition,
     ProduceRequest,
@@ -18,6 +17,7 @@ from headrace.wire.produce_request import (
     pack_produce_request,
 )
 from headrace.wire.produce_response import read_produce_response
+from testkit.sample.batch import sample_batch
 
 _VERSION = 11  # the newest with topic names in it that needs no transaction
 _SIZE = Struct(">i")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.spark.ready_session import session
-from headrace.testing.connector_jars import connector_jars
-from headrace.testing.spark_session import spark_environment
+from testkit.peer.connector_jars import connector_jars
+from testkit.process.spark_session import spark_environment
 
 
 def bench_session(folder: Path) -> Any:

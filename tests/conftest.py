@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.peer import PeerMissing, require_peer
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
 
 _numbers = count()
 

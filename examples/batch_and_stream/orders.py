@@ -4,7 +4,7 @@ Lambda architectures have the logic twice, in a fast and a slow layer; here it i
 it as a stream for today's figures, and as a batch when yesterday's must be made again.
 """
 
-from headrace.flow.aggregate import Aggregate
+from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology

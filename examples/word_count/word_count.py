@@ -4,7 +4,7 @@ A function takes lines apart; Spark itself adds up, because `Aggregate` says wha
 how. The topic of counts has the newest count of a word under its key.
 """
 
-from headrace.flow.aggregate import Aggregate
+from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology

@@ -7,13 +7,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.broken_network import BrokenNetwork
-from headrace.testing.cluster_process import ClusterProcess
-from headrace.testing.namespace_network import NamespaceNetwork
-from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
-from headrace.testing.relay_network import RelayNetwork
-from headrace.testing.zookeeper import ZooKeeper
+from testkit.fault.broken_network import BrokenNetwork
+from testkit.fault.namespace_network import NamespaceNetwork
+from testkit.fault.relay_network import RelayNetwork
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.zookeeper import ZooKeeper
+from testkit.process.cluster_process import ClusterProcess
 
 _roots = count(1)
 _topics = count(1)

@@ -5,7 +5,7 @@ import json
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.command_line import run_headrace
+from testkit.process.command_line import run_headrace
 
 
 def ask(cluster, *words):

@@ -3,9 +3,9 @@
 import os
 import signal
 
-from headrace.testing.chaos import Chaos
 from headrace.testing.readiness import wait_until
-from headrace.testing.workload import Workload
+from testkit.fault.chaos import Chaos
+from testkit.fault.workload import Workload
 
 PARTITIONS = 3
 WAIT_SECONDS = 90

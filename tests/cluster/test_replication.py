@@ -7,12 +7,12 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.broker.server import Server
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.error import NotEnoughReplicas, NotLeader, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.testing.local_cluster import local_cluster, start_member
-from headrace.testing.sample_batch import sample_batch
+from testkit.sample.batch import sample_batch
 
 ORDERS = TopicPartition("orders", 0)
 WAIT_SECONDS = 90
@@ -37,7 +37,7 @@ def view_of(server):
 async def create(servers, **options):
     plan = await servers[0].broker.create_topics([NewTopic(name="orders", **options)])
     created = plan.outcomes["orders"]
-    assert isinstance(created, Topic), created
+    assert isinstance(created, TopicRecord), created
     for server in servers:
         await until(
             lambda server=server: server.broker.exists("orders", 0),

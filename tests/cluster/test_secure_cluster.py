@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from headrace.client.address import Address
-from headrace.client.connection import Connection
+from headrace.client.network.address import Address
+from headrace.client.network.connection import Connection
 from headrace.client.settings import ClientSettings
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewTopic
-from headrace.testing.certificate import Certificate
 from headrace.testing.local_cluster import local_cluster
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.sample_batch import sample_batch
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.certificate import Certificate
+from testkit.sample.batch import sample_batch
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 WAIT_SECONDS = 90
@@ -97,7 +97,7 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
             plan = await servers[0].broker.create_topics([NewTopic(name="orders", partitions=1)])
             created = plan.outcomes["orders"]
-            assert isinstance(created, Topic), created
+            assert isinstance(created, TopicRecord), created
             number = created.partitions[0].leader
             leader = next(each for each in servers if each.broker.node_id == number)
             other = next(each for each in servers if each is not leader)

@@ -12,9 +12,9 @@ import pytest
 from headrace.process.child import die_with_parent
 from headrace.process.java import JavaMissing, find_java
 from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
-from headrace.testing.command_line import run_headrace
-from headrace.testing.peer import require_peer
 from headrace.testing.readiness import answers_kafka, free_port, wait_until
+from testkit.peer.peer import require_peer
+from testkit.process.command_line import run_headrace
 
 
 def first_of_three_ports():

@@ -7,10 +7,10 @@ from headrace.cluster.topic_command import NewTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.testing.local_cluster import local_cluster
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 STATE = "__transaction_state"
 SETTINGS = {

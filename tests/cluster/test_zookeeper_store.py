@@ -5,9 +5,9 @@ import pytest
 from headrace.cluster.store import Create, Delete, Node, Update
 from headrace.cluster.zookeeper_store import ZooKeeperStore
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
-from headrace.testing.cluster_store import ClusterStoreContract
 from headrace.testing.readiness import free_port, wait_until
-from headrace.testing.zookeeper import ZooKeeper
+from testkit.peer.zookeeper import ZooKeeper
+from testkit.simulation.cluster_store_contract import ClusterStoreContract
 
 SESSION_MS = 1500
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from headrace.client.address import Address
+from headrace.client.network.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.browser import chromium
-from headrace.testing.console_client import ConsoleClient
-from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
+from testkit.peer.browser import chromium
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.console_client import ConsoleClient
 
 StartConsole = Callable[..., ConsoleServer]
 

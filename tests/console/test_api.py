@@ -7,21 +7,21 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from headrace.client.address import Address
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.pool import ConnectionPool
-from headrace.client.reader import Reader
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.address import Address
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.console.mask import Masks
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
 from headrace.console.user import Users, hash_password
 from headrace.model.ids import TopicPartition
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.console_client import ConsoleClient
 from headrace.testing.readiness import wait_until
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.console_client import ConsoleClient
 
 StartConsole = Callable[..., ConsoleServer]
 

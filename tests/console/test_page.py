@@ -12,13 +12,14 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.pool import ConnectionPool
 from headrace.console.server import ConsoleServer
 from headrace.console.user import Users, hash_password
 from headrace.model.ids import TopicPartition
-from headrace.testing.browser import strict_page
-from headrace.testing.console_site import (
+from headrace.testing.readiness import wait_until
+from testkit.peer.browser import strict_page
+from testkit.sample.console_site import (
     EVERY_LEGAL_CHARACTER,
     HOSTILE_GROUP,
     LIVE_FLOW,
@@ -26,7 +27,6 @@ from headrace.testing.console_site import (
     ConsoleSite,
     console_site,
 )
-from headrace.testing.readiness import wait_until
 
 AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 PAGES = {

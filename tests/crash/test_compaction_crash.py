@@ -30,10 +30,10 @@ from headrace.model.error import CompactionStopped, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.compression import Codec
-from headrace.testing.compaction_model import CompactionModel
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault, PowerLoss
-from headrace.testing.keyed_batch import KeyedRecord
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault, PowerLoss
+from testkit.sample.keyed_batch import KeyedRecord
+from testkit.simulation.compaction_model import CompactionModel
 
 DIRECTORY = Path("/data")
 PARTITION = TopicPartition("accounts", 0)

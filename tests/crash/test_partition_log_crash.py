@@ -22,7 +22,7 @@ import os
 import pytest
 import structlog
 
-from headrace.testing.log_history import LogHistory
+from testkit.simulation.log_history import LogHistory
 
 _HISTORIES = int(os.environ.get("HEADRACE_CRASH_HISTORIES", "2000"))
 _SEED = os.environ.get("HEADRACE_CRASH_SEED")

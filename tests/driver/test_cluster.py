@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.spark_cluster import EXECUTOR_MEMORY, SparkCluster
-from headrace.testing.spark_driver import run_driver
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.spark_cluster import EXECUTOR_MEMORY, SparkCluster
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.spark_driver import run_driver
 
 COUNT = 400
 # A task of every stage for each: more would only come one after the other.

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.connector_jars import connector_jars
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.spark_driver import run_driver
+from testkit.peer.connector_jars import connector_jars
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.spark_driver import run_driver
 
 pytestmark = pytest.mark.timeout(1500)
 DRIVER = Path(__file__).with_name("program") / "connector.py"

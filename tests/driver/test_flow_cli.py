@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from headrace.flow.registry import FOLDER_VARIABLE
+from headrace.flow.monitoring.registry import FOLDER_VARIABLE
 from headrace.process.child import die_with_parent
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import Finished, run_headrace
 from headrace.testing.readiness import wait_until
-from headrace.testing.spark_session import quiet_config, spark_environment
-from headrace.testing.transactional import read_to_end
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import Finished, run_headrace
+from testkit.process.spark_session import quiet_config, spark_environment
 
 WORDS = """
 from headrace.flow.storm.sink import TopicSink

@@ -16,10 +16,10 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
 
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
 APPEND, SUBTRACT = AlterConfigOpType.APPEND, AlterConfigOpType.SUBTRACT

@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
 
 NONE = ErrorCode.none
 TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16

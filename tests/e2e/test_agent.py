@@ -8,31 +8,29 @@ from pathlib import Path
 import pytest
 
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.reader import Reader
-from headrace.client.writer import Writer
+from headrace.client.read.reader import Reader
+from headrace.client.write.writer import Writer
 from headrace.ingest.channel import Channel
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.sink import Sink
 from headrace.ingest.sinks.kafka import KafkaSink
-from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
-from headrace.testing.channel_contract import ChannelContract
-from headrace.testing.ingest_agent import (
+from headrace.testing.channel_contract import ChannelContract, drain, fill
+from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import (
     CollectingSink,
-    drain,
-    fill,
     make,
     memory_channel,
     running,
 )
-from headrace.testing.readiness import wait_until
 
 _NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    settings = {**FOR_TESTS, "num.partitions": "1", "auto.create.topics.enable": "true"}
+    settings = {**QUICK_SETTINGS, "num.partitions": "1", "auto.create.topics.enable": "true"}
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings) as broker:
         yield broker
 
@@ -114,7 +112,7 @@ def test_the_flume_format_comes_back_through_the_source(broker: BrokerProcess, t
     a1.sources.r1.batchSize = 100
     a1.sources.r1.channels = c1
     a1.channels.c1.type = memory
-    a1.sinks.k1.type = headrace.testing.ingest_agent:CollectingSink
+    a1.sinks.k1.type = testkit.sample.ingest_agent:CollectingSink
     a1.sinks.k1.channel = c1
     """
     with running(text) as agent:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.agent_process import AgentProcess
-from headrace.testing.command_line import run_headrace
-from headrace.testing.peer import PeerMissing, find_program, require_peer
 from headrace.testing.readiness import free_port, wait_until
+from testkit.peer.peer import PeerMissing, find_program, require_peer
+from testkit.process.agent_process import AgentProcess
+from testkit.process.command_line import run_headrace
 
 FLOW = """\
 # The first example of Flume's user guide

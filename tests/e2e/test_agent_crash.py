@@ -13,20 +13,20 @@ from typing import BinaryIO
 import pytest
 
 from headrace.client.error import ClientError
-from headrace.client.offset_lookup import extents
-from headrace.client.pool import ConnectionPool
-from headrace.client.reader import Reader
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import extents
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
-from headrace.ingest.avro_rpc import Requestor, Status
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Batch
-from headrace.ingest.peer_stream import PeerStream
+from headrace.ingest.network.avro_rpc import Requestor, Status
+from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.sources.avro import AvroSource
 from headrace.model.ids import TopicPartition
-from headrace.testing.agent_process import AgentProcess
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.ingest_agent import source_alone
 from headrace.testing.readiness import free_port, wait_until
+from testkit.process.agent_process import AgentProcess
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.ingest_agent import source_alone
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "1"))
 SINK_BATCH = 100

@@ -13,18 +13,19 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
-from headrace.client.reader import Reader
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
-from headrace.client.writer import Writer
-from headrace.ingest.agent import Agent
+from headrace.client.write.writer import Writer
+from headrace.ingest.agent.agent import Agent
 from headrace.ingest.event import Batch
-from headrace.ingest.listener import Listener
+from headrace.ingest.network.listener import Listener
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
-from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
-from headrace.testing.flume_guide import (
+from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.readiness import wait_until
+from testkit.sample.flume_guide import (
     CHANNELS,
     GROUPS,
     SINKS,
@@ -33,8 +34,7 @@ from headrace.testing.flume_guide import (
     at_home,
     prefixed,
 )
-from headrace.testing.ingest_agent import CollectingSink, make, running, source_alone
-from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import CollectingSink, make, running, source_alone
 
 SECONDS = 60.0
 WIRING = (
@@ -42,14 +42,14 @@ WIRING = (
     "a1.sources.r1.channels = c1\na1.sinks.k1.channel = c1\n"
 )
 MEMORY = "type = memory"
-COLLECT = "type = headrace.testing.ingest_agent:CollectingSink"
+COLLECT = "type = testkit.sample.ingest_agent:CollectingSink"
 NETCAT = "type = netcat\nbind = 127.0.0.1\nport = 0"
 LINE = b"<34>Oct 11 22:14:15 web1 app: The quick brown fox jumped over the lazy dog 1:2:3"
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    settings = {**FOR_TESTS, "num.partitions": "1"}
+    settings = {**QUICK_SETTINGS, "num.partitions": "1"}
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings) as running_broker:
         yield running_broker
 
@@ -293,9 +293,9 @@ a1.sources.netcat-source2.interceptors.i1.serializers.s1.name = State
 a1.channels.mem-channel-1.type = memory
 a1.channels.file-channel-2.type = file
 a1.channels.file-channel-2.dataDirs = {folder}/data
-a1.sinks.sink1.type = headrace.testing.ingest_agent:CollectingSink
+a1.sinks.sink1.type = testkit.sample.ingest_agent:CollectingSink
 a1.sinks.sink1.channel = mem-channel-1
-a1.sinks.sink2.type = headrace.testing.ingest_agent:CollectingSink
+a1.sinks.sink2.type = testkit.sample.ingest_agent:CollectingSink
 a1.sinks.sink2.channel = file-channel-2
 """
 

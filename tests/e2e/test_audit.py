@@ -12,14 +12,14 @@ from headrace.audit.feed import read_audit
 from headrace.audit.reconciliation import Reconciliation
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.clock import SystemClock
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import run_headrace
-from headrace.testing.ingest_agent import running
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import run_headrace
+from testkit.sample.ingest_agent import running
 
 BUCKET_MS = 10_000
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.peer import require_peer
 from headrace.testing.readiness import answers_kafka, wait_until
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.primitive import pack_uvarint
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
+from testkit.peer.peer import require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 MIB = 1024 * 1024
 CROWD = 2000

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import Finished, run_headrace
-from headrace.testing.kafka_tool import KafkaTools
 from headrace.testing.readiness import wait_until
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import Finished, run_headrace
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import run_headrace
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.log_dump import dump_log
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.log_dump import dump_log
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import run_headrace
 
 
 def test_batches_and_records_are_those_of_kafkas_own_tool(

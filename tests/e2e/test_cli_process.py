@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from headrace.process.child import die_with_parent
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import Finished, run_headrace
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import Finished, run_headrace
 
 
 class Running:

@@ -11,8 +11,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
-from headrace.testing.command_line import Finished, run_headrace
+from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from testkit.process.command_line import Finished, run_headrace
 
 PASSWORD = "correct-horse"
 
@@ -25,7 +25,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     users.write_text(f"anna={PASSWORD}\n")
     users.chmod(0o600)
     settings = {
-        **FOR_TESTS,
+        **QUICK_SETTINGS,
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "headrace.sasl.plain.users.file": str(users),

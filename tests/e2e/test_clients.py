@@ -12,10 +12,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.member import create_topic
-from headrace.testing.peer import PeerMissing, find_program, require_peer
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.peer import PeerMissing, find_program, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import create_topic
 
 with warnings.catch_warnings():
     # Its import reads resources in a way that Python 3.11 warns of.

@@ -3,8 +3,8 @@
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
 
 SETTINGS = {
     "cleanup.policy": "compact",

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.log.filesystem import Disk
 from headrace.records.batch import iter_batches
 from headrace.records.compression import Codec
-from headrace.testing.broker_process import BrokerProcess
+from testkit.process.broker_process import BrokerProcess
 
 STORED = {
     "uncompressed": Codec.NONE,

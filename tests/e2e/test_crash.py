@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
 
 TOPIC = "clicks"
 PARTITIONS = 3

@@ -12,13 +12,13 @@ from uuid import UUID
 
 import pytest
 
-from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
+from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 TOPIC = ErrorCode.topic_authorization_failed
 GROUP = ErrorCode.group_authorization_failed
@@ -227,7 +227,7 @@ NEVER_REFUSED = {
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = {
-        **FOR_TESTS,
+        **QUICK_SETTINGS,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     }
     with BrokerProcess(tmp_path_factory.mktemp("closed"), settings) as process:

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from headrace.client.error import ClientError
-from headrace.client.reader import Reader
-from headrace.client.writer import Writer
+from headrace.client.read.reader import Reader
+from headrace.client.write.writer import Writer
 from headrace.flow.drpc.client import DrpcClient
 from headrace.flow.drpc.exchange import DrpcBusy, DrpcError, DrpcFailed, DrpcTimeout, Exchange
 from headrace.flow.drpc.function import FunctionTopology
 from headrace.flow.drpc.gateway import Gateway
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.flow_run import FlowRun
+from testkit.process.broker_process import BrokerProcess
 
 
 def exclaim(request: str, args: str) -> tuple[str, str] | None:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.writer import Writer
-from headrace.testing.command_line import Finished, run_headrace
-from headrace.testing.server_process import ServerProcess
-from headrace.testing.stock_consumer import read_topic
+from headrace.client.write.writer import Writer
+from testkit.peer.stock_consumer import read_topic
+from testkit.process.command_line import Finished, run_headrace
+from testkit.process.server_process import ServerProcess
 
 PARTITIONS = range(3)
 Run = Callable[..., Finished]

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.records.batch import iter_batches
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from headrace.wire.fetch_response import FetchResponse
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 VERSION = 12
 LONG_MS = 30_000

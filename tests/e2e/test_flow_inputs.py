@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.flow.registry import FOLDER_VARIABLE
+from headrace.flow.monitoring.registry import FOLDER_VARIABLE
 from headrace.flow.samza.job import load
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import Finished, run_headrace
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import Finished, run_headrace
 
 STORM = """
 from headrace.flow.storm.sink import TopicSink

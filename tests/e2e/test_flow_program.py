@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.cli.flow_program import Given, load_program
-from headrace.testing.broker_process import BrokerProcess
+from headrace.cli.flow.program import Given, load_program
+from testkit.process.broker_process import BrokerProcess
 
 JOB = """
 job.name = {topic}-job

@@ -6,16 +6,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.cli.flow_range import bounded
-from headrace.cli.flow_topic import create_missing
-from headrace.cli.offset_spec import parse_place
-from headrace.flow.plan import Plan
+from headrace.cli.flow.range import bounded
+from headrace.cli.flow.topic import create_missing
+from headrace.cli.record.offset_spec import parse_place
+from headrace.flow.plan.plan import Plan
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import SparkSpout, TopicSpout
 from headrace.flow.storm.topology import Topology
 from headrace.model.clock import SystemClock
 from headrace.model.error import ConfigError
-from headrace.testing.broker_process import BrokerProcess
+from testkit.process.broker_process import BrokerProcess
 
 
 def copying(broker: BrokerProcess, topic: str) -> Plan:

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.member import Member, create_topic, poll_until, produce, share
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import Member, create_topic, poll_until, produce, share
+from testkit.process.wire_client import WireClient
 
 PARTITIONS = 6
 CLASSIC = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 100}

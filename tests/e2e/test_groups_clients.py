@@ -12,10 +12,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.member import Member, create_topic, poll_until, produce, share
-from headrace.testing.peer import PeerMissing, find_program, require_peer
 from headrace.testing.readiness import wait_until
+from testkit.peer.peer import PeerMissing, find_program, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import Member, create_topic, poll_until, produce, share
 
 with warnings.catch_warnings():
     # Its import reads resources in a way that Python 3.11 warns of.

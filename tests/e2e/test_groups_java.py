@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.member import Member, create_topic, produce, share
-from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import wait_until
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import Member, create_topic, produce, share
 
 pytestmark = pytest.mark.interop
 

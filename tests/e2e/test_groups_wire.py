@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import pytest
 from confluent_kafka import Producer
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
 
 NONE = ErrorCode.none
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.member import create_topic
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.transactional import read_to_end
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import create_topic
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 NONE = ErrorCode.none
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.lag.report import GroupLag
 from headrace.lag.status import Status
 from headrace.lag.watch import LagWatch
 from headrace.model.clock import ManualClock, SystemClock
 from headrace.model.ids import TopicPartition
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.command_line import run_headrace
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.command_line import run_headrace
 
 
 @pytest.fixture

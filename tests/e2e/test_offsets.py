@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.member import create_topic
 from headrace.testing.readiness import wait_until
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import create_topic
+from testkit.process.wire_client import WireClient
 
 CODE_UNKNOWN_MEMBER = 25
 CODE_NON_EMPTY_GROUP = 68

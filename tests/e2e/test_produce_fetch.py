@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.testing.broker_process import BrokerProcess
+from testkit.process.broker_process import BrokerProcess
 
 
 def create(address: str, topic: str, partitions: int, **configs: str) -> None:

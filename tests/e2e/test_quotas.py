@@ -8,15 +8,15 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer, ThrottleEvent
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 RATE = 100_000

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from headrace.client import reader as reader_module
-from headrace.client.admin import Admin, NewTopic
+from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import (
     BrokerError,
     ClientError,
@@ -22,19 +21,20 @@ from headrace.client.error import (
     PositionOutOfRange,
     Unreachable,
 )
-from headrace.client.pool import ConnectionPool
-from headrace.client.read_range import Moment, Offset, ReadRange
-from headrace.client.reader import Lost, Reader
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read import reader as reader_module
+from headrace.client.read.read_range import Moment, Offset, ReadRange
+from headrace.client.read.reader import Lost, Reader
 from headrace.client.settings import ClientSettings
-from headrace.client.writer import Writer
+from headrace.client.write.writer import Writer
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.lossy_proxy import LossyProxy
 from headrace.testing.readiness import wait_until
-from headrace.testing.server_process import ServerProcess
-from headrace.testing.transactional import transact, transactional_producer, write
 from headrace.wire.error_code import ErrorCode
+from testkit.fault.lossy_proxy import LossyProxy
+from testkit.peer.transactional import transact, transactional_producer, write
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.server_process import ServerProcess
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NOW_MS = 1_700_000_000_000
@@ -605,7 +605,7 @@ class TestMemory:
             raise KeyboardInterrupt
 
         with Reader.of_topics(settings(broker.address), topic) as reader:
-            monkeypatch.setattr("headrace.client.chunk.decode", interrupted)
+            monkeypatch.setattr("headrace.client.read.chunk.decode", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 reader.poll()
             monkeypatch.undo()

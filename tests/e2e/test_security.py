@@ -33,10 +33,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.peer import PeerMissing, require_peer
+from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
 from headrace.testing.readiness import wait_until
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.peer import PeerMissing, require_peer
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD = "correct-horse"
@@ -90,7 +90,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     users.write_text(f"anna={PASSWORD}\nbob={PASSWORD}\ncarl={PASSWORD}\n")
     users.chmod(0o600)
     settings = {
-        **FOR_TESTS,
+        **QUICK_SETTINGS,
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "headrace.sasl.plain.users.file": str(users),

@@ -17,14 +17,14 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.peer import require_peer
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from testkit.peer.peer import require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 24, 1, 2
 _NOT_PERMITTED = 77

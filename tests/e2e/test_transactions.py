@@ -9,18 +9,18 @@ from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.copier import Copier
-from headrace.testing.member import create_topic, produce
 from headrace.testing.readiness import wait_until
-from headrace.testing.transactional import (
+from headrace.wire.api import ApiKey
+from testkit.peer.transactional import (
     read_to_end,
     transact,
     transactional_producer,
     write,
 )
-from headrace.testing.wire_client import WireClient
-from headrace.wire.api import ApiKey
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.copier import Copier
+from testkit.process.member import create_topic, produce
+from testkit.process.wire_client import WireClient
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from headrace.broker.topics import TRANSACTION_STATE
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.member import create_topic, produce
+from headrace.broker.replica.topic_table import TRANSACTION_STATE
 from headrace.testing.readiness import wait_until
-from headrace.testing.transactional import (
+from headrace.wire.api import ApiKey
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.peer.transactional import (
     read_to_end,
     transact,
     transactional_producer,
     write,
 )
-from headrace.testing.wire_client import WireClient
-from headrace.wire.api import ApiKey
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.member import create_topic, produce
+from testkit.process.wire_client import WireClient
 
 pytestmark = pytest.mark.interop
 

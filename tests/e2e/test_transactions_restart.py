@@ -8,15 +8,15 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from headrace.testing.broker_process import FOR_TESTS, BrokerProcess
-from headrace.testing.member import create_topic
+from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.transactional import (
+from testkit.peer.transactional import (
     read_to_end,
     transact,
     transactional_producer,
     write,
 )
+from testkit.process.member import create_topic
 
 PARTITIONS = (0, 1)
 
@@ -138,7 +138,7 @@ class Writer:
 def test_every_transaction_is_whole_after_kills_under_load(
     own_broker: BrokerProcess, topic: str
 ) -> None:
-    own_broker.settings = {**FOR_TESTS, "log.flush.interval.messages": "1"}
+    own_broker.settings = {**QUICK_SETTINGS, "log.flush.interval.messages": "1"}
     own_broker.start()
     create_topic(own_broker.address, topic, len(PARTITIONS))
     writer = Writer(own_broker.address, topic)

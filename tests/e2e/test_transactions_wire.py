@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 NONE = ErrorCode.none
 FENCED, OLD_EPOCH = ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch

@@ -12,24 +12,24 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as StockPartition
 
-from headrace.client import writer as writer_module
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.batch_reader import BatchReader
+from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ClientError, ProducerFenced, WriteFailed
-from headrace.client.offset_lookup import Extent, extents
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.batch_reader import BatchReader
+from headrace.client.read.offset_lookup import Extent, extents
 from headrace.client.settings import ClientSettings
-from headrace.client.transaction import CommittedOffset
-from headrace.client.writer import Writer
+from headrace.client.write import writer as writer_module
+from headrace.client.write.transaction import CommittedOffset
+from headrace.client.write.writer import Writer
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.lossy_proxy import LossyProxy
 from headrace.testing.readiness import wait_until
-from headrace.testing.server_process import ServerProcess
-from headrace.testing.stock_consumer import read_topic
 from headrace.wire.error_code import ErrorCode
+from testkit.fault.lossy_proxy import LossyProxy
+from testkit.peer.stock_consumer import read_topic
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.server_process import ServerProcess
 
 PARTITIONS = range(6)
 
@@ -303,7 +303,9 @@ class TestRestart:
 def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Transactions as KIP-890 has them, and as they were before."""
     if request.param == "old":
-        monkeypatch.setattr("headrace.client.transaction._has_second_version", lambda _: False)
+        monkeypatch.setattr(
+            "headrace.client.write.transaction._has_second_version", lambda _: False
+        )
     return
 
 

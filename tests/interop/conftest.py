@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.log_dump import LogDump, dump_log
-from headrace.testing.peer import PeerMissing, find_program, require_peer
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO, SeenTopic, read_sample, write_sample
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.log_dump import LogDump, dump_log
+from testkit.peer.peer import PeerMissing, find_program, require_peer
+from testkit.sample.topic import SAMPLE_TOPICS, TRIMMED_TO, SeenTopic, read_sample, write_sample
 
 
 @pytest.fixture(scope="session")

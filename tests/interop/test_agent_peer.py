@@ -12,10 +12,10 @@ from headrace.ingest.sources.http import HttpSource
 from headrace.ingest.sources.syslog_tcp import SyslogTcpSource
 from headrace.ingest.sources.syslog_udp import SyslogUdpSource
 from headrace.process.child import die_with_parent
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.ingest_agent import running, source_alone
-from headrace.testing.peer import PeerMissing, find_program, require_peer
 from headrace.testing.readiness import wait_until
+from testkit.peer.peer import PeerMissing, find_program, require_peer
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.ingest_agent import running, source_alone
 
 pytestmark = pytest.mark.interop
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.model.error import InvalidArgument
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.kafka_tool import KafkaTool, KafkaTools
-from headrace.testing.server_process import ServerFailed
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.process.server_process import ServerFailed
 
 pytestmark = pytest.mark.interop
 

@@ -11,12 +11,12 @@ from headrace.ingest.event import Batch, Event
 from headrace.ingest.sinks.remote import RemoteSink
 from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.thrift import ThriftSource
-from headrace.testing.flume import FlumeAgent
-from headrace.testing.flume_jars import flume_jars
-from headrace.testing.ingest_agent import RecordingProcessor, make, source_alone
-from headrace.testing.java import find_java
-from headrace.testing.peer import PeerMissing, require_peer
 from headrace.testing.readiness import free_port, wait_until
+from testkit.peer.flume import FlumeAgent
+from testkit.peer.flume_jars import flume_jars
+from testkit.peer.java import find_java
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.sample.ingest_agent import RecordingProcessor, make, source_alone
 
 pytestmark = pytest.mark.interop
 

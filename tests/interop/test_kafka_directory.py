@@ -13,17 +13,17 @@ import pyarrow as pa
 import pytest
 
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import LogDirectoryLocked
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.decode import decode
 from headrace.records.encode import encode
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.log_dump import dump_log
-from headrace.testing.sample import SAMPLE_TOPICS, Seen, SeenTopic, read_sample, seen_rows
-from headrace.testing.server_process import ServerFailed
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.log_dump import dump_log
+from testkit.process.server_process import ServerFailed
+from testkit.sample.topic import SAMPLE_TOPICS, Seen, SeenTopic, read_sample, seen_rows
 
 pytestmark = pytest.mark.interop
 

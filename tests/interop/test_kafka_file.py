@@ -13,13 +13,13 @@ from headrace.log.index.index_cache import IndexCache
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
-from headrace.log.leader_epoch import LeaderEpochs
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.partition_metadata import PartitionMetadata
+from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.partition_metadata import PartitionMetadataFile
 from headrace.log.producer.producer_snapshot import read_snapshot
 from headrace.model.ids import TopicPartition
-from headrace.testing.log_dump import LogDump
-from headrace.testing.sample import SAMPLE_TOPICS, TRIMMED_TO
+from testkit.peer.log_dump import LogDump
+from testkit.sample.topic import SAMPLE_TOPICS, TRIMMED_TO
 
 pytestmark = pytest.mark.interop
 
@@ -166,7 +166,8 @@ def test_meta_properties(kafka_directory: KafkaDirectory) -> None:
 
 def test_every_partition_has_its_own_topic_id(kafka_directory: KafkaDirectory) -> None:
     found = [
-        PartitionMetadata.read(DISK, kafka_directory.partition(topic)) for topic in SAMPLE_TOPICS
+        PartitionMetadataFile.read(DISK, kafka_directory.partition(topic))
+        for topic in SAMPLE_TOPICS
     ]
 
     assert None not in found

@@ -12,7 +12,7 @@ from headrace.log.index.transaction_index import TransactionIndex
 from headrace.records.batch import iter_batches
 from headrace.records.compression import Codec
 from headrace.records.decode import Layout, decode
-from headrace.testing.sample import CODECS, SAMPLE_TOPICS, seen_rows
+from testkit.sample.topic import CODECS, SAMPLE_TOPICS, seen_rows
 
 pytestmark = pytest.mark.interop
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.log_dump import LogDump, dump_log
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.log_dump import LogDump, dump_log
 
 pytestmark = pytest.mark.interop
 

@@ -11,10 +11,10 @@ from headrace.model.clock import ManualClock
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.compression import Codec
-from headrace.testing.compaction_model import CompactionModel
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.keyed_batch import KeyedRecord
-from headrace.testing.log_dump import LogDump, dump_log
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.log_dump import LogDump, dump_log
+from testkit.sample.keyed_batch import KeyedRecord
+from testkit.simulation.compaction_model import CompactionModel
 
 pytestmark = pytest.mark.interop
 

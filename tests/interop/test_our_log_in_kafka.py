@@ -14,15 +14,15 @@ import pytest
 from headrace.log.compaction.cleanable import cleanable_range
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.filesystem import Disk
-from headrace.log.loader import load_log
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.loader import load_log
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.encode import encode
-from headrace.testing.kafka_tool import KafkaTools
-from headrace.testing.log_dump import LogDump, dump_log
+from testkit.peer.kafka_tool import KafkaTools
+from testkit.peer.log_dump import LogDump, dump_log
 
 pytestmark = pytest.mark.interop
 

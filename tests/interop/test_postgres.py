@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from headrace.testing.ingest_agent import running
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.postgres import PostgresServer
 from headrace.testing.readiness import wait_until
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.postgres import PostgresServer
+from testkit.sample.ingest_agent import running
 
 pytestmark = pytest.mark.interop
 

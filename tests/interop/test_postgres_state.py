@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 from headrace.flow.trident.postgres_state import PostgresState
 from headrace.flow.trident.state import Entry, Mode, Shape, after, before
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.postgres import PostgresServer
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.postgres import PostgresServer
 
 pytestmark = pytest.mark.interop
 

@@ -8,11 +8,11 @@ import pyarrow.parquet
 import pytest
 
 from headrace.ingest.event import Batch
+from headrace.ingest.file.storage import open_storage
 from headrace.ingest.sink import Sink
-from headrace.ingest.storage import open_storage
-from headrace.testing.ingest_agent import make
-from headrace.testing.mini_hdfs import MiniHdfs
-from headrace.testing.peer import PeerMissing, require_peer
+from testkit.peer.mini_hdfs import MiniHdfs
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.sample.ingest_agent import make
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.spark_session import local_spark
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.spark_session import local_spark
 
 
 @pytest.fixture(scope="session")

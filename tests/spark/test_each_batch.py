@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.spark.each_batch import each_batch
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.transactional import read_to_end
+from headrace.spark.sink.each_batch import each_batch
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
 
 Run = Callable[[str], None]
 

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from headrace.flow.drpc.client import DrpcClient
 from headrace.flow.drpc.exchange import Exchange
-from headrace.flow.job import run_batch, start
+from headrace.flow.execution.job import run_batch, start
 from headrace.flow.land import Landing, stray_files
 from headrace.spark.data_source import HeadraceDataSource
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.postgres import PostgresServer
-from headrace.testing.showroom import Showroom
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.postgres import PostgresServer
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.example_runner import Showroom
 
 NOW: dict[str, Any] = {"availableNow": True}
 MINUTE = 60_000

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from headrace.flow.samza.job import SamzaJob, load
 from headrace.spark.data_source import HeadraceDataSource
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.transactional import read_to_end
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "samza_state"
 NOW: dict[str, Any] = {"availableNow": True}

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from headrace.spark.data_source import HeadraceDataSource
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.server_process import ServerProcess
-from headrace.testing.transactional import read_to_end
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.server_process import ServerProcess
 
 PARTITIONS = 3
 
@@ -133,7 +133,7 @@ def test_a_column_says_which_topic_each_row_goes_to(
 def test_places_keys_as_kafkas_clients_do(
     spark: SparkSession, broker: BrokerProcess, target: str
 ) -> None:
-    from headrace.client.partitioner import partition_of
+    from headrace.client.write.partitioner import partition_of
 
     keys = [f"key-{n}" for n in range(50)]
     rows = spark.createDataFrame([(key, key) for key in keys], "key string, value string")

@@ -7,29 +7,29 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.connection import Connection
+from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ConnectionLost
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.connection import Connection
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.spark.sink import StreamSink
-from headrace.spark.sink_column import SinkColumns
-from headrace.spark.sink_commit import (
+from headrace.spark.sink.batch_transaction import BatchTransaction
+from headrace.spark.sink.column import SinkColumns
+from headrace.spark.sink.commit import (
     BatchChanged,
     BatchOutdated,
     SinkFenced,
     commit_parcels,
     discard_parcels,
 )
-from headrace.spark.sink_option import SinkOptions, read_sink_options
-from headrace.spark.sink_packing import pack
-from headrace.spark.sink_parcel import Parcel
-from headrace.spark.sink_stage import Stage
-from headrace.spark.transaction_batch import BatchTransaction
-from headrace.spark.transaction_ledger import NO_BATCH, LastBatch
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.transactional import read_to_end
+from headrace.spark.sink.option import SinkOptions, read_sink_options
+from headrace.spark.sink.sink import StreamSink
+from headrace.spark.sink.staging_topic import Stage
+from headrace.spark.sink.task import pack
+from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
 
 PARTITIONS = (0, 1, 2)
 _SCHEMA = StructType([StructField("value", BinaryType()), StructField("partition", IntegerType())])
@@ -239,7 +239,7 @@ def test_names_a_topic_that_is_not_there_and_that_nobody_makes(
     own_broker.start()
     sink = Sink(own_broker, topic)
     sink.topic = "nobody-made-this"
-    monkeypatch.setattr("headrace.spark.sink_topic._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("headrace.spark.sink.topic._PATIENCE_SECONDS", 0.2)
 
     with pytest.raises(BrokerError, match="nobody-made-this"):
         sink.task(b"a")
@@ -282,7 +282,7 @@ def test_says_that_two_drivers_run_one_query(sink: Sink, monkeypatch: pytest.Mon
         sink.commit(0, other)
         return NO_BATCH
 
-    monkeypatch.setattr("headrace.spark.sink_commit.last_batch", taken_over_meanwhile)
+    monkeypatch.setattr("headrace.spark.sink.commit.last_batch", taken_over_meanwhile)
     with pytest.raises(SinkFenced, match="another driver"):
         sink.commit(0, parcel)
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.sample_batch import SAMPLE_TIME_MS
-from headrace.testing.topic_feed import TopicFeed
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.batch import SAMPLE_TIME_MS
+from testkit.sample.topic_feed import TopicFeed
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 Load = Callable[..., DataFrame]

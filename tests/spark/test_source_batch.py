@@ -10,16 +10,16 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
 from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
-from headrace.spark.data_loss import DataLoss
-from headrace.spark.offset_range import OffsetRange
-from headrace.spark.source_batch import BatchSource
-from headrace.spark.source_task import RangePartition
-from headrace.spark.topic_choice import TopicMissing
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.sample_batch import SAMPLE_TIME_MS
-from headrace.testing.spark_source import batch_source, rows_of, values_of
-from headrace.testing.topic_feed import TopicFeed
-from headrace.testing.transactional import transact, transactional_producer
+from headrace.spark.source.batch import BatchSource
+from headrace.spark.source.data_loss import DataLoss
+from headrace.spark.source.offset_range import OffsetRange
+from headrace.spark.source.task import RangePartition
+from headrace.spark.source.topic_choice import TopicMissing
+from testkit.peer.transactional import transact, transactional_producer
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.batch import SAMPLE_TIME_MS
+from testkit.sample.topic_feed import TopicFeed
+from testkit.simulation.spark_source import batch_source, rows_of, values_of
 
 
 @pytest.fixture

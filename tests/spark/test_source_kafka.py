@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
-from headrace.spark.data_loss import DataLoss
-from headrace.testing.apache_kafka import ApacheKafka
-from headrace.testing.spark_source import batch_source, stream_source, values_of
-from headrace.testing.topic_feed import TopicFeed
+from headrace.spark.source.data_loss import DataLoss
+from testkit.peer.apache_kafka import ApacheKafka
+from testkit.sample.topic_feed import TopicFeed
+from testkit.simulation.spark_source import batch_source, stream_source, values_of
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
-from headrace.spark.data_loss import DataLoss
-from headrace.spark.source_stream import StreamSource
-from headrace.testing.broker_process import BrokerProcess
+from headrace.spark.source.data_loss import DataLoss
+from headrace.spark.source.stream import StreamSource
 from headrace.testing.readiness import wait_until
-from headrace.testing.spark_source import stream_source, values_of
-from headrace.testing.topic_feed import TopicFeed
-from headrace.testing.transactional import transactional_producer, write
+from testkit.peer.transactional import transactional_producer, write
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.topic_feed import TopicFeed
+from testkit.simulation.spark_source import stream_source, values_of
 
 ALL = ReadAllAvailable()
 MakeSource = Callable[..., StreamSource]

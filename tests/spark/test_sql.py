@@ -19,8 +19,8 @@ from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.parser import parse
 from headrace.flow.sql.statement import Select
 from headrace.spark.data_source import HeadraceDataSource
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.transactional import read_to_end
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
 
 VIEWS = [
     {"page": "/", "ms": 10, "user": "ann", "at": "2026-11-15T09:00:10Z"},

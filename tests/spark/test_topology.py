@@ -13,18 +13,18 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from headrace.flow.aggregate import Aggregate
-from headrace.flow.failure import failure_of
-from headrace.flow.job import run_batch
-from headrace.flow.metrics_server import MetricsServer
+from headrace.flow.execution.failure import failure_of
+from headrace.flow.execution.job import run_batch
+from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.runtime.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
 from headrace.spark.data_source import HeadraceDataSource
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.topology_stage import TopologyStage
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.topology_stage import TopologyStage
 
 KEYS = "aaabcdef"  # one of them comes more often
 GROUPINGS = {

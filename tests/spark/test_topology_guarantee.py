@@ -15,8 +15,8 @@ from headrace.flow.runtime.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.topology_stage import TopologyStage
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.topology_stage import TopologyStage
 
 
 class Number(StatefulBolt):

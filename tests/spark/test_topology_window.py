@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.runtime.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
-from headrace.flow.window import CountWindow, TimeWindow, Window
-from headrace.testing.broker_process import BrokerProcess
 from headrace.testing.readiness import wait_until
-from headrace.testing.topology_stage import TopologyStage
+from testkit.process.broker_process import BrokerProcess
+from testkit.sample.topology_stage import TopologyStage
 
 WINDOWS = {
     "count-tumbling": CountWindow(3),

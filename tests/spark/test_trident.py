@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from headrace.flow.job import run_batch, start
+from headrace.flow.execution.job import run_batch, start
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.trident.aggregator import CombinerAggregator
 from headrace.flow.trident.parquet_state import ParquetState
@@ -23,8 +23,8 @@ from headrace.flow.trident.sqlite_state import SqliteState
 from headrace.flow.trident.topic_state import TopicState
 from headrace.flow.trident.topology import TridentTopology
 from headrace.spark.data_source import HeadraceDataSource
-from headrace.testing.broker_process import BrokerProcess
-from headrace.testing.transactional import read_to_end
+from testkit.peer.transactional import read_to_end
+from testkit.process.broker_process import BrokerProcess
 
 NOW: dict[str, Any] = {"availableNow": True}
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.audit.tally import Tally
-from headrace.client.placement import Columns
-from headrace.client.writer import Writer
+from headrace.client.write.placement import Columns
+from headrace.client.write.writer import Writer
 
 
 class AuditedWriter(Writer):

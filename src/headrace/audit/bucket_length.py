@@ -8,10 +8,10 @@ from typing import Final
 
 from headrace.audit.record import DEFAULT_BUCKET_MS, TOPIC, AuditRecord
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.offset_lookup import extents
-from headrace.client.pool import ConnectionPool
-from headrace.client.read_range import ReadRange
-from headrace.client.reader import Reader
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import extents
+from headrace.client.read.read_range import ReadRange
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode

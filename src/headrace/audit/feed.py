@@ -4,8 +4,8 @@ from typing import Final
 
 from headrace.audit.record import TOPIC, AuditRecord
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.read_range import Moment, Offset
-from headrace.client.reader import Reader
+from headrace.client.read.read_range import Moment, Offset
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.wire.error_code import ErrorCode
 

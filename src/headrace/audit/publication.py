@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.audit.record import AuditRecord
-from headrace.client.admin import Admin, NewTopic
+from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.writer import Writer
+from headrace.client.write.writer import Writer
 from headrace.model.clock import SystemClock
 from headrace.wire.error_code import ErrorCode
 

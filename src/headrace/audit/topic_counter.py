@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from headrace.audit.tally import Tally
-from headrace.client.read_range import Bound, Offset
-from headrace.client.reader import Reader
+from headrace.client.read.read_range import Bound, Offset
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 
 _WAIT_SECONDS = 0.5

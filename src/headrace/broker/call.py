@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from headrace.broker.connection import Connection
+from headrace.broker.network.connection import Connection
 from headrace.wire.request import Request
 from headrace.wire.upgrade import upgrade
 

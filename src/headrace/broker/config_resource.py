@@ -6,9 +6,9 @@ from enum import IntEnum
 from typing import Any
 
 from headrace.broker.auth.resource import Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.model.ids import BrokerId

@@ -18,13 +18,13 @@ from typing import Any, TypeAlias, cast
 import structlog
 
 from headrace.broker.auth.session import Attempt
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.connection import Answer, Connection, Parts
-from headrace.broker.fault import code_of
+from headrace.broker.error_mapping import code_of
+from headrace.broker.fastpath.leader_fetch import ReplicaLane
+from headrace.broker.fastpath.produce import ProduceLanes
 from headrace.broker.handlers.registry import SERVED, Handler, load
-from headrace.broker.node import Broker
-from headrace.broker.produce_lane import ProduceLanes
-from headrace.broker.replica_lane import ReplicaLane
+from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion

@@ -8,7 +8,7 @@ from uuid import UUID
 from headrace.broker.auth.authorizer import Authorizer, all_operations
 from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
 from headrace.broker.call import Call
-from headrace.broker.topics import Topics
+from headrace.broker.replica.topic_table import Topics
 
 
 class Guard:

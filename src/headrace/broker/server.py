@@ -14,22 +14,21 @@ from dataclasses import replace
 
 import structlog
 
-from headrace.broker.acceptor import Acceptor
-from headrace.broker.admin_http import AdminHttp
-from headrace.broker.authentication import Authentication
-from headrace.broker.cluster_member import ClusterMember
-from headrace.broker.compaction_worker import CompactionWorker
-from headrace.broker.descriptor import connection_limit, raise_limit
+from headrace.broker.auth.authentication import Authentication
+from headrace.broker.broker import Broker
+from headrace.broker.config.listener import Listener
+from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.dispatch import Dispatch
-from headrace.broker.gauge import gauges
 from headrace.broker.handlers.registry import SERVED, load_all
-from headrace.broker.listener import Listener
-from headrace.broker.maintenance import Chore, Maintenance
+from headrace.broker.membership.member import ClusterMember
 from headrace.broker.metric import load_prometheus
-from headrace.broker.node import Broker
-from headrace.broker.settings import BrokerSettings
-from headrace.cluster.broker import Broker as BrokerRecord
-from headrace.cluster.broker import Endpoint
+from headrace.broker.network.acceptor import Acceptor
+from headrace.broker.network.descriptor import connection_limit, raise_limit
+from headrace.broker.operation.admin_http import AdminHttp
+from headrace.broker.operation.compaction_worker import CompactionWorker
+from headrace.broker.operation.gauge import gauges
+from headrace.broker.operation.maintenance import Chore, Maintenance
+from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.store import ClusterStore

@@ -12,15 +12,15 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.epilog import epilog
-from headrace.client.address import Address
+from headrace.cli.terminal.epilog import epilog
+from headrace.client.network.address import Address
 from headrace.config.properties import Entry, read_properties
-from headrace.ingest.assembly import Assembly, assemble
-from headrace.ingest.config import agent_names, plan_agent
-from headrace.ingest.drawing import draw as draw_plan
-from headrace.ingest.monitor import Monitor
-from headrace.ingest.plan import Problem, Severity
-from headrace.ingest.supervisor import DEFAULT_POLL_SECONDS, Supervisor
+from headrace.ingest.agent.assembly import Assembly, assemble
+from headrace.ingest.agent.drawing import draw as draw_plan
+from headrace.ingest.agent.monitor import Monitor
+from headrace.ingest.agent.supervisor import DEFAULT_POLL_SECONDS, Supervisor
+from headrace.ingest.config.plan import Problem, Severity
+from headrace.ingest.config.reader import agent_names, plan_agent
 from headrace.model.error import ConfigError
 from headrace.telemetry.logging import LEVELS, configure
 

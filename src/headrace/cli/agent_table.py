@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from headrace.ingest.assembly import Assembly
+from headrace.ingest.agent.assembly import Assembly
 
 _PERIOD_SECONDS = 1.0
 

@@ -11,13 +11,13 @@ from headrace.audit.record import DEFAULT_BUCKET_MS, TOPIC
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.audit.topic_counter import count_topics
-from headrace.cli.duration import parse_duration
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BrokersOption, SettingsOption, connect
-from headrace.cli.output import print_json, print_table
-from headrace.cli.stop import Stop
+from headrace.cli.terminal.duration import parse_duration
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output import print_json, print_table
+from headrace.cli.terminal.stop import Stop
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.read_range import Offset
+from headrace.client.read.read_range import Offset
 from headrace.model.clock import SystemClock
 from headrace.wire.error_code import ErrorCode
 

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.cluster_replica import register
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BrokersOption, SettingsOption, connect
-from headrace.cli.output import print_fields, print_json, print_rows, print_table
-from headrace.cli.output_format import Format, FormatOption
-from headrace.cli.topic_describe import config_rows
-from headrace.client.admin import Admin, ResourceType
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output import print_fields, print_json, print_rows, print_table
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.topic.describe_command import config_rows
+from headrace.client.admin.admin import Admin, ResourceType
 from headrace.client.error import BrokerError, ClientError, Unreachable
-from headrace.client.metadata import Metadata
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.metadata import Metadata
+from headrace.client.network.pool import ConnectionPool
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 register(app)

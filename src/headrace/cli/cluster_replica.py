@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BrokersOption, SettingsOption, connect
-from headrace.cli.output import print_rows, status
-from headrace.cli.output_format import Format, FormatOption
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output import print_rows, status
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.client.admin.replica_admin import ReplicaAdmin
+from headrace.client.admin.replica_plan import Plan, decommission, rebalance
 from headrace.client.error import ClientError
-from headrace.client.metadata import Metadata
-from headrace.client.pool import ConnectionPool
-from headrace.client.replica_admin import ReplicaAdmin
-from headrace.client.replica_plan import Plan, decommission, rebalance
+from headrace.client.network.metadata import Metadata
+from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 
 _POLL_SECONDS = 0.5

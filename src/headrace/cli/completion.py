@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.epilog import epilog
+from headrace.cli.terminal.epilog import epilog
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BrokersOption, SettingsOption, connect
-from headrace.client.address import Address
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.client.network.address import Address
 from headrace.model.error import ConfigError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.duration import parse_duration
-from headrace.cli.epilog import epilog
-from headrace.cli.stop import Stop
+from headrace.cli.terminal.duration import parse_duration
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.stop import Stop
 from headrace.model.error import ConfigError
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli.epilog import epilog
-from headrace.cli.output import print_json
-from headrace.cli.output_format import Format, FormatOption
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.output import print_json
+from headrace.cli.terminal.output_format import Format, FormatOption
 from headrace.model.error import HeadraceError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.duration import parse_duration
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BROKERS_VARIABLE, BrokersOption
-from headrace.cli.stop import Stop
+from headrace.cli.terminal.duration import parse_duration
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BROKERS_VARIABLE, BrokersOption
+from headrace.cli.terminal.stop import Stop
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.drpc.client import DrpcClient
 from headrace.flow.drpc.exchange import Exchange

@@ -6,16 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.epilog import epilog
-from headrace.cli.offset_spec import Origin, Place, parse_place, resolve
-from headrace.cli.option import BrokersOption, SettingsOption, connect
-from headrace.cli.output import finish, print_fields, print_json, print_rows, print_table, status
-from headrace.cli.output_format import Format, FormatOption
-from headrace.cli.topic_choice import chosen_partitions
+from headrace.cli.record.offset_spec import Origin, Place, parse_place, resolve
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output import (
+    finish,
+    print_fields,
+    print_json,
+    print_rows,
+    print_table,
+    status,
+)
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.topic.choice import chosen_partitions
+from headrace.client.admin.group_admin import Group, GroupAdmin
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.group_admin import Group, GroupAdmin
-from headrace.client.offset_lookup import Extent, extents
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import Extent, extents
 from headrace.model.clock import SystemClock
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BrokersOption, SettingsOption, connect
-from headrace.cli.output import print_json, print_table
-from headrace.cli.stop import Stop
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output import print_json, print_table
+from headrace.cli.terminal.stop import Stop
 from headrace.client.error import ClientError
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.lag.report import GroupLag
 from headrace.lag.watch import LagWatch
 

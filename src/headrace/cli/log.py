@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.epilog import epilog
 from headrace.cli.log_dump import Damage, dump_file, dumpable_files
-from headrace.cli.output_format import Format, FormatOption
-from headrace.cli.progress import progress
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.progress import progress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.duration import parse_duration
-from headrace.cli.epilog import epilog
-from headrace.cli.option import BROKERS_VARIABLE, BrokersOption, VerboseOption, parse_pairs
-from headrace.cli.output_format import Format, FormatOption
 from headrace.cli.sql_output import SqlOutput
-from headrace.cli.stop import Stop
+from headrace.cli.terminal.duration import parse_duration
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import BROKERS_VARIABLE, BrokersOption, VerboseOption, parse_pairs
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.stop import Stop
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.sql.parser import is_complete, parse
@@ -82,7 +82,7 @@ def sql(
             pass
     seconds = None if duration is None else parse_duration(duration)
     deadline = None if seconds is None else time.monotonic() + seconds
-    from headrace.cli.flow_execution import Order, spark_for
+    from headrace.cli.flow.execution import Order, spark_for
     from headrace.flow.sql.catalog import Catalog
     from headrace.flow.sql.engine import Engine
 

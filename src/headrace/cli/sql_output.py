@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.output import print_table
-from headrace.cli.output_format import Format
+from headrace.cli.terminal.output import print_table
+from headrace.cli.terminal.output_format import Format
 from headrace.flow.sql.engine import Answer, ShowRows
 
 _SHOWN_ROWS = 40

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import IO
 
-from headrace.broker.listener import Listener
+from headrace.broker.config.listener import Listener
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
 from headrace.process.child import die_with_parent

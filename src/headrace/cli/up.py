@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import structlog
 import typer
 
-from headrace.cli.epilog import epilog
+from headrace.cli.terminal.epilog import epilog
 from headrace.model.error import ConfigError
 from headrace.model.kafka_key import split_meaningless
 from headrace.telemetry.logging import LEVELS, configure
 
 if TYPE_CHECKING:
-    from headrace.broker.settings import BrokerSettings
+    from headrace.broker.config.settings import BrokerSettings
     from headrace.cluster.store import ClusterStore
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -104,8 +104,8 @@ def up(
 
 
 async def _run(texts: dict[str, str]) -> None:
+    from headrace.broker.config.settings import BrokerSettings
     from headrace.broker.server import Server
-    from headrace.broker.settings import BrokerSettings
 
     meaningful, left = split_meaningless(texts)
     for key, reason in left.items():

@@ -7,7 +7,7 @@ Java's format (`sasl.username`, `ssl.ca.location`: librdkafka's).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.client.address import Address, parse_addresses
+from headrace.client.network.address import Address, parse_addresses
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType
 from headrace.model.error import ConfigError
 

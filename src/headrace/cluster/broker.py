@@ -18,7 +18,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
+class BrokerRecord:
     """The registration of a running broker: an ephemeral node, gone when the broker is.
 
     Attributes:
@@ -57,7 +57,7 @@ class Broker:
         }
 
     @classmethod
-    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "Broker":
+    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "BrokerRecord":
         return cls(
             broker_id=BrokerId(int(key[0])),
             rack=fields["rack"],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headrace.cluster.acl import Acl, AclFilter
-from headrace.cluster.broker import Broker
+from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.config_command import (
     ConfigAlteration,
     alter_broker_configs,
@@ -330,7 +330,7 @@ class Controller:
         """
         self._settle(lambda: self.state.brokers.keys() - {broker_id}, False, lambda _: [])
 
-    def replace_dead(self, broker: Broker) -> None:
+    def replace_dead(self, broker: BrokerRecord) -> None:
         """This registration's process is gone, though its session lives on: as `leave` for it. Not
         for one that was started anew since."""
 
@@ -401,7 +401,7 @@ class Controller:
 
     # Brokers and features
 
-    def join(self, broker: Broker) -> Broker:
+    def join(self, broker: BrokerRecord) -> BrokerRecord:
         """Announce a running broker among others, with an epoch higher than any it had before.
 
         The registration of its own former life is replaced, which a crash may have left.
@@ -409,7 +409,7 @@ class Controller:
         Raises:
             BrokerIdTaken: another broker runs under this id.
         """
-        self.catch_up([node_path(Broker.KIND, *broker.key())])
+        self.catch_up([node_path(BrokerRecord.KIND, *broker.key())])
         known = self.state.brokers.get(broker.broker_id)
         if known is not None and known.home != broker.home:
             raise BrokerIdTaken(
@@ -435,7 +435,7 @@ class Controller:
         self._adopt(home, registered, 0)
         return registered
 
-    def register(self, broker: Broker) -> None:
+    def register(self, broker: BrokerRecord) -> None:
         """Announce a running broker; it vanishes with this store."""
         self._run(lambda: [Put(broker)], lambda changes: changes)
 
@@ -535,4 +535,4 @@ def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:
 
 
 def _ephemeral(entity: Entity) -> bool:
-    return isinstance(entity, Broker)
+    return isinstance(entity, BrokerRecord)

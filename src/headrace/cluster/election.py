@@ -22,11 +22,13 @@ Rule 5: a partition that is right already is returned as it is.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from headrace.cluster.topic import NO_LEADER, Partition
+from headrace.cluster.topic import NO_LEADER, PartitionRecord
 from headrace.model.ids import BrokerId, LeaderEpoch
 
 
-def settle(partition: Partition, alive: Collection[BrokerId], *, unclean: bool) -> Partition:
+def settle(
+    partition: PartitionRecord, alive: Collection[BrokerId], *, unclean: bool
+) -> PartitionRecord:
     """The partition as it should be while just these brokers are alive."""
     isr = tuple(broker for broker in partition.isr if broker in alive) or partition.isr
     if partition.leader in alive and partition.leader in isr:
@@ -38,7 +40,7 @@ def settle(partition: Partition, alive: Collection[BrokerId], *, unclean: bool) 
     return changed(partition, isr=isr, leader=NO_LEADER if leader is None else leader)
 
 
-def prefer(partition: Partition, alive: Collection[BrokerId]) -> Partition:
+def prefer(partition: PartitionRecord, alive: Collection[BrokerId]) -> PartitionRecord:
     """With the first replica as its leader, if that is in sync and alive."""
     first = partition.replicas[0]
     if first in partition.isr and first in alive:
@@ -47,14 +49,14 @@ def prefer(partition: Partition, alive: Collection[BrokerId]) -> Partition:
 
 
 def changed(
-    partition: Partition,
+    partition: PartitionRecord,
     *,
     replicas: Sequence[BrokerId] | None = None,
     isr: Sequence[BrokerId] | None = None,
     leader: BrokerId | None = None,
     adding: Sequence[BrokerId] | None = None,
     removing: Sequence[BrokerId] | None = None,
-) -> Partition:
+) -> PartitionRecord:
     """The partition with what is given, and the epochs that go with it (rules 2 and 4)."""
     new = replace(
         partition,

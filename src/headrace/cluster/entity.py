@@ -3,19 +3,19 @@
 import json
 
 from headrace.cluster.acl import Acl
-from headrace.cluster.broker import Broker, BrokerConfig
+from headrace.cluster.broker import BrokerConfig, BrokerRecord
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota
 from headrace.cluster.store import Node, check_path, node_path, path_parts
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.model.error import CorruptLog
 
-Entity = Topic | Broker | BrokerConfig | ClientQuota | ScramCredential | Acl | Feature
+Entity = TopicRecord | BrokerRecord | BrokerConfig | ClientQuota | ScramCredential | Acl | Feature
 
 _TYPES: dict[str, type[Entity]] = {
-    Topic.KIND: Topic,
-    Broker.KIND: Broker,
+    TopicRecord.KIND: TopicRecord,
+    BrokerRecord.KIND: BrokerRecord,
     BrokerConfig.KIND: BrokerConfig,
     ClientQuota.KIND: ClientQuota,
     ScramCredential.KIND: ScramCredential,

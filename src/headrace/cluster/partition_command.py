@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from headrace.cluster.election import changed, prefer, settle
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put
-from headrace.cluster.topic import NO_LEADER, Partition, Topic
+from headrace.cluster.topic import NO_LEADER, PartitionRecord, TopicRecord
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
 _UNCLEAN = "unclean.leader.election.enable"
 
-Outcome = Rejection | Partition
+Outcome = Rejection | PartitionRecord
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ def settle_topics(
 ) -> list[Change]:
     """Every topic as it should be while these brokers are alive, moves that are done included."""
 
-    def settled(topic: Topic, partition: Partition) -> Partition:
+    def settled(topic: TopicRecord, partition: PartitionRecord) -> PartitionRecord:
         unclean = topic.configs.get(_UNCLEAN, str(unclean_default)).lower() == "true"
         return _arrive(settle(partition, alive, unclean=unclean), alive)
 
@@ -54,7 +54,9 @@ def settle_topics(
     ]
 
 
-def _each(topic: Topic, change: Callable[[Topic, Partition], Partition]) -> Topic:
+def _each(
+    topic: TopicRecord, change: Callable[[TopicRecord, PartitionRecord], PartitionRecord]
+) -> TopicRecord:
     partitions = tuple(change(topic, partition) for partition in topic.partitions)
     if all(new is old for new, old in zip(partitions, topic.partitions, strict=True)):
         return topic
@@ -76,7 +78,7 @@ def alter_isr(state: ClusterState, proposals: Sequence[IsrProposal]) -> Partitio
 
 
 def _proposal_problem(
-    state: ClusterState, partition: Partition, proposal: IsrProposal
+    state: ClusterState, partition: PartitionRecord, proposal: IsrProposal
 ) -> Rejection | None:
     name = proposal.partition
     if partition.leader != proposal.leader or partition.leader_epoch != proposal.leader_epoch:
@@ -135,7 +137,7 @@ def elect_leaders(
     return plan.finish()
 
 
-def _elect(partition: Partition, alive: Collection[BrokerId], unclean: bool) -> Outcome:
+def _elect(partition: PartitionRecord, alive: Collection[BrokerId], unclean: bool) -> Outcome:
     if unclean:
         if partition.leader != NO_LEADER and partition.leader in alive:
             return Rejection(ClusterError.ELECTION_NOT_NEEDED, "there is a leader")
@@ -204,7 +206,9 @@ def _target_problem(target: Sequence[BrokerId], alive: Collection[BrokerId]) -> 
     return Rejection(ClusterError.INVALID_REPLICA_ASSIGNMENT, why)
 
 
-def _move(partition: Partition, target: Sequence[BrokerId], alive: Collection[BrokerId]) -> Outcome:
+def _move(
+    partition: PartitionRecord, target: Sequence[BrokerId], alive: Collection[BrokerId]
+) -> Outcome:
     """From where it is without a move under way, so that a new move replaces an older one."""
     before = [each for each in partition.replicas if each not in partition.adding]
     adding = [each for each in target if each not in before]
@@ -215,7 +219,7 @@ def _move(partition: Partition, target: Sequence[BrokerId], alive: Collection[Br
     return _only_in_sync(dropped) if kept is None else _arrive(kept, alive)
 
 
-def _give_up(partition: Partition, alive: Collection[BrokerId]) -> Outcome:
+def _give_up(partition: PartitionRecord, alive: Collection[BrokerId]) -> Outcome:
     if not partition.moving:
         return Rejection(ClusterError.NO_REASSIGNMENT_IN_PROGRESS, "nothing is being moved")
     before = [each for each in partition.replicas if each not in partition.adding]
@@ -230,7 +234,7 @@ def _only_in_sync(brokers: Collection[BrokerId]) -> Rejection:
     )
 
 
-def _arrive(partition: Partition, alive: Collection[BrokerId]) -> Partition:
+def _arrive(partition: PartitionRecord, alive: Collection[BrokerId]) -> PartitionRecord:
     """End the move if every replica of the new place is in sync."""
     if not partition.moving or not all(each in partition.isr for each in partition.adding):
         return partition
@@ -240,8 +244,8 @@ def _arrive(partition: Partition, alive: Collection[BrokerId]) -> Partition:
 
 
 def _without(
-    partition: Partition, brokers: Collection[BrokerId], alive: Collection[BrokerId]
-) -> Partition | None:
+    partition: PartitionRecord, brokers: Collection[BrokerId], alive: Collection[BrokerId]
+) -> PartitionRecord | None:
     """These are no replicas any more: not in sync, and not the leader. None if nobody else alive
     has all that is committed."""
     isr = [each for each in partition.isr if each not in brokers]
@@ -256,9 +260,11 @@ class _Plan:
     def __init__(self, state: ClusterState) -> None:
         self.outcomes: dict[TopicPartition, Outcome] = {}
         self._state = state
-        self._changed: dict[str, dict[int, Partition]] = {}
+        self._changed: dict[str, dict[int, PartitionRecord]] = {}
 
-    def find(self, name: TopicPartition, topic_id: TopicId | None = None) -> Partition | Rejection:
+    def find(
+        self, name: TopicPartition, topic_id: TopicId | None = None
+    ) -> PartitionRecord | Rejection:
         topic = self._state.topics.get(name.topic)
         if topic is None or not 0 <= name.partition < len(topic.partitions):
             return Rejection(
@@ -272,7 +278,7 @@ class _Plan:
 
     def set(self, name: TopicPartition, outcome: Outcome) -> None:
         self.outcomes[name] = outcome
-        if isinstance(outcome, Partition):
+        if isinstance(outcome, PartitionRecord):
             self._changed.setdefault(name.topic, {})[name.partition] = outcome
 
     def finish(self) -> PartitionPlan:

@@ -25,12 +25,12 @@ from typing import TypeVar
 from uuid import UUID
 
 from headrace.cluster.acl import Acl
-from headrace.cluster.broker import Broker, BrokerConfig
+from headrace.cluster.broker import BrokerConfig, BrokerRecord
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.entity import Entity
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota, QuotaEntity
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.model.ids import BrokerId
 
 K = TypeVar("K")
@@ -58,8 +58,8 @@ class ClusterState:
     """What the cluster is made of right now."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, Topic] = {}
-        self.brokers: dict[BrokerId, Broker] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self.brokers: dict[BrokerId, BrokerRecord] = {}
         self.broker_configs: dict[BrokerId | None, BrokerConfig] = {}
         self.quotas: dict[QuotaEntity, ClientQuota] = {}
         self.credentials: dict[tuple[str, str], ScramCredential] = {}
@@ -69,7 +69,7 @@ class ClusterState:
         self._name_by_id: dict[UUID, str] = {}
         self._names_by_metric: dict[str, set[str]] = {}
 
-    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+    def topic_by_id(self, topic_id: UUID) -> TopicRecord | None:
         name = self._name_by_id.get(topic_id)
         return None if name is None else self.topics[name]
 
@@ -84,9 +84,9 @@ class ClusterState:
     def apply(self, change: Change) -> None:
         removed = isinstance(change, Remove)
         match change.entity:
-            case Topic() as topic:
+            case TopicRecord() as topic:
                 self._apply_topic(topic, removed=removed)
-            case Broker(broker_id=broker_id) as broker:
+            case BrokerRecord(broker_id=broker_id) as broker:
                 _set(self.brokers, broker_id, broker, removed=removed)
             case BrokerConfig(broker_id=configured) as config:
                 _set(self.broker_configs, configured, config, removed=removed)
@@ -99,7 +99,7 @@ class ClusterState:
             case Acl() as acl:
                 (self.acls.discard if removed else self.acls.add)(acl)
 
-    def _apply_topic(self, topic: Topic, *, removed: bool) -> None:
+    def _apply_topic(self, topic: TopicRecord, *, removed: bool) -> None:
         self.topics_version += 1
         known = self.topics.get(topic.name)
         if known is not None and (removed or known.topic_id != topic.topic_id):

@@ -1,8 +1,8 @@
 """`ClusterStore`: where the cluster's state lies, as small nodes with versions.
 
 One broker alone keeps it on its disk (`local_store`), a cluster in ZooKeeper. Both pass the same
-tests (`headrace.testing.cluster_store`), so nothing above this line knows which one it has. The
-contract is what ZooKeeper can promise:
+tests (`testkit.simulation.cluster_store_contract`), so nothing above this line knows which one it
+has. The contract is what ZooKeeper can promise:
 
 Rule 1: a node is a path of exactly two parts, `/kind/name`, with up to a megabyte of data.
 Rule 2: a node is created at version 0 and every update adds 1. A node that was deleted and created

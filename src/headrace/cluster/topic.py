@@ -16,7 +16,7 @@ _RESERVED_IDS = (UUID(int=0), UUID(int=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class PartitionRecord:
     """Where a partition lies and who leads it.
 
     Invariants: the leader, if there is one, is in sync; every in-sync replica is a replica; a new
@@ -39,20 +39,20 @@ class Partition:
         return bool(self.adding or self.removing)
 
     @classmethod
-    def on(cls, replicas: Sequence[BrokerId]) -> "Partition":
+    def on(cls, replicas: Sequence[BrokerId]) -> "PartitionRecord":
         """A new partition: all in sync, as all are empty, and the first, the preferred, leads."""
         return cls(replicas=tuple(replicas), leader=replicas[0], isr=tuple(replicas))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class TopicRecord:
     """`configs` are only the keys that were set for this topic, as the texts that were written."""
 
     KIND: ClassVar[str] = "topics"
 
     name: str
     topic_id: TopicId
-    partitions: tuple[Partition, ...]
+    partitions: tuple[PartitionRecord, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -75,7 +75,7 @@ class Topic:
         }
 
     @classmethod
-    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "Topic":
+    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "TopicRecord":
         return cls(
             name=key[0],
             topic_id=TopicId(UUID(fields["topic_id"])),
@@ -84,7 +84,7 @@ class Topic:
         )
 
 
-def _to_list(partition: Partition) -> list[Any]:
+def _to_list(partition: PartitionRecord) -> list[Any]:
     fields = [
         partition.replicas,
         partition.leader,
@@ -95,10 +95,10 @@ def _to_list(partition: Partition) -> list[Any]:
     return [*fields, partition.adding, partition.removing] if partition.moving else fields
 
 
-def _from_list(fields: Sequence[Any]) -> Partition:
+def _from_list(fields: Sequence[Any]) -> PartitionRecord:
     replicas, leader, isr, leader_epoch, partition_epoch, *move = fields
     adding, removing = move or ((), ())
-    return Partition(
+    return PartitionRecord(
         replicas=_brokers(replicas),
         leader=BrokerId(leader),
         isr=_brokers(isr),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from headrace.cluster.placement import place
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put, Remove, metric_name
-from headrace.cluster.topic import Partition, Topic, random_topic_id
+from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId, TopicId, topic_name_problem
 from headrace.model.topic_config import LogConfig
@@ -53,7 +53,7 @@ class TopicPlan:
     """What a request comes to: changes to write, and for each item the topic or why not."""
 
     changes: list[Change] = field(default_factory=list)
-    outcomes: dict[str, Topic | Rejection] = field(default_factory=dict)
+    outcomes: dict[str, TopicRecord | Rejection] = field(default_factory=dict)
 
 
 def create_topics(
@@ -74,7 +74,7 @@ def create_topics(
             state, topic, defaults, new_id, budget, start=len(state.topics) + number
         )
         plan.outcomes[topic.name] = outcome
-        if isinstance(outcome, Topic):
+        if isinstance(outcome, TopicRecord):
             plan.changes.append(Put(outcome))
             taken[metric_name(topic.name)] = topic.name
             budget -= len(outcome.partitions)
@@ -109,7 +109,7 @@ def _create(
     new_id: Callable[[], TopicId],
     budget: int,
     start: int,
-) -> Topic | Rejection:
+) -> TopicRecord | Rejection:
     configs = _checked_configs(wanted.configs)
     if isinstance(configs, Rejection):
         return configs
@@ -121,10 +121,10 @@ def _create(
         return placed
     if len(placed) > budget:
         return _too_many(len(placed))
-    return Topic(
+    return TopicRecord(
         name=wanted.name,
         topic_id=new_id(),
-        partitions=tuple(Partition.on(replicas) for replicas in placed),
+        partitions=tuple(PartitionRecord.on(replicas) for replicas in placed),
         configs=configs,
     )
 
@@ -255,20 +255,20 @@ def create_partitions(state: ClusterState, wanted: Sequence[NewPartitions]) -> T
     budget = MAX_PARTITIONS_PER_REQUEST
     for topic in wanted:
         if times[topic.name] > 1:
-            outcome: Topic | Rejection = Rejection(
+            outcome: TopicRecord | Rejection = Rejection(
                 ClusterError.INVALID_REQUEST,
                 f"topic {topic.name!r} stands {times[topic.name]} times in this request",
             )
         else:
             outcome = _grow(state, topic, budget)
         plan.outcomes[topic.name] = outcome
-        if isinstance(outcome, Topic):
+        if isinstance(outcome, TopicRecord):
             plan.changes.append(Put(outcome))
             budget -= len(outcome.partitions) - len(state.topics[topic.name].partitions)
     return plan
 
 
-def _grow(state: ClusterState, wanted: NewPartitions, budget: int) -> Topic | Rejection:
+def _grow(state: ClusterState, wanted: NewPartitions, budget: int) -> TopicRecord | Rejection:
     topic = state.topics.get(wanted.name)
     if topic is None:
         return _unknown(wanted.name)
@@ -302,5 +302,5 @@ def _grow(state: ClusterState, wanted: NewPartitions, budget: int) -> Topic | Re
         problem = _assignment_problem(state, placed, factor)
     if problem is not None:
         return problem
-    new = tuple(Partition.on(replicas) for replicas in placed)
+    new = tuple(PartitionRecord.on(replicas) for replicas in placed)
     return replace(topic, partitions=topic.partitions + new)

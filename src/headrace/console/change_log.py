@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from headrace.client.admin import Admin, NewTopic
+from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.writer import Writer
+from headrace.client.write.writer import Writer
 from headrace.console.user import User
 from headrace.model.clock import Clock
 from headrace.model.error import HeadraceError

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from headrace.client.error import BrokerError
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headrace.client.admin import ConfigEntry
+from headrace.client.admin.admin import ConfigEntry
 from headrace.model.config import ConfigTable
 
 

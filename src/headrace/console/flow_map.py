@@ -16,7 +16,7 @@ from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.layered import layered
 from headrace.console.seen_agent import SeenAgent
 from headrace.console.seen_flow import SeenFlow
-from headrace.flow.progress_group import flow_of, group_of
+from headrace.flow.execution.progress_group import flow_of, group_of
 from headrace.lag.report import GroupLag
 
 MOST_TOPICS: Final = 12

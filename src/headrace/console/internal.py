@@ -7,8 +7,8 @@ from typing import Final
 
 from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
-from headrace.ingest.topic_writer import POSITIONS_TOPIC
-from headrace.spark.sink_option import DEFAULT_PREFIX as SINK_PREFIX
+from headrace.ingest.kafka.topic_writer import POSITIONS_TOPIC
+from headrace.spark.sink.option import DEFAULT_PREFIX as SINK_PREFIX
 
 # A sink's group has the number of its last batch where others have an offset, and its staging topic
 # has what no transaction has taken yet.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from headrace.client.error import ClientError
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 

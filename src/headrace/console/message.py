@@ -13,12 +13,12 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.client.chunk import Chunk
 from headrace.client.error import ClientError
-from headrace.client.offset_lookup import Extent, FoundOffset, extents, list_offsets
-from headrace.client.pool import ConnectionPool
-from headrace.client.read_range import Moment, Offset, ReadRange
-from headrace.client.reader import Reader
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.chunk import Chunk
+from headrace.client.read.offset_lookup import Extent, FoundOffset, extents, list_offsets
+from headrace.client.read.read_range import Moment, Offset, ReadRange
+from headrace.client.read.reader import Reader
 from headrace.console.json_path import MISSING, as_text, look_up
 from headrace.console.payload import PREVIEW_LETTERS, Painter, View
 from headrace.model.ids import TopicPartition

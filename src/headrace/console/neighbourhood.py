@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from headrace.console.seen_agent import SeenAgent, look_at_agent
 from headrace.console.seen_flow import SeenFlow, look_at_flow, look_at_run
 from headrace.console.series import POINTS, SeriesSet
-from headrace.flow.registry import Registry, Run
+from headrace.flow.monitoring.registry import Registry, Run
 from headrace.model.clock import Clock
 
 _MOST_FLOWS: Final = 100

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.console.neighbour import fetch_json
-from headrace.ingest.wiring import CHANNELS, COMPONENT, GROUP, PLACE, TOPICS
+from headrace.ingest.agent.wiring import CHANNELS, COMPONENT, GROUP, PLACE, TOPICS
 
 _KINDS: Final = ("SOURCE", "CHANNEL", "SINK")
 _MOST_PARTS: Final = 200

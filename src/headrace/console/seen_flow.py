@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.console.neighbour import fetch_json
-from headrace.flow.registry import Run
+from headrace.flow.monitoring.registry import Run
 
 _MOST_NODES: Final = 100
 _MOST_ARROWS: Final = 300

@@ -4,8 +4,8 @@ import time
 from types import TracebackType
 from typing import Any, Final
 
-from headrace.client.read_range import Offset, ReadRange
-from headrace.client.reader import Reader
+from headrace.client.read.read_range import Offset, ReadRange
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.console.message import Filter, matching
 from headrace.console.payload import PREVIEW_LETTERS, Painter

@@ -15,9 +15,9 @@ from threading import Condition, Event, Thread
 from typing import Final, NamedTuple, TypeVar
 
 from headrace.client.error import ClientError
-from headrace.client.metadata import Metadata
-from headrace.client.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.metadata import Metadata
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings
 from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.log_size import LogSizes, log_sizes

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from headrace.demo.audit_board import SETTINGS
 from headrace.demo.topic import ACCESS, ALERTS, MINUTES
-from headrace.flow.aggregate import Aggregate
-from headrace.flow.plan import Plan
+from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.plan import Plan
 from headrace.flow.runtime.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink

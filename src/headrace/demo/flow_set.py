@@ -8,8 +8,8 @@ from typing import Any
 from headrace.demo import access_topology, landing, page_count, profile_topology
 from headrace.demo.rolling_window import RollingWindow
 from headrace.demo.topic import COUNTS, VIEWS
-from headrace.flow.graph import Graph
-from headrace.flow.metrics_server import MetricsServer, Tables
+from headrace.flow.monitoring.metrics_server import MetricsServer, Tables
+from headrace.flow.plan.graph import Graph
 
 NAMES = (page_count.NAME, access_topology.NAME, profile_topology.NAME, landing.NAME)
 
@@ -38,7 +38,7 @@ class FlowSet:
 
     def start(self, spark: Any) -> Iterator[Any]:
         """Their queries, each started when it is asked for."""
-        from headrace.flow.job import start
+        from headrace.flow.execution.job import start
 
         yield self._page_count(spark)
         plans = (

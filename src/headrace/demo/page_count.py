@@ -5,8 +5,8 @@ from typing import Any
 
 from headrace.demo.audit_board import BUCKET_MS
 from headrace.demo.rolling_window import RollingWindow
-from headrace.flow.progress_group import group_of
-from headrace.spark.each_batch import each_batch
+from headrace.flow.execution.progress_group import group_of
+from headrace.spark.sink.each_batch import each_batch
 
 NAME = "page-count"
 _SCHEMA = "page STRING, user STRING, at_ms BIGINT, status INT"

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from headrace.demo.audit_board import SETTINGS
 from headrace.demo.topic import COUNTRIES, PROFILES, VIEWS
-from headrace.flow.aggregate import Aggregate
-from headrace.flow.plan import Plan
+from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.plan import Plan
 from headrace.flow.runtime.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink

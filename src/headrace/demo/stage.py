@@ -26,8 +26,8 @@ from headrace.demo.site import Site
 from headrace.demo.spark_start import SparkStart
 from headrace.demo.topic import ALERTS, COUNTRIES, create_topics
 from headrace.demo.trend import Trend
-from headrace.flow.metrics_server import MetricsServer
-from headrace.flow.shown_table import ShownTable
+from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.monitoring.shown_table import ShownTable
 from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25

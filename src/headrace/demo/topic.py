@@ -1,8 +1,8 @@
 """The topics of the demo, and how long they keep what is in them."""
 
 from headrace.audit.record import TOPIC as AUDIT
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 
 VIEWS = "page-views"

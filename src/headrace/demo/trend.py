@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from headrace.demo.rolling_window import RollingWindow
 from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.topic import COUNTS
-from headrace.flow.shown_table import ShownTable
+from headrace.flow.monitoring.shown_table import ShownTable
 
 _SHOWN = 10
 _COLUMNS = ("page", "views", "before", "change")

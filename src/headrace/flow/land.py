@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from headrace.flow.auditing import SETTINGS, audit_options
 from headrace.flow.error import FlowError
-from headrace.flow.progress_group import group_of
+from headrace.flow.execution.auditing import SETTINGS, audit_options
+from headrace.flow.execution.progress_group import group_of
 
 LOG = "_spark_metadata"
 CHECKPOINT = "_checkpoint"
@@ -35,7 +35,7 @@ class Landing:
         time: which time decides on the hour: the record's `timestamp`, or a field such as
             `value.at`. Hours are those of UTC.
         options: more options of the source, such as kafka.* or maxOffsetsPerTrigger, and the
-            settings by which it counts for the audit (`headrace.flow.auditing`).
+            settings by which it counts for the audit (`headrace.flow.execution.auditing`).
     """
 
     topics: str
@@ -61,7 +61,7 @@ class Landing:
         return f"land-{self.topics}"
 
     def _audit(self, options: Mapping[str, str]) -> dict[str, str]:
-        from headrace.spark.option import SourceOptions
+        from headrace.spark.source.option import SourceOptions
 
         settings = {key: each for key, each in self.options.items() if key in SETTINGS}
         return audit_options(self.name, settings, SourceOptions.of(options).client)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from headrace.groups.topic import Topic, TopicIdPartition
+from headrace.groups.topic import GroupTopic, TopicIdPartition
 
 Assignment = dict[str, frozenset[TopicIdPartition]]
 
@@ -35,10 +35,12 @@ class Subscriber:
     previous: frozenset[TopicIdPartition] = frozenset()
 
 
-Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, Topic]], Assignment]
+Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, GroupTopic]], Assignment]
 
 
-def assign_uniform(members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]) -> Assignment:
+def assign_uniform(
+    members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
+) -> Assignment:
     """Balanced and sticky. `topics` holds only topics that exist; others are not assigned."""
     owned = _kept(members, topics)
     if len({member.topics for member in members.values()}) == 1:
@@ -51,7 +53,9 @@ def assign_uniform(members: Mapping[str, Subscriber], topics: Mapping[UUID, Topi
     return {member_id: frozenset(partitions) for member_id, partitions in owned.items()}
 
 
-def assign_range(members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]) -> Assignment:
+def assign_range(
+    members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
+) -> Assignment:
     """Contiguous ranges, co-partitioned. `topics` holds only topics that exist."""
     order = sorted(members.values(), key=_range_order)
     owned: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in members}
@@ -74,14 +78,14 @@ def _range_order(member: Subscriber) -> tuple[float, bool, str]:
     return first, member.instance_id is None, member.instance_id or member.member_id
 
 
-def _wanted(members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]) -> list[UUID]:
+def _wanted(members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]) -> list[UUID]:
     subscriptions = {member.topics for member in members.values()}
     wanted = frozenset().union(*subscriptions)
     return sorted(wanted & topics.keys(), key=lambda topic_id: topics[topic_id].name)
 
 
 def _kept(
-    members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]
+    members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
 ) -> dict[str, set[TopicIdPartition]]:
     """What each member may keep: still subscribed, still there, and nobody else's."""
     taken: set[TopicIdPartition] = set()
@@ -116,7 +120,7 @@ def _trim_to_quota(owned: dict[str, set[TopicIdPartition]], total: int) -> None:
 def _give_unowned(
     owned: dict[str, set[TopicIdPartition]],
     members: Mapping[str, Subscriber],
-    topics: Mapping[UUID, Topic],
+    topics: Mapping[UUID, GroupTopic],
 ) -> None:
     """Hand each partition without an owner to the subscriber that has least.
 
@@ -140,7 +144,7 @@ def _give_unowned(
 
 
 def _takers(
-    members: Mapping[str, Subscriber], topics: Mapping[UUID, Topic]
+    members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
 ) -> dict[UUID, list[str]]:
     """The subscribers of each topic, sorted; topics with the same ones share one list.
 
@@ -162,7 +166,7 @@ def _takers(
 def _balance_once(
     owned: dict[str, set[TopicIdPartition]],
     members: Mapping[str, Subscriber],
-    topics: Mapping[UUID, Topic],
+    topics: Mapping[UUID, GroupTopic],
 ) -> bool:
     """Move partitions, topic by topic, from who has most to who has least; False when none moved.
 

@@ -60,7 +60,7 @@ from headrace.groups.record import (
     TargetMemberRecord,
 )
 from headrace.groups.regex import matching_topics
-from headrace.groups.topic import Topic, TopicIdPartition, TopicSource
+from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicSource
 
 T = TypeVar("T")
 
@@ -402,7 +402,7 @@ class ConsumerGroup:
     # Step 3: compute the target.
 
     def _compute_target(self, topics: TopicSource, out: Outbox) -> None:
-        known: dict[UUID, Topic] = {}
+        known: dict[UUID, GroupTopic] = {}
         wanted: dict[_Wish, frozenset[UUID]] = {}
         for wish in self._wishes():
             found = _existing(self._resolved(wish), topics)
@@ -605,7 +605,7 @@ def _wish(member: MemberMetadata) -> _Wish:
     return member.subscribed_topic_names, member.subscribed_topic_regex
 
 
-def _existing(names: frozenset[str], topics: TopicSource) -> dict[UUID, Topic]:
+def _existing(names: frozenset[str], topics: TopicSource) -> dict[UUID, GroupTopic]:
     found = (topics.by_name(name) for name in names)
     return {topic.topic_id: topic for topic in found if topic is not None}
 

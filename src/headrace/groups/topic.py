@@ -14,7 +14,7 @@ class TopicIdPartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class GroupTopic:
     """One topic as it is now."""
 
     name: str
@@ -28,9 +28,9 @@ class TopicSource(Protocol):
     @property
     def version(self) -> int: ...
 
-    def by_name(self, name: str) -> Topic | None: ...
+    def by_name(self, name: str) -> GroupTopic | None: ...
 
-    def by_id(self, topic_id: UUID) -> Topic | None: ...
+    def by_id(self, topic_id: UUID) -> GroupTopic | None: ...
 
     def names(self) -> Iterable[str]:
         """Every name a regular expression may match; whoever implements it leaves out the rest."""
@@ -41,18 +41,18 @@ class TopicImage:
     """A `TopicSource` that does not change: hand the registry the next one after a change."""
 
     version: int = 0
-    topics: tuple[Topic, ...] = ()
-    _by_name: dict[str, Topic] = field(init=False, repr=False, compare=False)
-    _by_id: dict[UUID, Topic] = field(init=False, repr=False, compare=False)
+    topics: tuple[GroupTopic, ...] = ()
+    _by_name: dict[str, GroupTopic] = field(init=False, repr=False, compare=False)
+    _by_id: dict[UUID, GroupTopic] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {topic.name: topic for topic in self.topics})
         object.__setattr__(self, "_by_id", {topic.topic_id: topic for topic in self.topics})
 
-    def by_name(self, name: str) -> Topic | None:
+    def by_name(self, name: str) -> GroupTopic | None:
         return self._by_name.get(name)
 
-    def by_id(self, topic_id: UUID) -> Topic | None:
+    def by_id(self, topic_id: UUID) -> GroupTopic | None:
         return self._by_id.get(topic_id)
 
     def names(self) -> Iterable[str]:

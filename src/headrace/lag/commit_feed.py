@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Final
 
 from headrace.client.error import ClientError
-from headrace.client.read_range import Moment, Offset
-from headrace.client.reader import Reader
+from headrace.client.read.read_range import Moment, Offset
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.lag.commit_record import CommitRecord, read_commit
 

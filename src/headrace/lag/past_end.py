@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from headrace.client.offset_lookup import FoundOffset, list_offsets
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import FoundOffset, list_offsets
 from headrace.model.ids import TopicPartition
 
 # One request asks for one time a partition. Ten commits of a few groups fit in so many.

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from headrace.client.admin.group_admin import GroupAdmin, ListedGroup
 from headrace.client.error import BrokerError
-from headrace.client.group_admin import GroupAdmin, ListedGroup
-from headrace.client.offset_lookup import LATEST, FoundOffset, list_offsets
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings
 from headrace.lag.commit_feed import TOPIC, CommitFeed
 from headrace.lag.commit_record import CommitRecord

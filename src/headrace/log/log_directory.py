@@ -22,10 +22,10 @@ from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
 from headrace.log.index.index_cache import IndexCache
-from headrace.log.loader import Recovered, load_log
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.partition_log import PartitionLog
-from headrace.log.partition_metadata import PartitionMetadata
+from headrace.log.partition.loader import Recovered, load_log
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.partition.partition_metadata import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
@@ -274,7 +274,9 @@ class LogDirectory:
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """The id of the topic this log belongs to, None when none was written."""
         with self._storage.io(f"read the topic id of {partition}"):
-            metadata = PartitionMetadata.read(self._storage.filesystem, self.path / str(partition))
+            metadata = PartitionMetadataFile.read(
+                self._storage.filesystem, self.path / str(partition)
+            )
         return None if metadata is None else metadata.topic_id
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
@@ -291,7 +293,7 @@ class LogDirectory:
             with self._storage.io(f"create {partition}"):
                 filesystem.make_directory(directory)
                 if topic_id is not None:
-                    PartitionMetadata(topic_id=topic_id).write(filesystem, directory)
+                    PartitionMetadataFile(topic_id=topic_id).write(filesystem, directory)
                 filesystem.sync_directory(self.path)
             with self._lock:
                 self._known.add(partition)

@@ -34,32 +34,32 @@ class HeadraceDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns; wrong options are told here, when the user calls `load()`."""
-        from headrace.spark.option import SourceOptions
-        from headrace.spark.source_schema import source_ddl
+        from headrace.spark.source.option import SourceOptions
+        from headrace.spark.source.schema import source_ddl
 
         options = SourceOptions.of(self.options)
         return source_ddl(headers=options.include_headers, value=options.value_format.ddl())
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        from headrace.spark.option import SourceOptions
-        from headrace.spark.source_batch import BatchSource
+        from headrace.spark.source.batch import BatchSource
+        from headrace.spark.source.option import SourceOptions
 
         return BatchSource(SourceOptions.of(self.options), schema)
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
-        from headrace.spark.option import SourceOptions
-        from headrace.spark.source_stream import StreamSource
+        from headrace.spark.source.option import SourceOptions
+        from headrace.spark.source.stream import StreamSource
 
         return StreamSource(SourceOptions.of(self.options), schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
-        from headrace.spark.sink import BatchSink
+        from headrace.spark.sink.sink import BatchSink
 
         return BatchSink(self.options, schema, overwrite)
 
     def streamWriter(  # noqa: N802
         self, schema: "StructType", overwrite: bool
     ) -> DataSourceStreamWriter:
-        from headrace.spark.sink import StreamSink
+        from headrace.spark.sink.sink import StreamSink
 
         return StreamSink(self.options, schema, overwrite)

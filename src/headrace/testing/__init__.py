@@ -1,1 +1,1 @@
-"""Machinery for tests and benchmarks: real peers, a disk that crashes, waiting for conditions."""
+"""For tests of programs that use Headrace: brokers in your process, flows without Spark."""

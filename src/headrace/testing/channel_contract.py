@@ -7,7 +7,22 @@ import pytest
 from headrace.ingest.channel import Channel
 from headrace.ingest.error import ChannelError, TransactionMisuse
 from headrace.ingest.event import Batch, Event
-from headrace.testing.ingest_agent import drain, fill
+
+
+def fill(channel: Channel, bodies: list[bytes]) -> None:
+    with channel.begin() as transaction:
+        transaction.put(Batch.plain(bodies))
+
+
+def drain(channel: Channel, limit: int = 1_000_000) -> list[bytes]:
+    """Everything that is in a channel, taken and committed."""
+    taken: list[bytes] = []
+    while True:
+        with channel.begin() as transaction:
+            batch = transaction.take(min(limit, channel.transaction_capacity))
+        if not len(batch):
+            return taken
+        taken += batch.bodies
 
 
 class ChannelContract:

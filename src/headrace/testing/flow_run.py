@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.check import check
-from headrace.flow.plan import Kind, Plan
+from headrace.flow.plan.check import check
+from headrace.flow.plan.plan import Kind, Plan
+from headrace.flow.plan.stage import cut
 from headrace.flow.runtime.program import Program
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
 from headrace.flow.runtime.stage_state import StageProcessor
 from headrace.flow.runtime.task_state import StateKeeper, TaskState
-from headrace.flow.stage import cut
 
 _Chunks = list[tuple[int, int, bytes]]
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.server import Server
-from headrace.broker.settings import BrokerSettings
 from headrace.model.clock import Clock
-from headrace.testing.broker_process import FOR_TESTS
+from headrace.testing.quick_settings import QUICK_SETTINGS
 
 
 @asynccontextmanager
@@ -21,7 +21,7 @@ async def local_broker(
             await server.broker.create_topics([NewTopic(name="clicks")])
     """
     texts = {
-        **FOR_TESTS,
+        **QUICK_SETTINGS,
         "log.dirs": str(data),
         "listeners": "PLAINTEXT://127.0.0.1:0",
         "headrace.admin.listener": "none",

@@ -5,14 +5,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.server import Server
-from headrace.broker.settings import BrokerSettings
 from headrace.cluster.zookeeper_store import ZooKeeperStore
-from headrace.testing.broker_process import FOR_TESTS
+from headrace.testing.quick_settings import QUICK_SETTINGS
 
 # Everything that is waited for in a cluster is short.
 FOR_CLUSTER_TESTS: Mapping[str, str] = {
-    **FOR_TESTS,
+    **QUICK_SETTINGS,
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": "1500",

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import headrace.spark
-from headrace.testing.java import SHORT_RUN
-from headrace.testing.spark_driver import answer, driver_task
-from headrace.testing.spark_session import quiet_config
+from testkit.peer.java import SHORT_RUN
+from testkit.process.spark_driver import answer, driver_task
+from testkit.process.spark_session import quiet_config
 
 task = driver_task()
 folder = Path(task["folder"])

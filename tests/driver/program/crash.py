@@ -4,14 +4,14 @@ counts with state, and a landing in Parquet files."""
 from pathlib import Path
 
 import headrace.spark
-from headrace.flow.job import start
+from headrace.flow.execution.job import start
 from headrace.flow.land import Landing
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
-from headrace.testing.spark_driver import answer, driver_task
-from headrace.testing.spark_session import quiet_config
+from testkit.process.spark_driver import answer, driver_task
+from testkit.process.spark_session import quiet_config
 
 NOW = {"availableNow": True}
 

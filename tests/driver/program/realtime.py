@@ -5,14 +5,14 @@ The driver of `connector.py` runs them.
 
 from pathlib import Path
 
-from headrace.flow.aggregate import Aggregate
-from headrace.flow.job import start
-from headrace.flow.select import Select
+from headrace.flow.execution.job import start
+from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.select import Select
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 from headrace.testing.readiness import wait_until
-from headrace.testing.transactional import read_to_end
+from testkit.peer.transactional import read_to_end
 
 
 class RealTime:

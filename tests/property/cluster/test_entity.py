@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.cluster.acl import Acl
-from headrace.cluster.broker import Broker, BrokerConfig, Endpoint
+from headrace.cluster.broker import BrokerConfig, BrokerRecord, Endpoint
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.entity import decode_entity, encode_entity, entity_path
 from headrace.cluster.feature import Feature
 from headrace.cluster.journal import Drop, Put, encode_frame, read_frames
 from headrace.cluster.quota import ClientQuota
 from headrace.cluster.store import Node, check_path
-from headrace.cluster.topic import Partition, Topic
+from headrace.cluster.topic import PartitionRecord, TopicRecord
 
 NAME = st.text(min_size=1, max_size=30)
 IDS = st.integers(0, 2**31 - 1)
@@ -21,7 +21,7 @@ CONFIGS = st.dictionaries(NAME, st.text(max_size=20), max_size=4)
 REPLICAS = st.lists(IDS, min_size=1, max_size=3).map(tuple)
 
 PARTITION = st.builds(
-    Partition,
+    PartitionRecord,
     replicas=REPLICAS,
     leader=IDS,
     isr=REPLICAS,
@@ -30,14 +30,14 @@ PARTITION = st.builds(
 )
 ENTITY = st.one_of(
     st.builds(
-        Topic,
+        TopicRecord,
         name=NAME,
         topic_id=st.integers(0, 2**128 - 1).map(lambda number: UUID(int=number)),
         partitions=st.lists(PARTITION, min_size=1, max_size=4).map(tuple),
         configs=CONFIGS,
     ),
     st.builds(
-        Broker,
+        BrokerRecord,
         broker_id=IDS,
         endpoints=st.lists(st.builds(Endpoint, NAME, NAME, IDS, NAME), max_size=3).map(tuple),
         rack=st.none() | st.text(max_size=10),

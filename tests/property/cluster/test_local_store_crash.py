@@ -9,8 +9,8 @@ from headrace.cluster import local_store
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.store import Create, Delete, Update, Write
 from headrace.model.error import StorageError
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault, PowerLoss
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault, PowerLoss
 
 HERE = Path("/data/cluster")
 NAMES = [f"/topics/{letter}" for letter in "abcde"]

@@ -6,9 +6,9 @@ from random import Random
 from headrace.cluster.local_store import LocalStore
 from headrace.model.error import StorageError
 from headrace.model.ids import BrokerId
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault, PowerLoss
 from headrace.transactions.producer_ids import ProducerIds, claim_block
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault, PowerLoss
 
 
 def give_out_until_the_power_goes(disk: CrashDisk, given: list[int], count: int) -> None:

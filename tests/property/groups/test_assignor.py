@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.groups.assignor import ASSIGNORS, Assignment, Subscriber, assign_uniform
-from headrace.groups.topic import Topic, TopicIdPartition
+from headrace.groups.topic import GroupTopic, TopicIdPartition
 
 IDS = [UUID(int=number) for number in range(1, 6)]
 
@@ -15,8 +15,8 @@ wishes = st.dictionaries(
 )
 
 
-def topics(counts: dict[UUID, int]) -> dict[UUID, Topic]:
-    return {id_: Topic(f"t{id_.int}", id_, count) for id_, count in counts.items()}
+def topics(counts: dict[UUID, int]) -> dict[UUID, GroupTopic]:
+    return {id_: GroupTopic(f"t{id_.int}", id_, count) for id_, count in counts.items()}
 
 
 def subscribers(wanted: dict[str, frozenset[UUID]], before: Assignment) -> dict[str, Subscriber]:

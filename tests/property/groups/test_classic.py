@@ -18,7 +18,7 @@ from headrace.groups.classic_message import (
 )
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError
-from headrace.testing.group_shard import GroupShard
+from testkit.simulation.group_shard import GroupShard
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=3_000, new_member_join_timeout_ms=60_000)
 HISTORIES = 120

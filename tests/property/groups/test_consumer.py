@@ -14,8 +14,8 @@ from headrace.groups.consumer import ConsumerGroup, ConsumerState
 from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.error import GroupError
 from headrace.groups.record import MemberState
-from headrace.groups.topic import Topic, TopicIdPartition, TopicImage
-from headrace.testing.group_shard import GroupShard
+from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicImage
+from testkit.simulation.group_shard import GroupShard
 
 HISTORIES = 120
 STEPS = 120
@@ -86,7 +86,7 @@ class Member:
 
 def image(version: int, chance: random.Random) -> TopicImage:
     topics = [
-        Topic(name, UUID(int=number + 1), chance.randint(1, 6))
+        GroupTopic(name, UUID(int=number + 1), chance.randint(1, 6))
         for number, name in enumerate(NAMES)
         if chance.random() < 0.8
     ]

@@ -7,7 +7,7 @@ import pytest
 from headrace.groups.effect import Producer
 from headrace.groups.offset_message import CommitRequest, OffsetToCommit
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.testing.group_shard import GroupShard
+from testkit.simulation.group_shard import GroupShard
 
 GROUPS = ("g", "h")
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.log.checkpoint import OffsetCheckpoint
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition, topic_name_problem
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 PATH = Path("/data/recovery-point-offset-checkpoint")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"

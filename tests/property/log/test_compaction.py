@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from headrace.log.compaction.cleanable import cleanable_range
 from headrace.log.compaction.compactor import CleanStats, Compactor
-from headrace.log.loader import load_log
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.loader import load_log
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.compression import Codec
-from headrace.testing.compaction_model import CompactionModel
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.keyed_batch import KeyedRecord
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.keyed_batch import KeyedRecord
+from testkit.simulation.compaction_model import CompactionModel
 
 PARTITION = TopicPartition("accounts", 0)
 PATH = Path("/data/accounts-0")

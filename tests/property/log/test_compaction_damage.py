@@ -22,8 +22,8 @@ from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
 from headrace.records.kernel import compact
 from headrace.records.kernel.memory import Bytes
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.keyed_batch import KeyedRecord, keyed_batch
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
 
 _PROT_NONE, _PROT_READ, _PROT_WRITE = 0, 1, 2
 _libc = ctypes.CDLL(None, use_errno=True)

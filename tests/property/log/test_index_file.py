@@ -10,7 +10,7 @@ from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 BASE = 2**40
 DATA = Path("/data")

@@ -6,14 +6,14 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.append import Appended
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.append import Appended
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
-from headrace.testing.sample_batch import SAMPLE_TIME_MS, sample_batch
+from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 
 CLICKS = TopicPartition("clicks", 0)
 

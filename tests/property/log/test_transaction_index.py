@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.index.transaction_index import AbortedTransaction, TransactionIndex
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 DATA = Path("/data")
 

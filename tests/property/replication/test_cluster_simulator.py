@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from headrace.testing import simulated_broker
-from headrace.testing.cluster_simulator import ClusterSimulator, Violation
+from testkit.simulation import simulated_broker
+from testkit.simulation.cluster_simulator import ClusterSimulator, Violation
 
 # Ten milliseconds each. `HEADRACE_SEEDS=20000` plays more of them.
 SEEDS = int(os.environ.get("HEADRACE_SEEDS", "600"))

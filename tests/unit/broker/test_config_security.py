@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.auth.authentication import Authentication
 from headrace.broker.auth.resource import Operation, ResourceType
-from headrace.broker.authentication import Authentication
-from headrace.broker.settings import BrokerSettings
+from headrace.broker.config.settings import BrokerSettings
 from headrace.model.clock import ManualClock
 from headrace.model.error import ConfigError
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.broker.node import Broker
+from headrace.broker.broker import Broker
 from headrace.cluster.topic_command import NewTopic
 from headrace.testing.local_broker import local_broker
-from headrace.testing.sample_batch import sample_batch
-from headrace.testing.wire_client import WireClient
 from headrace.transactions.event import InitProducerId, InitReply
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 NONE = ErrorCode.none
 GROUP_COMMIT = {"log.flush.interval.messages": "1"}

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from headrace.cli.agent_table import LiveTable
-from headrace.testing.ingest_agent import assemble_text
+from testkit.sample.ingest_agent import assemble_text
 
 TEXT = (
     "a1.sources = r1\na1.channels = c1\na1.sinks = k1\n"

@@ -10,8 +10,8 @@ import typer
 
 from headrace.cli.completion import candidates
 from headrace.cli.main import app
-from headrace.testing.command_line import run_headrace
-from headrace.testing.peer import require_peer
+from testkit.peer.peer import require_peer
+from testkit.process.command_line import run_headrace
 
 
 def offered(*words: str) -> list[str]:

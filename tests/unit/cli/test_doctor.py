@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cli.doctor import Verdict, examine
 from headrace.process.java import JavaMissing
-from headrace.testing.command_line import run_headrace
+from testkit.process.command_line import run_headrace
 
 
 def verdicts(data: Path, port: int = 1) -> dict[str, Verdict]:

@@ -13,7 +13,7 @@ from headrace.log.producer.producer_snapshot import write_snapshot
 from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry
 from headrace.records.control import ControlType, build_marker
 from headrace.records.encode import encode
-from headrace.testing.command_line import Finished, run_headrace
+from testkit.process.command_line import Finished, run_headrace
 
 TIME_MS = 1_700_000_000_000
 BASE = 1000

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from headrace.testing.command_line import run_headrace
 from headrace.testing.readiness import free_port
+from testkit.process.command_line import run_headrace
 
 NOUNS = {
     "topic": "create list describe alter-config add-partitions trim-prefix delete produce consume",

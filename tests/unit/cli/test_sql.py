@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headrace.cli.output_format import Format
 from headrace.cli.sql_output import SqlOutput
+from headrace.cli.terminal.output_format import Format
 from headrace.flow.sql.engine import Answer
-from headrace.testing.command_line import run_headrace
+from testkit.process.command_line import run_headrace
 
 ROWS = [("/", 2, None), ("/[b]cart", 1, datetime(2026, 11, 15, 9, tzinfo=UTC))]
 COLUMNS = ("page", "n", "at")

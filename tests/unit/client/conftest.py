@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.address import Address
-from headrace.client.connection import Connection
+from headrace.client.network.address import Address
+from headrace.client.network.connection import Connection
 from headrace.client.settings import ClientSettings
-from headrace.testing.peer import PeerMissing, find_program, require_peer
 from headrace.wire.header import RequestHeader
 from headrace.wire.request import Request, parse_request
+from testkit.peer.peer import PeerMissing, find_program, require_peer
 
 Answer = Callable[[RequestHeader, bytes], bytes | None]
 

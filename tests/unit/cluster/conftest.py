@@ -2,14 +2,14 @@
 
 import pytest
 
-from headrace.cluster.broker import Broker, Endpoint
+from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.state import ClusterState, Put
 from headrace.model.ids import BrokerId
 
 
-def running(number: int, rack: str | None = None) -> Broker:
+def running(number: int, rack: str | None = None) -> BrokerRecord:
     endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number)
-    return Broker(broker_id=BrokerId(number), endpoints=(endpoint,), rack=rack)
+    return BrokerRecord(broker_id=BrokerId(number), endpoints=(endpoint,), rack=rack)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from headrace.cluster.config_command import (
 )
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Put, Remove
-from headrace.cluster.topic import Partition, Topic
+from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.model.ids import BrokerId, TopicId
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
@@ -25,10 +25,10 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 def state(one_broker):
     one_broker.apply(
         Put(
-            Topic(
+            TopicRecord(
                 name="orders",
                 topic_id=TopicId(UUID(int=7)),
-                partitions=(Partition.on([BrokerId(1)]),),
+                partitions=(PartitionRecord.on([BrokerId(1)]),),
                 configs={"retention.ms": "1000"},
             )
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cluster.acl import Acl, AclFilter
-from headrace.cluster.broker import Broker, Endpoint
+from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
 from headrace.cluster.controller import Controller
 from headrace.cluster.credential import ScramCredential, credential_problem, salted_password
@@ -16,15 +16,15 @@ from headrace.cluster.local_store import LocalStore
 from headrace.cluster.quota import ANY, QuotaFilter
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.store import Create
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewPartitions, NewTopic, TopicDefaults
 from headrace.model.error import CorruptLog, StorageError
 from headrace.model.ids import BrokerId
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
 
 HERE = Path("/data/cluster")
-BROKER = Broker(broker_id=BrokerId(1), endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
+BROKER = BrokerRecord(broker_id=BrokerId(1), endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
 DEFAULTS = TopicDefaults()
 READ_ORDERS = Acl("topic", "orders", "literal", "User:anna", "*", "read", "allow")
 
@@ -59,7 +59,7 @@ class TestTopics:
         assert restarted(disk).state.topic_by_id(topic.topic_id) == topic
 
     def test_validating_only_creates_nothing(self, controller):
-        assert isinstance(create(controller, "orders", validate_only=True), Topic)
+        assert isinstance(create(controller, "orders", validate_only=True), TopicRecord)
         assert controller.state.topics == {}
 
     def test_a_topic_that_was_deleted_stays_deleted(self, controller, disk):
@@ -91,7 +91,7 @@ class TestTopics:
             create(controller, "orders")
 
         assert controller.state.topics == {}
-        assert isinstance(create(controller, "orders"), Topic)
+        assert isinstance(create(controller, "orders"), TopicRecord)
 
     def test_every_change_of_topics_has_another_version(self, controller):
         before = controller.state.topics_version

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from headrace.cluster.election import prefer, settle
-from headrace.cluster.topic import NO_LEADER, Partition
+from headrace.cluster.topic import NO_LEADER, PartitionRecord
 
-THREE = Partition(replicas=(1, 2, 3), leader=1, isr=(1, 2, 3), leader_epoch=5, partition_epoch=9)
+THREE = PartitionRecord(
+    replicas=(1, 2, 3), leader=1, isr=(1, 2, 3), leader_epoch=5, partition_epoch=9
+)
 
 
 class TestSettle:

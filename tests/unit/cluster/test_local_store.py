@@ -10,9 +10,9 @@ from headrace.cluster.local_store import JOURNAL_NAME, SNAPSHOT_NAME, LocalStore
 from headrace.cluster.store import Create, Delete, Node, Update
 from headrace.log.filesystem import Disk
 from headrace.model.error import CorruptLog, InvalidArgument, LogDirectoryOffline, StorageError
-from headrace.testing.cluster_store import ClusterStoreContract
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
+from testkit.simulation.cluster_store_contract import ClusterStoreContract
 
 HERE = Path("/data/cluster")
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from headrace.cluster.broker import Broker
+from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.rejection import ClusterError
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewTopic, TopicDefaults
 from headrace.model.error import BrokerIdTaken, VersionConflict
 from headrace.model.ids import TopicPartition
-from headrace.testing.cluster_store import ClusterStoreContract
-from headrace.testing.memory_store import Ensemble, MemoryStore
+from testkit.simulation.cluster_store_contract import ClusterStoreContract
+from testkit.simulation.memory_store import Ensemble, MemoryStore
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -28,7 +28,7 @@ def ensemble():
 
 
 def broker(number, home=None):
-    return Broker(broker_id=number, endpoints=(), home=home or f"home {number}")
+    return BrokerRecord(broker_id=number, endpoints=(), home=home or f"home {number}")
 
 
 def member(ensemble, number, home=None):
@@ -125,7 +125,7 @@ class TestWordOnItsWay:
 
         plan = one.delete_topics(["orders"])
 
-        assert isinstance(plan.outcomes["orders"], Topic)
+        assert isinstance(plan.outcomes["orders"], TopicRecord)
 
     def test_what_is_still_wrong_then_is_refused(self, ensemble):
         _, one = member(ensemble, 1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cluster.broker import Broker
+from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.partition_command import (
     IsrProposal,
     alter_isr,
@@ -14,7 +14,7 @@ from headrace.cluster.partition_command import (
 )
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import ClusterState, Put
-from headrace.cluster.topic import Partition, Topic, random_topic_id
+from headrace.cluster.topic import PartitionRecord, TopicRecord, random_topic_id
 from headrace.model.ids import TopicPartition
 
 ALIVE = {1, 2, 3, 4}
@@ -26,13 +26,13 @@ TOPIC_ID = random_topic_id()
 def state():
     state = ClusterState()
     for number in sorted(ALIVE):
-        state.apply(Put(Broker(broker_id=number, endpoints=(), epoch=7)))
-    put(state, Partition(replicas=(1, 2, 3), leader=1, isr=(1, 2), leader_epoch=5))
+        state.apply(Put(BrokerRecord(broker_id=number, endpoints=(), epoch=7)))
+    put(state, PartitionRecord(replicas=(1, 2, 3), leader=1, isr=(1, 2), leader_epoch=5))
     return state
 
 
 def put(state, partition):
-    state.apply(Put(Topic(name="orders", topic_id=TOPIC_ID, partitions=(partition,))))
+    state.apply(Put(TopicRecord(name="orders", topic_id=TOPIC_ID, partitions=(partition,))))
 
 
 def apply(state, plan):
@@ -83,7 +83,7 @@ class TestAlterIsr:
 
 class TestElectLeaders:
     def test_the_preferred_replica_leads(self, state):
-        put(state, Partition(replicas=(1, 2), leader=2, isr=(1, 2), leader_epoch=5))
+        put(state, PartitionRecord(replicas=(1, 2), leader=2, isr=(1, 2), leader_epoch=5))
 
         assert apply(state, elect_leaders(state, [ORDERS], ALIVE)).leader == 1
 
@@ -96,7 +96,7 @@ class TestElectLeaders:
         assert elect_leaders(state, None, ALIVE).outcomes == {}
 
     def test_an_unclean_election_is_for_partitions_without_a_leader(self, state):
-        put(state, Partition(replicas=(1, 2), leader=-1, isr=(1,), leader_epoch=5))
+        put(state, PartitionRecord(replicas=(1, 2), leader=-1, isr=(1,), leader_epoch=5))
 
         plan = elect_leaders(state, [ORDERS], {2}, unclean=True)
 
@@ -129,7 +129,7 @@ class TestReassign:
         assert (sorted(back.replicas), back.moving) == ([1, 2, 3], False)
 
     def test_it_cannot_be_given_up_when_only_the_new_ones_have_everything(self, state):
-        put(state, Partition(replicas=(4, 1), leader=4, isr=(4,), adding=(4,), removing=(1,)))
+        put(state, PartitionRecord(replicas=(4, 1), leader=4, isr=(4,), adding=(4,), removing=(1,)))
 
         outcome = reassign(state, {ORDERS: None}, ALIVE).outcomes[ORDERS]
 

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Put, Remove
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import (
     NewPartitions,
     NewTopic,
@@ -25,7 +25,7 @@ def create(state, *topics, **fields):
 
 def existing(state, name="orders", **fields):
     [topic] = create(state, name=name, **fields)
-    assert isinstance(topic, Topic), topic
+    assert isinstance(topic, TopicRecord), topic
     state.apply(Put(topic))
     return topic
 
@@ -85,14 +85,14 @@ class TestCreateTopics:
     def test_names_that_collide_within_a_request_do_too(self, one_broker):
         first, second = create(one_broker, NewTopic(name="a.b"), NewTopic(name="a_b"))
 
-        assert isinstance(first, Topic)
+        assert isinstance(first, TopicRecord)
         assert refused(second) is ClusterError.INVALID_TOPIC_EXCEPTION
 
     def test_a_name_that_is_free_again_does_not_collide(self, one_broker):
         topic = existing(one_broker, "a.b")
         one_broker.apply(Remove(topic))
 
-        assert isinstance(create(one_broker, name="a_b")[0], Topic)
+        assert isinstance(create(one_broker, name="a_b")[0], TopicRecord)
 
     def test_a_topic_stands_once_in_a_request(self, one_broker):
         outcomes = create(one_broker, NewTopic(name="a"), NewTopic(name="a"))
@@ -102,7 +102,7 @@ class TestCreateTopics:
     def test_one_bad_topic_does_not_harm_the_others(self, one_broker):
         good, bad = create(one_broker, NewTopic(name="good"), NewTopic(name="b/ad"))
 
-        assert isinstance(good, Topic)
+        assert isinstance(good, TopicRecord)
         assert isinstance(bad, Rejection)
 
     @pytest.mark.parametrize("count", [0, -2])
@@ -116,7 +116,7 @@ class TestCreateTopics:
             one_broker, NewTopic(name="a", partitions=9_000), NewTopic(name="b", partitions=1_001)
         )
 
-        assert isinstance(first, Topic)
+        assert isinstance(first, TopicRecord)
         assert refused(second) is ClusterError.POLICY_VIOLATION
 
     @pytest.mark.parametrize("factor", [0, -2, 2])

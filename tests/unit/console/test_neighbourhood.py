@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from headrace.console.neighbourhood import Neighbourhood
-from headrace.flow.registry import FOLDER_VARIABLE, Registry, this_run
+from headrace.flow.monitoring.registry import FOLDER_VARIABLE, Registry, this_run
 from headrace.model.clock import SystemClock
-from headrace.testing.figure_server import FigureServer
 from headrace.testing.readiness import wait_until
+from testkit.sample.figure_server import FigureServer
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.address import Address
+from headrace.client.network.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings, read_places, read_schemas
 from headrace.console.user import Users, hash_password
 from headrace.model.error import ConfigError
-from headrace.testing.command_line import run_headrace
+from testkit.process.command_line import run_headrace
 
 
 def settings(host: str, users: Users | None = None) -> ConsoleSettings:

@@ -3,7 +3,7 @@ import pytest
 from headrace.demo.access_topology import ALERT_FAILURES, access_plan, parse
 from headrace.demo.page_view import PageView
 from headrace.demo.topic import ALERTS, MINUTES
-from headrace.flow.check import check
+from headrace.flow.plan.check import check
 from headrace.testing.flow_run import FlowRun
 
 

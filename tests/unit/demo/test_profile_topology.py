@@ -4,7 +4,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.demo.profile_topology import JoinProfile, profile_plan
-from headrace.flow.check import check
+from headrace.flow.plan.check import check
 from headrace.flow.runtime.task_state import TaskState
 
 

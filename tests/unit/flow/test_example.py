@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.cli.flow_program import Given, load_program
+from headrace.cli.flow.program import Given, load_program
 from headrace.flow.drpc.exchange import new_request
 from headrace.testing.flow_run import FlowRun
 

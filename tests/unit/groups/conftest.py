@@ -1,7 +1,7 @@
 import pytest
 
 from headrace.groups.config import GroupConfig
-from headrace.testing.group_shard import GroupShard
+from testkit.simulation.group_shard import GroupShard
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from headrace.groups.assignor import Assignment, Subscriber, assign_range, assign_uniform
-from headrace.groups.topic import Topic, TopicIdPartition
+from headrace.groups.topic import GroupTopic, TopicIdPartition
 
 A, B = UUID(int=1), UUID(int=2)
 
 
-def topics(**counts: int) -> dict[UUID, Topic]:
+def topics(**counts: int) -> dict[UUID, GroupTopic]:
     ids = {"a": A, "b": B}
-    return {ids[name]: Topic(name, ids[name], count) for name, count in counts.items()}
+    return {ids[name]: GroupTopic(name, ids[name], count) for name, count in counts.items()}
 
 
 def members(

@@ -17,7 +17,7 @@ from headrace.groups.classic_message import (
 )
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError
-from headrace.testing.group_shard import GroupShard
+from testkit.simulation.group_shard import GroupShard
 
 RANGE = MemberProtocol("range", b"r")
 STICKY = MemberProtocol("sticky", b"s")

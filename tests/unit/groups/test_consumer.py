@@ -10,8 +10,8 @@ from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbea
 from headrace.groups.error import GroupError
 from headrace.groups.record import PartitionMetadataRecord
 from headrace.groups.record_codec import decode, encode
-from headrace.groups.topic import Topic, TopicIdPartition, TopicImage
-from headrace.testing.group_shard import GroupShard, LoggedRecord
+from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicImage
+from testkit.simulation.group_shard import GroupShard, LoggedRecord
 
 CLICKS = UUID(int=1)
 VIEWS = UUID(int=2)
@@ -20,8 +20,8 @@ REBALANCE_MS = 60_000
 
 
 def image(version: int = 1, clicks: int = 4, views: int = 2, **more: int) -> TopicImage:
-    topics = [Topic("clicks", CLICKS, clicks), Topic("views", VIEWS, views)]
-    topics += [Topic(name, UUID(int=100 + len(name)), count) for name, count in more.items()]
+    topics = [GroupTopic("clicks", CLICKS, clicks), GroupTopic("views", VIEWS, views)]
+    topics += [GroupTopic(name, UUID(int=100 + len(name)), count) for name, count in more.items()]
     return TopicImage(version, tuple(topics))
 
 
@@ -226,7 +226,7 @@ def test_change_of_another_topic_changes_nothing(shard: GroupShard) -> None:
 def test_deleted_topic_is_taken_away(shard: GroupShard) -> None:
     join(shard, "a", ["clicks", "views"])
 
-    shard.registry.topics = TopicImage(2, (Topic("clicks", CLICKS, 4),))
+    shard.registry.topics = TopicImage(2, (GroupTopic("clicks", CLICKS, 4),))
     told = beat(shard, "a", 1)
 
     assert told.assignment == clicks(0, 1, 2, 3)

@@ -1,8 +1,8 @@
 """The exec source."""
 
 from headrace.ingest.sources.exec import ExecSource
-from headrace.testing.ingest_agent import source_alone
 from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import source_alone
 
 
 def test_every_line_of_a_command_is_an_event() -> None:

@@ -17,10 +17,9 @@ from headrace.ingest.error import ChannelError, ChannelFull
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.settings import Settings
 from headrace.model.error import ConfigError, CorruptLog, LogDirectoryLocked
-from headrace.testing.channel_contract import BoundedChannelContract
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault
-from headrace.testing.ingest_agent import drain, fill
+from headrace.testing.channel_contract import BoundedChannelContract, drain, fill
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
 
 SMALL = {"capacity": "100", "transactionCapacity": "10", "keep-alive": "0"}
 

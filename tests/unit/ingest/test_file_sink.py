@@ -12,10 +12,10 @@ import pytest
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch, Event
-from headrace.ingest.path_escape import PathEscape
+from headrace.ingest.format.path_escape import PathEscape
 from headrace.ingest.sink import Sink
 from headrace.model.error import ConfigError
-from headrace.testing.ingest_agent import make
+from testkit.sample.ingest_agent import make
 
 EVENTS = [Event({"host": "web1"}, b"one"), Event({"host": "web2"}, b"t\xffo")]
 

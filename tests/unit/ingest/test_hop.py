@@ -20,7 +20,7 @@ from headrace.ingest.sinks.remote import RemoteSink
 from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.thrift import ThriftSource
 from headrace.model.error import ConfigError
-from headrace.testing.ingest_agent import RecordingProcessor, make, source_alone
+from testkit.sample.ingest_agent import RecordingProcessor, make, source_alone
 
 EVENTS = [Event({"host": "ä", "n": ""}, b"\x00\xffbody"), Event({}, b""), Event({"a": "b"}, b"x")]
 

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from headrace.ingest.avro_event import encode_event, encode_long
-from headrace.ingest.avro_rpc import PROTOCOL, PROTOCOL_HASH
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
-from headrace.ingest.event_time import time_ms
-from headrace.ingest.path_escape import PathEscape
+from headrace.ingest.format.avro_event import encode_event, encode_long
+from headrace.ingest.format.event_time import time_ms
+from headrace.ingest.format.path_escape import PathEscape
+from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.network.avro_rpc import PROTOCOL, PROTOCOL_HASH
 from headrace.ingest.sink import Sink
 from headrace.ingest.source import PollableSource, Source
 from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.http import HttpSource
-from headrace.ingest.topic_columns import TopicForm
-from headrace.testing.ingest_agent import make, source_alone
 from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import make, source_alone
 
 LISTEN = {"bind": "127.0.0.1", "port": "0"}
 NOT_UTF8 = b"\xff\xfe\x00caf\xe9\xed\xa0\x80"

@@ -12,7 +12,7 @@ from headrace.ingest.event import Batch
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
 from headrace.model.error import ConfigError
-from headrace.testing.ingest_agent import make, source_alone
+from testkit.sample.ingest_agent import make, source_alone
 
 
 def http_sink(endpoint: str, **texts: str) -> Sink:

@@ -10,7 +10,7 @@ import pytest
 from headrace.ingest.event import Batch
 from headrace.ingest.interceptor import Interceptor
 from headrace.model.error import ConfigError
-from headrace.testing.ingest_agent import make
+from testkit.sample.ingest_agent import make
 
 
 def intercept(type_name: str, batch: Batch, /, **texts: str) -> Batch:

@@ -11,7 +11,7 @@ from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
 from headrace.ingest.sink import Sink
 from headrace.model.error import ConfigError
-from headrace.testing.ingest_agent import make
+from testkit.sample.ingest_agent import make
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from headrace.ingest.channel import Channel
 from headrace.ingest.error import ChannelClosed, ChannelFull
 from headrace.ingest.event import Batch
 from headrace.model.error import ConfigError
-from headrace.testing.channel_contract import BoundedChannelContract
-from headrace.testing.ingest_agent import drain, fill, memory_channel
+from headrace.testing.channel_contract import BoundedChannelContract, drain, fill
 from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import memory_channel
 
 
 class TestMemoryChannel(BoundedChannelContract):

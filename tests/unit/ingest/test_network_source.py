@@ -16,8 +16,8 @@ from headrace.ingest.sources.netcat_udp import NetcatUdpSource
 from headrace.ingest.sources.syslog_multiport import MultiportSyslogSource
 from headrace.ingest.sources.syslog_tcp import SyslogTcpSource
 from headrace.ingest.sources.syslog_udp import SyslogUdpSource
-from headrace.testing.ingest_agent import RecordingProcessor, source_alone
 from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import RecordingProcessor, source_alone
 
 HERE = {"bind": "127.0.0.1", "port": "0"}
 LOCAL = {"host": "127.0.0.1", "port": "0"}

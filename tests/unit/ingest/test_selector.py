@@ -2,12 +2,13 @@
 
 import pytest
 
+from headrace.ingest.agent.channel_processor import ChannelProcessor
 from headrace.ingest.channel import Channel
-from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.error import ChannelFull
 from headrace.ingest.event import Batch
 from headrace.ingest.selector import Selector
-from headrace.testing.ingest_agent import drain, fill, make, memory_channel
+from headrace.testing.channel_contract import drain, fill
+from testkit.sample.ingest_agent import make, memory_channel
 
 
 def channels(*names: str, capacity: str = "100") -> dict[str, Channel]:

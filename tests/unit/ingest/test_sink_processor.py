@@ -10,7 +10,8 @@ from headrace.ingest.processors.failover import FailoverSinkProcessor
 from headrace.ingest.processors.load_balance import LoadBalanceSinkProcessor
 from headrace.ingest.settings import Settings
 from headrace.model.error import ConfigError
-from headrace.testing.ingest_agent import CollectingSink, fill, make, memory_channel
+from headrace.testing.channel_contract import fill
+from testkit.sample.ingest_agent import CollectingSink, make, memory_channel
 
 
 class Clock:

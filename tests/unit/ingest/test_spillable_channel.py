@@ -9,8 +9,8 @@ import pytest
 from headrace.ingest.channel import Channel
 from headrace.ingest.channels.spillable import SpillableChannel
 from headrace.ingest.error import ChannelFull
-from headrace.testing.channel_contract import ChannelContract
-from headrace.testing.ingest_agent import drain, fill, make
+from headrace.testing.channel_contract import ChannelContract, drain, fill
+from testkit.sample.ingest_agent import make
 
 
 def spillable(folder: Path, **texts: str) -> SpillableChannel:

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.sources.spool_directory import SpoolDirectorySource
-from headrace.testing.ingest_agent import RecordingProcessor, source_alone
+from testkit.sample.ingest_agent import RecordingProcessor, source_alone
 
 
 @contextmanager

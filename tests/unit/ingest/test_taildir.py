@@ -9,8 +9,8 @@ import pytest
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.sources.taildir import TaildirSource
-from headrace.testing.ingest_agent import RecordingProcessor, source_alone
 from headrace.testing.readiness import wait_until
+from testkit.sample.ingest_agent import RecordingProcessor, source_alone
 
 
 @pytest.fixture

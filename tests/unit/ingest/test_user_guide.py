@@ -3,8 +3,8 @@
 
 import pytest
 
-from headrace.ingest.plan import Severity
-from headrace.testing.flume_guide import (
+from headrace.ingest.config.plan import Severity
+from testkit.sample.flume_guide import (
     CHANNELS,
     GROUPS,
     SINKS,
@@ -12,7 +12,7 @@ from headrace.testing.flume_guide import (
     SOURCES,
     prefixed,
 )
-from headrace.testing.ingest_agent import assemble_text
+from testkit.sample.ingest_agent import assemble_text
 
 MEMORY = "a1.channels = c1\na1.channels.c1.type = memory\n"
 LOGGER = "a1.sinks = k1\na1.sinks.k1.type = logger\na1.sinks.k1.channel = c1\n"

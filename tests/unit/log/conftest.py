@@ -7,13 +7,13 @@ import pytest
 
 from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
-from headrace.log.loader import load_log
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.loader import load_log
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 OpenLog = Callable[..., PartitionLog]
 

@@ -9,8 +9,8 @@ import pytest
 from headrace.log.checkpoint import OffsetCheckpoint
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault, PowerLoss
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault, PowerLoss
 
 CLICKS = TopicPartition("clicks", 0)
 ODD = TopicPartition("a.b_c-D-9", 11)

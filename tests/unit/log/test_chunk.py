@@ -8,8 +8,8 @@ from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
 from headrace.records.compression import Codec, compress
 from headrace.records.kernel import compact
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.keyed_batch import KeyedRecord, keyed_batch
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
 
 
 def file_of(*batches: bytes) -> File:

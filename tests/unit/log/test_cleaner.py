@@ -7,15 +7,15 @@ import pytest
 from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
 from headrace.model.error import CompactionStopped, StorageError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import build_head
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault
-from headrace.testing.keyed_batch import KeyedRecord, keyed_batch, read_batches
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
+from testkit.sample.keyed_batch import KeyedRecord, keyed_batch, read_batches
 
 PATH = Path("/logs")
 CONFIG = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.3)

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.log.compaction.cleanable import CleanableRange, cleanable_range
 from headrace.log.compaction.compactor import CleanStats, Compactor
-from headrace.log.loader import load_log
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.loader import load_log
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
 from headrace.model.error import CompactionStopped, InvalidArgument, UncleanableLog
@@ -18,10 +18,10 @@ from headrace.model.offset import Offset
 from headrace.model.topic_config import LogConfig
 from headrace.records.batch import APPEND_TIME_BIT, build_head
 from headrace.records.compression import Codec
-from headrace.testing.compaction_model import CompactionModel
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault
-from headrace.testing.keyed_batch import KeyedRecord, ReadBatch, keyed_batch
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
+from testkit.sample.keyed_batch import KeyedRecord, ReadBatch, keyed_batch
+from testkit.simulation.compaction_model import CompactionModel
 
 PARTITION = TopicPartition("accounts", 0)
 RETENTION_MS = 1000

@@ -21,9 +21,9 @@ from headrace.model.error import (
 )
 from headrace.model.ids import TopicId, TopicPartition
 from headrace.model.topic_config import LogConfig
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.fault import Fault
-from headrace.testing.sample_batch import sample_batch
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
+from testkit.sample.batch import sample_batch
 
 DATA = Path("/var/data")
 CLICKS = TopicPartition("clicks", 0)

@@ -1,8 +1,8 @@
 """Transactions in one partition."""
 
-from headrace.log.partition_log import PartitionLog
-from headrace.testing.filled_log import fill
-from headrace.testing.sample_batch import sample_batch
+from headrace.log.partition.partition_log import PartitionLog
+from testkit.sample.batch import sample_batch
+from testkit.sample.filled_log import fill
 
 
 def begin(log: PartitionLog, producer_id: int) -> None:

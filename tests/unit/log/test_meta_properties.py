@@ -8,7 +8,7 @@ import pytest
 from headrace.log.meta_properties import MetaProperties
 from headrace.model.error import CorruptLog
 from headrace.model.ids import BrokerId
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 DATA = Path("/data")
 DIRECTORY_ID = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")

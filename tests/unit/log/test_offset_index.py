@@ -15,9 +15,9 @@ from headrace.log.index.index_cache import IndexCache
 from headrace.log.index.index_file import PENDING_ENTRIES
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.crash_node import Loss
-from headrace.testing.fault import Fault
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import Loss
+from testkit.fault.disk_fault import Fault
 
 BASE = 1000
 

@@ -7,8 +7,8 @@ from headrace.log.compaction.chunk import Chunk, ChunkReader
 from headrace.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from headrace.model.error import InvalidArgument
 from headrace.records.kernel import compact
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.keyed_batch import KeyedRecord, keyed_batch
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
 
 
 def chunk_of(*keys: bytes) -> Chunk:

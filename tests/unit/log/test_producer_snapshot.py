@@ -16,7 +16,7 @@ from headrace.log.producer.producer_snapshot import (
 )
 from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry
 from headrace.model.error import CorruptSnapshot, InvalidArgument
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 PLAIN = ProducerEntry(7, 1, -1, 1234, -1, [BatchMetadata(3, 9, 106, 6, 1234)])
 OPEN = ProducerEntry(8, 2, 5, 99, 40, [])

@@ -9,7 +9,7 @@ from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.index.time_index import TimeIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 BASE = 500
 T = 1_700_000_000_000

@@ -9,7 +9,7 @@ from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.index.transaction_index import AbortedTransaction, TransactionIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
-from headrace.testing.crash_disk import CrashDisk
+from testkit.fault.crash_disk import CrashDisk
 
 A = AbortedTransaction(producer_id=1, first_offset=0, last_offset=10, last_stable_offset=2)
 B = AbortedTransaction(producer_id=2, first_offset=2, last_offset=12, last_stable_offset=13)

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.replication.divergence import Divergence, cut_offset, divergence
-from headrace.testing.simulated_log import Entry, SimulatedLog
+from testkit.simulation.simulated_log import Entry, SimulatedLog
 
 
 def log(*epochs, leading=None):

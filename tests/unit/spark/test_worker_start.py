@@ -6,11 +6,11 @@ import sys
 _READ = """
 import sys
 import pyarrow as pa
-from headrace.client.reader import Reader
+from headrace.client.read.reader import Reader
 from headrace.model.ids import TopicPartition
 from headrace.records.column import BINARY_SCHEMA
-from headrace.spark.source_column import SourceColumns
-from headrace.spark.source_task import SourceTask
+from headrace.spark.source.column import SourceColumns
+from headrace.spark.source.task import SourceTask
 
 names = ["value", "topic", "partition", "timestamp"]
 types = [pa.binary(), pa.string(), pa.int32(), pa.timestamp("us", tz="UTC")]

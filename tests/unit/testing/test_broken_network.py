@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from headrace.process.child import die_with_parent
-from headrace.testing.broken_network import CLIENTS
-from headrace.testing.namespace_network import NamespaceNetwork
-from headrace.testing.peer import PeerMissing, require_peer
-from headrace.testing.place import Place
 from headrace.testing.readiness import wait_until
-from headrace.testing.relay_network import RelayNetwork
+from testkit.fault.broken_network import CLIENTS
+from testkit.fault.namespace_network import NamespaceNetwork
+from testkit.fault.relay_network import RelayNetwork
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.place import Place
 
 PORT = 9092
 SHORT_SECONDS = 0.3
@@ -116,7 +116,7 @@ def test_clients_can_be_cut_off_too(network: NamespaceNetwork) -> None:
 
 def test_nothing_is_left_of_a_run_that_was_killed() -> None:
     program = (
-        "from headrace.testing.namespace_network import NamespaceNetwork\n"
+        "from testkit.fault.namespace_network import NamespaceNetwork\n"
         "network = NamespaceNetwork()\n"
         "network.place('broker 1')\n"
         "print(network.link, flush=True)\n"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.testing.connector_jars import connector_jars, fetch_connector_jars
-from headrace.testing.peer import PeerMissing
+from testkit.peer.connector_jars import connector_jars, fetch_connector_jars
+from testkit.peer.peer import PeerMissing
 
 # Stands in for Maven: has everything but one version of the connector.
 PICKY_MVN = """\

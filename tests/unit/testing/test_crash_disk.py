@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from headrace.log.filesystem import Disk, FileSystem
-from headrace.testing.crash_disk import CrashDisk
-from headrace.testing.crash_node import SECTOR_BYTES, Loss
-from headrace.testing.fault import Fault, PowerLoss
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import SECTOR_BYTES, Loss
+from testkit.fault.disk_fault import Fault, PowerLoss
 
 DATA = Path("/data")
 PATH = DATA / "0.log"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.testing.history import History, Place
+from testkit.fault.history import History, Place
 
 
 def final(*values):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.model.error import InvalidArgument
-from headrace.testing.maven import cache_folder, fetch_jars, find_jars, pom
-from headrace.testing.peer import PeerMissing
+from testkit.peer.maven import cache_folder, fetch_jars, find_jars, pom
+from testkit.peer.peer import PeerMissing
 
 COORDINATES = ["org.example:tool:1.0"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.testing.peer import PeerMissing, find_program, require_peer
+from testkit.peer.peer import PeerMissing, find_program, require_peer
 
 
 def test_a_missing_peer_skips_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

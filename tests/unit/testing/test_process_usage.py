@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from headrace.testing.process_usage import ProcessUsage
 from headrace.testing.readiness import wait_until
+from testkit.process.process_usage import ProcessUsage
 
 
 def test_work_shows_as_cpu_time() -> None:

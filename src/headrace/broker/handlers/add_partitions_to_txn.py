@@ -14,9 +14,9 @@ from kio.schema.add_partitions_to_txn.v5.request import (
 )
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import transaction_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError, for_version
 from headrace.transactions.event import AddPartitions

@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntryData
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.controller import Controller
 from headrace.cluster.quota import QuotaEntity
 from headrace.cluster.rejection import Rejection

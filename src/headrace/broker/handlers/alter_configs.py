@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
 
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config_resource import ConfigTarget, change_configs
-from headrace.broker.node import Broker
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.wire.api import ApiKey

@@ -8,9 +8,9 @@ from typing import Any
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.partition_command import Outcome
 from headrace.cluster.rejection import Rejection
 from headrace.model.ids import BrokerId, TopicPartition

@@ -11,10 +11,10 @@ from typing import Any
 from kio.schema.alter_user_scram_credentials.v0.request import AlterUserScramCredentialsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
+from headrace.broker.error_mapping import cluster_code
 from headrace.broker.handlers.describe_user_scram_credentials import MECHANISMS
-from headrace.broker.node import Broker
 from headrace.cluster.controller import Controller
 from headrace.cluster.credential import MIN_ITERATIONS, ScramCredential, credential_problem
 from headrace.cluster.rejection import ClusterError, Rejection

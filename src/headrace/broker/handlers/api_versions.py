@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.wire.api import APIS, ApiKey
 
 API = ApiKey.API_VERSIONS

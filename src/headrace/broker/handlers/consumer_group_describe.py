@@ -6,10 +6,10 @@ from typing import Any
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 
 from headrace.broker.auth.resource import UNKNOWN_OPERATIONS, Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code
+from headrace.broker.error_mapping import group_code
 from headrace.broker.handlers.consumer_group_heartbeat import by_topic
-from headrace.broker.node import Broker
 from headrace.groups.description import ConsumerDescription
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.topic import TopicIdPartition

@@ -14,9 +14,9 @@ from kio.schema.consumer_group_heartbeat.v1.request import (
 )
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.regex import load_engine
 from headrace.groups.topic import TopicIdPartition

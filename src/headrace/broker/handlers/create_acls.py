@@ -6,9 +6,9 @@ from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
 
 from headrace.broker.auth.acl_code import read_acl
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.handlers.describe_acls import NO_AUTHORIZER
-from headrace.broker.node import Broker
 from headrace.cluster.acl import Acl
 from headrace.model.error import InvalidArgument
 from headrace.wire.api import ApiKey

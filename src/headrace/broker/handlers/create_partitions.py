@@ -5,10 +5,10 @@ from typing import Any
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 
 from headrace.broker.auth.resource import Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
-from headrace.broker.topics import INTERNAL
+from headrace.broker.error_mapping import cluster_code
+from headrace.broker.replica.topic_table import INTERNAL
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.topic_command import NewPartitions, TopicPlan

@@ -5,11 +5,11 @@ from typing import Any
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.rejection import Rejection
-from headrace.cluster.topic import Topic
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.ids import BrokerId
 from headrace.wire.api import ApiKey
@@ -59,7 +59,9 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _answer(broker: Broker, call: Call, name: str, outcome: Topic | Rejection) -> dict[str, Any]:
+def _answer(
+    broker: Broker, call: Call, name: str, outcome: TopicRecord | Rejection
+) -> dict[str, Any]:
     if isinstance(outcome, Rejection):
         return {
             "name": name,

@@ -6,9 +6,9 @@ from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsReques
 
 from headrace.broker.auth.acl_code import entry_fields, read_filter, resource_fields
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.handlers.describe_acls import NO_AUTHORIZER
-from headrace.broker.node import Broker
 from headrace.model.error import InvalidArgument
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import code_of
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import code_of
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

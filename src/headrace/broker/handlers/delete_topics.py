@@ -7,10 +7,10 @@ from uuid import UUID
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
 from headrace.broker.auth.resource import Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
-from headrace.broker.topics import INTERNAL
+from headrace.broker.error_mapping import cluster_code
+from headrace.broker.replica.topic_table import INTERNAL
 from headrace.cluster.rejection import Rejection
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

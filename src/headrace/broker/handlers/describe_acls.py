@@ -6,8 +6,8 @@ from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
 from headrace.broker.auth.acl_code import entry_fields, read_filter, resource_fields
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.cluster.acl import Acl
 from headrace.model.error import InvalidArgument
 from headrace.wire.api import ApiKey

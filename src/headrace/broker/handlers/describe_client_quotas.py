@@ -6,8 +6,8 @@ from typing import Any
 from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.cluster.quota import ANY, QuotaFilter
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 
 from headrace.broker.auth.resource import CLUSTER_NAME, UNKNOWN_OPERATIONS, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.cluster_view import describe_nodes
-from headrace.broker.node import Broker
+from headrace.broker.membership.view import describe_nodes
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

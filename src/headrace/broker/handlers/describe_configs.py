@@ -11,9 +11,9 @@ from typing import Any
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config_resource import ConfigRefusal, ConfigTarget, find_target
-from headrace.broker.node import Broker
 from headrace.cluster.state import ClusterState
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config import ConfigKey

@@ -8,9 +8,9 @@ from typing import Any
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 
 from headrace.broker.auth.resource import UNKNOWN_OPERATIONS, Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.classic import ClassicState
 from headrace.groups.description import ClassicDescription
 from headrace.groups.error import Refusal

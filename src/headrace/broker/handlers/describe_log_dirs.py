@@ -6,8 +6,8 @@ from typing import Any
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.log.log_directory import LogDirectory
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey

@@ -5,8 +5,8 @@ from typing import Any
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

@@ -9,10 +9,10 @@ from typing import Any
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 
 from headrace.broker.auth.resource import Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.cluster_view import describe_partition
-from headrace.broker.node import Broker
-from headrace.broker.topics import Topic
+from headrace.broker.membership.view import describe_partition
+from headrace.broker.replica.topic_table import Topic
 from headrace.model.ids import topic_name_problem
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

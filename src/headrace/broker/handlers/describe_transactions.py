@@ -6,9 +6,9 @@ from typing import Any
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import transaction_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import transaction_code
 from headrace.transactions.error import TransactionError
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

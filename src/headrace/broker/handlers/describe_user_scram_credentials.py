@@ -9,8 +9,8 @@ from kio.schema.describe_user_scram_credentials.v0.request import (
 )
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.cluster.credential import ScramCredential
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -8,9 +8,9 @@ from typing import Any
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.rejection import Rejection
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey

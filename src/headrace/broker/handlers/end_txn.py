@@ -9,9 +9,9 @@ from typing import Any
 from kio.schema.end_txn.v5.request import EndTxnRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import transaction_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import ProducerEpoch, ProducerId
 from headrace.transactions.error import for_version
 from headrace.transactions.event import EndTransaction

@@ -10,18 +10,18 @@ come. A consumer may read from a follower as well, up to its high watermark (KIP
 from collections.abc import Sequence
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.cluster_view import leader_endpoints
-from headrace.broker.connection import Answer, Part, Parts
-from headrace.broker.delayed_fetch import DelayedFetch, ReplicaGround, WaitingGround
-from headrace.broker.fault import code_of
-from headrace.broker.fetch_session import Admission, FetchedPartition
-from headrace.broker.follower import Follower
-from headrace.broker.node import Broker
-from headrace.broker.partition import Partition, check_epoch
-from headrace.broker.promise import Promise
-from headrace.broker.replication_throttle import names_replica
-from headrace.log.read import LogSlice
+from headrace.broker.error_mapping import code_of
+from headrace.broker.membership.view import leader_endpoints
+from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.connection import Answer, Part, Parts
+from headrace.broker.replica.delayed_fetch import DelayedFetch, ReplicaGround, WaitingGround
+from headrace.broker.replica.fetch_session import Admission, FetchedPartition
+from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.partition import Partition, check_epoch
+from headrace.broker.replica.throttle import names_replica
+from headrace.log.partition.read import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from kio.schema.get_telemetry_subscriptions.v0.request import GetTelemetrySubscriptionsRequest
 
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 
 API = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS

@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.heartbeat.v4.request import HeartbeatRequest as Wire
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.classic_message import HeartbeatReply, HeartbeatRequest
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -7,9 +7,9 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config_resource import ConfigTarget, change_configs
-from headrace.broker.node import Broker
 from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import ClusterError, Rejection

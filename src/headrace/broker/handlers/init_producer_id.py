@@ -9,9 +9,9 @@ from typing import Any
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 
 from headrace.broker.auth.resource import Operation, ResourceType
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
-from headrace.broker.fault import transaction_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
 from headrace.transactions.error import TransactionError, for_version
 from headrace.transactions.event import InitProducerId, InitReply

@@ -8,9 +8,9 @@ from typing import Any
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

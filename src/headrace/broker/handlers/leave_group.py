@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.leave_group.v5.request import LeaveGroupRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.classic_message import LeaveReply, LeaveRequest, LeavingMember
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -8,9 +8,9 @@ from typing import Any
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config_resource import ConfigResourceType
-from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

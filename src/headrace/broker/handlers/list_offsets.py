@@ -5,11 +5,11 @@ from typing import Any
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import code_of
-from headrace.broker.node import Broker
-from headrace.broker.partition import Partition
-from headrace.log.read import TimestampedOffset
+from headrace.broker.error_mapping import code_of
+from headrace.broker.replica.partition import Partition
+from headrace.log.partition.read import TimestampedOffset
 from headrace.model.error import HeadraceError
 from headrace.model.offset import NO_TIMESTAMP_MS, Offset
 from headrace.wire.api import ApiKey

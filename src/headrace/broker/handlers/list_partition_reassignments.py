@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
-from headrace.broker.topics import Topic
+from headrace.broker.replica.topic_table import Topic
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

@@ -8,10 +8,10 @@ from typing import Any
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code, transaction_code
-from headrace.broker.node import Broker
-from headrace.broker.transaction_coordinator import TransactionRefusal
+from headrace.broker.coordinator.transaction import TransactionRefusal
+from headrace.broker.error_mapping import group_code, transaction_code
 from headrace.groups.error import Refusal
 from headrace.groups.regex import matching_topics
 from headrace.transactions.listing import ListingFilter, TransactionListing

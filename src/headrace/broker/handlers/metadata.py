@@ -12,11 +12,11 @@ from headrace.broker.auth.resource import (
     Operation,
     ResourceType,
 )
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.cluster_view import describe_nodes, describe_partition
-from headrace.broker.fault import cluster_code
-from headrace.broker.node import Broker
-from headrace.broker.topics import INTERNAL, Topic
+from headrace.broker.error_mapping import cluster_code
+from headrace.broker.membership.view import describe_nodes, describe_partition
+from headrace.broker.replica.topic_table import INTERNAL, Topic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.ids import topic_name_problem

@@ -11,10 +11,10 @@ from typing import Any
 from kio.schema.offset_commit.v10.request import OffsetCommitRequest, OffsetCommitRequestPartition
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
-from headrace.broker.topics import Topic
+from headrace.broker.error_mapping import group_code
+from headrace.broker.replica.topic_table import Topic
 from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey

@@ -5,9 +5,9 @@ from typing import Any
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.offset_message import OffsetDeleteReply
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey

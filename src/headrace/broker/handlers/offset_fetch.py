@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code
-from headrace.broker.node import Broker
+from headrace.broker.error_mapping import group_code
 from headrace.groups.error import Refusal
 from headrace.groups.offset_message import FetchedOffset
 from headrace.model.ids import TopicPartition

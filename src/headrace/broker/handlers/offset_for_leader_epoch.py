@@ -8,8 +8,8 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 )
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

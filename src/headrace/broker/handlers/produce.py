@@ -1,6 +1,6 @@
 """Produce (0), versions 3 to 13: append batches, answer when they are as safe as was asked.
 
-Requests that repeat themselves come here only once: then `broker.produce_lane` has them.
+Requests that repeat themselves come here only once: then `broker.fastpath.produce` has them.
 
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
@@ -15,18 +15,18 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import TypeAlias
 
-from headrace.broker.acknowledgement import Acknowledgement, Failures, Safe
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.cluster_view import leader_endpoints
-from headrace.broker.connection import Answer, Parts
-from headrace.broker.fault import code_of, join_code
-from headrace.broker.node import Broker
-from headrace.broker.partition import Partition
-from headrace.broker.promise import Promise, future_of
-from headrace.broker.topics import INTERNAL
-from headrace.broker.turn import Turn
-from headrace.log.append import Appended
+from headrace.broker.coordinator.key_queue import Turn
+from headrace.broker.error_mapping import code_of, join_code
+from headrace.broker.membership.view import leader_endpoints
+from headrace.broker.network.callback_future import Promise, future_of
+from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.replica.delayed_produce import Acknowledgement, Failures, Safe
+from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.topic_table import INTERNAL
+from headrace.log.partition.append import Appended
 from headrace.model.error import (
     CorruptBatch,
     HeadraceError,

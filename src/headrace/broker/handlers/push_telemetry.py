@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.push_telemetry.v0.request import PushTelemetryRequest
 
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.handlers.get_telemetry_subscriptions import MAX_BYTES, SUBSCRIPTION_ID
-from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

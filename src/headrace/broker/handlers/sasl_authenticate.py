@@ -7,9 +7,9 @@ from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 
 from headrace.broker.auth.exchange import AuthenticationFailed
 from headrace.broker.auth.session import Attempt
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.connection import Answer, Connection, Parts
-from headrace.broker.node import Broker
+from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.framing import Frame

@@ -5,8 +5,8 @@ from typing import Any
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from headrace.broker.auth import plain
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.node import Broker
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

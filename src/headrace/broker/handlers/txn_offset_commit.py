@@ -13,10 +13,10 @@ from kio.schema.txn_offset_commit.v5.request import (
 )
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import group_code, join_code
+from headrace.broker.error_mapping import group_code, join_code
 from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
-from headrace.broker.node import Broker
 from headrace.groups.effect import Producer
 from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.error import HeadraceError

@@ -9,9 +9,9 @@ from typing import Any
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.handlers.api_versions import FEATURES
-from headrace.broker.node import Broker
 from headrace.cluster.controller import Controller
 from headrace.cluster.feature import Feature
 from headrace.wire.api import ApiKey

@@ -9,10 +9,10 @@ from typing import Any
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
 
 from headrace.broker.auth.resource import Operation
+from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.fault import code_of
-from headrace.broker.marker_writer import Marker
-from headrace.broker.node import Broker
+from headrace.broker.coordinator.marker_writer import Marker
+from headrace.broker.error_mapping import code_of
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.wire.api import ApiKey

@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
 from headrace.console.layered import layered
 from headrace.console.neighbourhood import Neighbourhood
 from headrace.console.request import body_of, changer, desk_of, text_in
 from headrace.console.seen_flow import SeenFlow
 from headrace.console.user import Role
-from headrace.flow.registry import Registry, Run
+from headrace.flow.monitoring.registry import Registry, Run
 
 
 async def list_flows(request: Request) -> Response:

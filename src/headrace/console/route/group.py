@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.group_admin import GroupAdmin
-from headrace.client.offset_lookup import Extent, FoundOffset, extents, list_offsets
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import Extent, FoundOffset, extents, list_offsets
 from headrace.console.internal import is_internal_group
 from headrace.console.request import body_of, changer, desk_of
 from headrace.console.user import Role
-from headrace.flow.progress_group import flow_of
+from headrace.flow.execution.progress_group import flow_of
 from headrace.lag.report import GroupLag
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition

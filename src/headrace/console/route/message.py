@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from headrace.client.error import ClientError
-from headrace.client.offset_lookup import extents
-from headrace.client.pool import ConnectionPool
-from headrace.client.read_range import Moment, ReadRange
-from headrace.client.reader import Reader
-from headrace.client.writer import Writer
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import extents
+from headrace.client.read.read_range import Moment, ReadRange
+from headrace.client.read.reader import Reader
+from headrace.client.write.writer import Writer
 from headrace.console.desk import Desk
 from headrace.console.json_path import parse_path
 from headrace.console.message import (

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headrace.client.admin import Admin, ResourceType
+from headrace.client.admin.admin import Admin, ResourceType
 from headrace.client.error import BrokerError
 from headrace.console.config_entry import as_json
 from headrace.console.desk import Desk

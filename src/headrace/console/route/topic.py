@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headrace.client.admin import (
+from headrace.client.admin.admin import (
     Admin,
     ConfigChange,
     ConfigOperation,
@@ -17,8 +17,8 @@ from headrace.client.admin import (
     ResourceType,
 )
 from headrace.client.error import BrokerError
-from headrace.client.metadata import Topic
-from headrace.client.pool import ConnectionPool
+from headrace.client.network.metadata import TopicMetadata
+from headrace.client.network.pool import ConnectionPool
 from headrace.console.config_entry import as_json
 from headrace.console.desk import Desk
 from headrace.console.internal import is_internal_group, is_internal_topic
@@ -103,7 +103,7 @@ async def see(request: Request) -> Response:
     )
 
 
-def _topic(request: Request) -> tuple[Sight, Topic]:
+def _topic(request: Request) -> tuple[Sight, TopicMetadata]:
     watch = desk_of(request).watch
     sight = watch.sight
     topic = sight.metadata.topics.get(request.path_params["topic"])
@@ -113,7 +113,7 @@ def _topic(request: Request) -> tuple[Sight, Topic]:
     return sight, topic
 
 
-def _partition(sight: Sight, topic: Topic, index: int) -> dict[str, Any]:
+def _partition(sight: Sight, topic: TopicMetadata, index: int) -> dict[str, Any]:
     each, partition = topic.partitions[index], topic.partition(index)
     return {
         "partition": index,

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.client.error import ClientError
-from headrace.client.read_range import Offset
-from headrace.client.reader import Reader
-from headrace.client.writer import Writer
+from headrace.client.read.read_range import Offset
+from headrace.client.read.reader import Reader
+from headrace.client.write.writer import Writer
 from headrace.flow.drpc.exchange import (
     MAX_ARGUMENT_BYTES,
     DrpcBusy,

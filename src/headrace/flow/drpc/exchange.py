@@ -12,8 +12,8 @@ import re
 import uuid
 from dataclasses import dataclass
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
 from headrace.wire.error_code import ErrorCode

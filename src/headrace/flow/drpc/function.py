@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.flow.drpc.exchange import Exchange, deadline_of
-from headrace.flow.plan import DEFAULT_STREAM, Guarantee
+from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee
 from headrace.flow.runtime.work import Emit
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

@@ -4,13 +4,13 @@
 name: word-count
 spouts:
   - id: lines
-    className: headrace.flow.storm.spout:TopicSpout
+    className: headrace.flow.storm:TopicSpout
     constructorArgs: {topics: lines, brokers: "${brokers}", fields: value STRING}
 bolts:
   - {id: split, className: words:split, output: word STRING}
-  - {id: count, className: headrace.flow.aggregate:Aggregate, constructorArgs: {by: word, n: count}}
+  - {id: count, className: headrace.flow:Aggregate, constructorArgs: {by: word, n: count}}
 sinks:
-  - {id: out, className: headrace.flow.storm.sink:TopicSink, constructorArgs: [counts]}
+  - {id: out, className: headrace.flow.storm:TopicSink, constructorArgs: [counts]}
 streams:
   - {from: lines, to: split, grouping: {type: SHUFFLE}}
   - {from: split, to: count, grouping: {type: FIELDS, args: [word]}}
@@ -25,7 +25,7 @@ from typing import Any
 from headrace.flow.error import FlowError
 from headrace.flow.flux.document import Place, Value, read_document
 from headrace.flow.flux.part import PART_KEYS, Parts, identity, named
-from headrace.flow.plan import DEFAULT_STREAM
+from headrace.flow.plan.plan import DEFAULT_STREAM
 from headrace.flow.storm.topology import Inputs, Topology
 
 _KEYS = ("name", "config", "includes", "components", "spouts", "bolts", "sinks", "streams")

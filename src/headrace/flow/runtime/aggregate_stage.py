@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.flow.fields import Fields
-from headrace.flow.plan import DEFAULT_STREAM, Component
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.plan import DEFAULT_STREAM, Component
 from headrace.flow.runtime.outlet import CHUNK_BYTES, Outlet
 from headrace.flow.runtime.partial import PartialColumns, PartialSheet
 from headrace.flow.runtime.program import Program

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from headrace.spark.sink import BatchSink, StreamSink
+from headrace.spark.sink.sink import BatchSink, StreamSink
 
 FORMAT = "headrace-chunks"
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.flow.aggregate import Aggregate, Measure
+from headrace.flow.plan.aggregate import Aggregate, Measure
 from headrace.flow.runtime.route import hashes
 from headrace.flow.runtime.sketch import estimate, sketch
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work

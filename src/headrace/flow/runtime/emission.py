@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.flow.error import EmitError
-from headrace.flow.fields import Fields
-from headrace.flow.plan import DEFAULT_STREAM
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.plan import DEFAULT_STREAM
 from headrace.flow.runtime.route import Tasks
 from headrace.flow.runtime.tuple_batch import Origin, TupleBatch, no_origin
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.flow.aggregate import Aggregate, Measure
-from headrace.flow.fields import Fields
+from headrace.flow.plan.aggregate import Aggregate, Measure
+from headrace.flow.plan.fields import Fields
 
 # So many rows wait before they are folded: a fold costs little a row, a row waiting costs memory.
 _FOLD_ROWS = 200_000

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.flow.plan import Component, Plan
+from headrace.flow.plan.plan import Component, Plan
+from headrace.flow.plan.stage import Layout
 from headrace.flow.runtime.report import ReportAddress
 from headrace.flow.runtime.work import TaskContext, Work
-from headrace.flow.stage import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 
 RECORDS = "records"
 """The stream that every sink emits to."""

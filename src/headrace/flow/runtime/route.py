@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headrace.flow.error import EmitError
-from headrace.flow.grouping import (
+from headrace.flow.plan.grouping import (
     All,
     Custom,
     Direct,

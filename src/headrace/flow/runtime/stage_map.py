@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.flow.plan import Component
+from headrace.flow.plan.plan import Component
 from headrace.flow.runtime.outlet import TO_TOPICS
 from headrace.flow.runtime.program import Program
 from headrace.flow.runtime.record import RECORD_FIELDS

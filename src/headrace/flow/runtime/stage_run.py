@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
-from headrace.flow.failure import note
-from headrace.flow.plan import DEFAULT_STREAM, Component, Kind
+from headrace.flow.execution.failure import note
+from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Kind
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.outlet import Outlet

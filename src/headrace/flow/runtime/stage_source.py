@@ -13,9 +13,9 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from headrace.spark.option import SourceOptions
-from headrace.spark.source_batch import BatchSource
-from headrace.spark.source_stream import StreamSource
+from headrace.spark.source.batch import BatchSource
+from headrace.spark.source.option import SourceOptions
+from headrace.spark.source.stream import StreamSource
 
 StageFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from headrace.flow.plan import Component
+from headrace.flow.plan.plan import Component
 from headrace.flow.runtime.program import Program, cast_of
 from headrace.flow.runtime.stage_map import component_of, in_order, is_for, spark_partition
 from headrace.flow.runtime.stage_run import StageRun

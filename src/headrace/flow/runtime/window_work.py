@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.flow.error import FlowError, Unrecoverable
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.runtime.tuple_batch import TupleBatch
 from headrace.flow.runtime.window_pieces import WindowPieces
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
-from headrace.flow.window import CountWindow, TimeWindow, Window
 
 # A window that cannot be taken is told by so many of its tuples.
 _MAX_BURIED = 1_000

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from headrace.flow.plan import DEFAULT_STREAM
+from headrace.flow.plan.plan import DEFAULT_STREAM
 
 
 @dataclass(frozen=True, slots=True)

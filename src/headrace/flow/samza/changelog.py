@@ -35,8 +35,8 @@ def _read_back(
     client: Mapping[str, str], topic: str, partition: int, end: int, store: KeyValueStore
 ) -> None:
     # Imported here: a worker of a job without changelogs needs no client.
-    from headrace.client.read_range import ReadRange
-    from headrace.client.reader import Reader
+    from headrace.client.read.read_range import ReadRange
+    from headrace.client.read.reader import Reader
     from headrace.model.ids import TopicPartition
 
     ranges = {TopicPartition(topic, partition): ReadRange(end=end)}

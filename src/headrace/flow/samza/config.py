@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.flow.plan import Guarantee
+from headrace.flow.plan.plan import Guarantee
 from headrace.flow.samza.config_key import check_keys, nearest
 from headrace.flow.samza.envelope import SystemStream
 from headrace.flow.samza.key_texts import KeyTexts

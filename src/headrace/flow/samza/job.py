@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headrace.client.admin import NewTopic
+from headrace.client.admin.admin import NewTopic
 from headrace.client.settings import CLIENT_CONFIG
 from headrace.config.properties import read_properties
 from headrace.flow.error import FlowError
-from headrace.flow.grouping import All, Custom, Shuffle
-from headrace.flow.job import start
-from headrace.flow.plan import DEFAULT_STREAM, Component, Input, Kind, Plan
+from headrace.flow.execution.job import start
+from headrace.flow.plan.grouping import All, Custom, Shuffle
+from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Input, Kind, Plan
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.samza.beginning import Beginning
 from headrace.flow.samza.changelog import Restore

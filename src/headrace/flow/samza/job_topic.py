@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from headrace.client.admin import Admin, NewTopic
+from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import ClientError
-from headrace.client.pool import ConnectionPool
-from headrace.client.read_range import Offset, ReadRange
-from headrace.client.reader import Reader
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.read_range import Offset, ReadRange
+from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
 from headrace.model.ids import TopicPartition

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 
 from headrace.client.error import ClientError
-from headrace.client.read_range import ReadRange
-from headrace.client.reader import Reader
+from headrace.client.read.read_range import ReadRange
+from headrace.client.read.reader import Reader
 from headrace.flow.samza.coordinator import RequestScope
 from headrace.model.ids import TopicPartition
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.statement import Column, Create
 

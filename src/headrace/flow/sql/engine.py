@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.client.admin import Admin, NewTopic
-from headrace.client.pool import ConnectionPool
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.flow.auditing import audit_options
 from headrace.flow.error import FlowError
-from headrace.flow.failure import failure_of
-from headrace.flow.progress_group import group_of
+from headrace.flow.execution.auditing import audit_options
+from headrace.flow.execution.failure import failure_of
+from headrace.flow.execution.progress_group import group_of
 from headrace.flow.sql.catalog import Catalog, Stream, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
@@ -246,7 +246,7 @@ class Engine:
         self, stream: Stream, query: Query, emit: Emit, script: str, frame: Any = None
     ) -> Answer:
         """Write a query's rows to the topic of a stream: now, or as they come."""
-        from headrace.spark.each_batch import each_batch
+        from headrace.spark.sink.each_batch import each_batch
 
         name = _name(stream, query)
         if frame is None:

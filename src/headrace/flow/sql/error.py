@@ -3,7 +3,7 @@
 import re
 
 from headrace.flow.error import FlowError
-from headrace.flow.failure import failure_of
+from headrace.flow.execution.failure import failure_of
 
 # Spark tells places so: in parse errors, and in those of names that it cannot resolve.
 _SPARK_PLACE = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.aggregate import Aggregate
 from headrace.flow.error import EmitError, FlowError
+from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.runtime.combiner import AggregateWork
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 from headrace.flow.runtime.record import RECORDS, records
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 

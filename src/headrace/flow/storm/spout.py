@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
-from headrace.flow.plan import DEFAULT_STREAM
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.plan import DEFAULT_STREAM
 from headrace.flow.runtime.tuple_batch import ORIGIN, TupleBatch, no_origin
 
 RECORD_COLUMNS = Fields.parse(
@@ -127,7 +127,7 @@ class TopicSpout(Spout):
             TopicMissing: one is not there.
             ClientError: the brokers do not answer.
         """
-        from headrace.spark.offset_finder import check_there
+        from headrace.spark.source.offset_finder import check_there
 
         check_there(self._settings(streaming=True))
 
@@ -147,7 +147,7 @@ class TopicSpout(Spout):
     def _columns(self) -> str:
         """What of a record is read."""
         if self.format is not None:
-            from headrace.spark.option import SourceOptions
+            from headrace.spark.source.option import SourceOptions
 
             options = SourceOptions.of(self._settings(streaming=True))
             return f"value {options.value_format.ddl()}, {_PLACE}"

@@ -5,10 +5,10 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from headrace.flow.aggregate import with_outputs
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
-from headrace.flow.grouping import (
+from headrace.flow.plan.aggregate import with_outputs
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.grouping import (
     All,
     Custom,
     Direct,
@@ -21,13 +21,13 @@ from headrace.flow.grouping import (
     Shuffle,
     TaskChoice,
 )
-from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Latency, Plan
+from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Latency, Plan
+from headrace.flow.plan.window import CountWindow, TimeWindow
 from headrace.flow.runtime.work import Work
 from headrace.flow.storm.bolt import BoltWork, StatefulBolt, work_of
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import Spout
 from headrace.flow.storm.windowed_bolt import WindowedBolt, clock_of, windowed
-from headrace.flow.window import CountWindow, TimeWindow
 
 Output = str | Sequence[str] | Fields | Mapping[str, "str | Sequence[str] | Fields"]
 """Fields of the default stream, or of several named ones."""

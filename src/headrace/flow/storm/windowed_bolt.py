@@ -3,9 +3,9 @@
 from typing import Any
 
 from headrace.flow.error import FlowError
+from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.runtime.window_work import CountWindowWork, TimeWindowWork, WindowWork
 from headrace.flow.runtime.work import Emit, TaskContext
-from headrace.flow.window import CountWindow, TimeWindow, Window
 
 
 class WindowedBolt:

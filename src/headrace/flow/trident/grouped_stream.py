@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
-from headrace.flow.grouping import FieldsGrouping
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.grouping import FieldsGrouping
+from headrace.flow.plan.window import CountWindow
 from headrace.flow.trident.aggregator import AnyAggregator
 from headrace.flow.trident.fold_work import BatchFoldWork
 from headrace.flow.trident.session_work import SessionWork
 from headrace.flow.trident.stream import Names, Stream
 from headrace.flow.trident.window_fold import WindowSpec
-from headrace.flow.window import CountWindow
 
 if TYPE_CHECKING:
     from headrace.flow.trident.trident_state import TridentState

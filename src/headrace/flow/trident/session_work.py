@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 from headrace.flow.runtime.tuple_batch import no_origin
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 from headrace.flow.trident.fold_work import BatchFoldWork

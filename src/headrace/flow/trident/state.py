@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Any
 
 from headrace.flow.error import FlowError, Unrecoverable
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 
 Key = tuple[Any, ...]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.flow.aggregate import Aggregate
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
-from headrace.flow.grouping import (
+from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.grouping import (
     All,
     Custom,
     FieldsGrouping,
@@ -15,7 +15,7 @@ from headrace.flow.grouping import (
     Shuffle,
     TaskChoice,
 )
-from headrace.flow.plan import DEFAULT_STREAM, Input, Kind
+from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind
 from headrace.flow.runtime.combiner import AggregateWork
 from headrace.flow.runtime.work import Work
 from headrace.flow.storm.sink import TopicSink

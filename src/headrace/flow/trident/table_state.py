@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
+from headrace.flow.plan.fields import Fields
 from headrace.flow.trident.state import Backing, Entry, Key, Shape
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headrace.flow.aggregate import with_outputs
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
-from headrace.flow.grouping import FieldsGrouping
-from headrace.flow.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Plan
+from headrace.flow.plan.aggregate import with_outputs
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.grouping import FieldsGrouping
+from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Plan
 from headrace.flow.runtime.work import Work
 from headrace.flow.storm.spout import Spout
 from headrace.flow.trident.join_work import SIDE, JoinWork, SideWork

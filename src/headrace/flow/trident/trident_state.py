@@ -3,9 +3,9 @@
 from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.fields import Fields
-from headrace.flow.grouping import FieldsGrouping, Global, Grouping
-from headrace.flow.plan import DEFAULT_STREAM, Input, Kind
+from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.grouping import FieldsGrouping, Global, Grouping
+from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind
 from headrace.flow.runtime.work import Work
 from headrace.flow.trident.aggregator import AnyAggregator
 from headrace.flow.trident.fold_work import QueryableWork

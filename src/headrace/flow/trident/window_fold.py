@@ -1,11 +1,11 @@
 """A fold over the tuples of a window."""
 
+from headrace.flow.plan.window import CountWindow, TimeWindow, Window
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import no_origin
 from headrace.flow.runtime.window_work import CountWindowWork, TimeWindowWork, WindowWork
 from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 from headrace.flow.storm.windowed_bolt import clock_of
-from headrace.flow.window import CountWindow, TimeWindow, Window
 
 WindowSpec = CountWindow | TimeWindow
 

@@ -10,9 +10,9 @@ import structlog
 from headrace.ingest.channels.frame_cipher import FrameCipher
 from headrace.ingest.error import ChannelClosed, ChannelError
 from headrace.log.filesystem import FileSystem
-from headrace.log.group_commit import GroupCommit
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.group_commit import GroupCommit
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig

@@ -15,16 +15,16 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from headrace.ingest.avro_event import decode_event
 from headrace.ingest.channels.queue import QueueChannel, Taken
 from headrace.ingest.channels.topic_cursor import Place, Span, TopicCursor
 from headrace.ingest.error import ChannelError, DeliveryFailed, ProtocolError
 from headrace.ingest.event import EMPTY, Batch, Headers
-from headrace.ingest.kafka_setting import client_settings, consumer_config
+from headrace.ingest.format.avro_event import decode_event
+from headrace.ingest.kafka.setting import client_settings, consumer_config
+from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sinks.kafka import PRODUCER_SETTINGS, writer_options
-from headrace.ingest.topic_columns import TopicForm
-from headrace.ingest.topic_writer import TopicLedger, TopicWriter
 
 _log = structlog.get_logger(__name__)
 _JOIN_SECONDS = 30.0

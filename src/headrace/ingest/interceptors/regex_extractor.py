@@ -5,11 +5,11 @@ import re
 import time
 from collections.abc import Callable
 
+from headrace.ingest.agent.registry_name import last_word
 from headrace.ingest.event import Batch, Headers
+from headrace.ingest.format.java_date import strptime_format
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.interceptors.pattern import compile_pattern
-from headrace.ingest.java_date import strptime_format
-from headrace.ingest.registry_name import last_word
 from headrace.ingest.settings import Settings, prefix, text
 
 Serializer = Callable[[str], str]

@@ -2,10 +2,10 @@
 
 import socket
 
-from headrace.ingest.avro_rpc import Requestor, Status
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Batch
-from headrace.ingest.peer_stream import PeerStream
+from headrace.ingest.network.avro_rpc import Requestor, Status
+from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.settings import Settings, number, text
 from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
 

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
-from headrace.ingest.serializer import Serializer, make_serializer
+from headrace.ingest.format.serializer import Serializer, make_serializer
 from headrace.ingest.settings import Settings, number, prefix, text
 from headrace.ingest.sink import Sink
 

@@ -9,17 +9,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import structlog
 
-from headrace.ingest.bucket_file import BucketFile, RollPolicy
+from headrace.ingest.agent.registry_name import last_word
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
-from headrace.ingest.in_use_journal import InUseFile, InUseJournal
-from headrace.ingest.path_escape import PathEscape
-from headrace.ingest.registry_name import last_word
-from headrace.ingest.sequence_file import SequenceFileSerializer
-from headrace.ingest.serializer import Serializer, make_serializer
+from headrace.ingest.file.bucket_file import BucketFile, RollPolicy
+from headrace.ingest.file.in_use_journal import InUseFile, InUseJournal
+from headrace.ingest.file.storage import Storage, open_storage
+from headrace.ingest.format.path_escape import PathEscape
+from headrace.ingest.format.sequence_file import SequenceFileSerializer
+from headrace.ingest.format.serializer import Serializer, make_serializer
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink
-from headrace.ingest.storage import Storage, open_storage
 
 _log = structlog.get_logger(__name__)
 # Flume's way to number files, and one count for all sinks: two that write to one directory must not

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch, Event
-from headrace.ingest.event_time import time_ms
+from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.settings import Settings, flag, number, prefix, secret, text
 from headrace.ingest.sink import Sink
 from headrace.model.error import ConfigError

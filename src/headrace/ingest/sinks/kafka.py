@@ -2,14 +2,19 @@
 
 from headrace.audit.reconciliation import SOURCE_TIER
 from headrace.client.error import ClientError
-from headrace.ingest.auditor import AUDIT_SETTINGS, Auditor
+from headrace.ingest.agent.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
-from headrace.ingest.kafka_setting import client_settings
+from headrace.ingest.kafka.setting import client_settings
+from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.kafka.topic_writer import (
+    POSITIONS_TOPIC,
+    TopicLedger,
+    TopicWriter,
+    WriterOptions,
+)
 from headrace.ingest.settings import Setting, Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink, Status
-from headrace.ingest.topic_columns import TopicForm
-from headrace.ingest.topic_writer import POSITIONS_TOPIC, TopicLedger, TopicWriter, WriterOptions
 from headrace.ingest.transaction import Transaction
 from headrace.records.compression import codec_named
 

@@ -7,9 +7,9 @@ from abc import abstractmethod
 
 from headrace.ingest.error import DeliveryFailed, IngestError
 from headrace.ingest.event import Batch
+from headrace.ingest.network.tls import CLIENT_TLS, client_tls
 from headrace.ingest.settings import Setting, Settings, number, text
 from headrace.ingest.sink import Sink
-from headrace.ingest.tls import CLIENT_TLS, client_tls
 
 REMOTE_SETTINGS: tuple[Setting, ...] = (
     text("hostname", "Where the next agent is.", required=True),

@@ -8,10 +8,8 @@ from thriftpy2.thrift import TClient
 
 from headrace.ingest.error import IngestError, ProtocolError
 from headrace.ingest.event import Batch
-from headrace.ingest.peer_stream import PeerStream
-from headrace.ingest.settings import Settings
-from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
-from headrace.ingest.thrift_protocol import (
+from headrace.ingest.network.peer_stream import PeerStream
+from headrace.ingest.network.thrift_protocol import (
     FLUME,
     MAX_FRAME_BYTES,
     THRIFT_SETTINGS,
@@ -20,6 +18,8 @@ from headrace.ingest.thrift_protocol import (
     protocol_of,
     to_events,
 )
+from headrace.ingest.settings import Settings
+from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
 
 _LENGTH = struct.Struct(">i")
 

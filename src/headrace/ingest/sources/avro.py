@@ -2,9 +2,9 @@
 
 import socket
 
-from headrace.ingest.avro_rpc import Responder, Status, answer, read_frame, write_frame
 from headrace.ingest.event import Batch
-from headrace.ingest.peer_stream import PeerStream
+from headrace.ingest.network.avro_rpc import Responder, Status, answer, read_frame, write_frame
+from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.settings import Settings, flag, text
 from headrace.ingest.sources.listening import HOP, HopSource
 

@@ -9,7 +9,7 @@ from typing import IO
 import structlog
 
 from headrace.ingest.event import Batch
-from headrace.ingest.line_buffer import LineBuffer
+from headrace.ingest.format.line_buffer import LineBuffer
 from headrace.ingest.settings import Settings, flag, number, text
 from headrace.ingest.source import Source
 

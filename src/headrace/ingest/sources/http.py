@@ -6,10 +6,10 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from headrace.ingest.avro_event import MAX_HEADERS
+from headrace.ingest.agent.registry_name import last_word
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
 from headrace.ingest.event import Batch, Event
-from headrace.ingest.registry_name import last_word
+from headrace.ingest.format.avro_event import MAX_HEADERS
 from headrace.ingest.settings import Settings, number, port, prefix, text
 from headrace.ingest.source import Source
 

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.event import Batch
-from headrace.ingest.listener import DEFAULT_CONNECTIONS, Listener
+from headrace.ingest.network.listener import DEFAULT_CONNECTIONS, Listener
+from headrace.ingest.network.tls import SERVER_TLS, server_tls
 from headrace.ingest.settings import Setting, Settings, number, port, text
 from headrace.ingest.source import Source
-from headrace.ingest.tls import SERVER_TLS, server_tls
 
 LISTENING: tuple[Setting, ...] = (
     text("bind", "Which address to listen on.", required=True),

@@ -3,7 +3,7 @@
 import socket
 
 from headrace.ingest.event import Batch
-from headrace.ingest.line_buffer import LineBuffer
+from headrace.ingest.format.line_buffer import LineBuffer
 from headrace.ingest.settings import Settings, flag, number, text
 from headrace.ingest.sources.listening import LISTENING, ListeningSource
 

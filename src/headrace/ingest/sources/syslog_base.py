@@ -1,9 +1,9 @@
 """What the syslog sources have in common."""
 
 from headrace.ingest.event import Batch, Headers
+from headrace.ingest.format.syslog import SyslogParser, kept_fields
 from headrace.ingest.settings import Setting, Settings, number, prefix, text
 from headrace.ingest.source import Source
-from headrace.ingest.syslog import SyslogParser, kept_fields
 
 SYSLOG_SETTINGS: tuple[Setting, ...] = (
     number("eventSize", "Longest message in bytes; a longer one is cut.", 2500, minimum=10),

@@ -3,10 +3,10 @@
 import socket
 from functools import partial
 
-from headrace.ingest.listener import Listener
+from headrace.ingest.format.syslog import SyslogFraming
+from headrace.ingest.network.listener import Listener
 from headrace.ingest.settings import Settings, number, prefix, text
 from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
-from headrace.ingest.syslog import SyslogFraming
 
 
 class MultiportSyslogSource(SyslogSource):

@@ -2,10 +2,10 @@
 
 import socket
 
-from headrace.ingest.listener import Listener
+from headrace.ingest.format.syslog import SyslogFraming
+from headrace.ingest.network.listener import Listener
 from headrace.ingest.settings import Settings, port, text
 from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
-from headrace.ingest.syslog import SyslogFraming
 
 _RECEIVE_BYTES = 256 * 1024
 

@@ -1,7 +1,7 @@
 """Syslog over UDP."""
 
-from headrace.ingest.datagram import DatagramServer
 from headrace.ingest.event import Batch
+from headrace.ingest.network.datagram import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
 from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
 

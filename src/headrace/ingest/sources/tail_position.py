@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from headrace.ingest.replaced_file import replace_file
+from headrace.ingest.file.replaced_file import replace_file
 from headrace.ingest.sources.tail_file import TailFile
 
 _log = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import structlog
 
 from headrace.ingest.event import Batch, Headers
-from headrace.ingest.file_name import printable
-from headrace.ingest.line_file import Lines, pieces, read_bytes_for, read_lines
+from headrace.ingest.file.file_name import printable
+from headrace.ingest.file.line_file import Lines, pieces, read_bytes_for, read_lines
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
 from headrace.ingest.sources.tail_file import TailFile

@@ -7,10 +7,8 @@ from typing import Any
 from thriftpy2.thrift import TProcessor
 
 from headrace.ingest.error import ProtocolError
-from headrace.ingest.peer_stream import PeerStream
-from headrace.ingest.settings import Settings
-from headrace.ingest.sources.listening import HOP, HopSource
-from headrace.ingest.thrift_protocol import (
+from headrace.ingest.network.peer_stream import PeerStream
+from headrace.ingest.network.thrift_protocol import (
     FLUME,
     MAX_FRAME_BYTES,
     THRIFT_SETTINGS,
@@ -19,6 +17,8 @@ from headrace.ingest.thrift_protocol import (
     protocol_of,
     to_batch,
 )
+from headrace.ingest.settings import Settings
+from headrace.ingest.sources.listening import HOP, HopSource
 
 _LENGTH = struct.Struct(">i")
 

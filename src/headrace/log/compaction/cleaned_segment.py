@@ -6,8 +6,8 @@ import numpy as np
 
 from headrace.log.compaction.batch_filter import Filtered
 from headrace.log.index.transaction_index import AbortedTransaction
-from headrace.log.segment import Segment
-from headrace.log.segment_name import CLEANED, TRANSACTION_INDEX, segment_file_name
+from headrace.log.segment.segment import Segment
+from headrace.log.segment.segment_name import CLEANED, TRANSACTION_INDEX, segment_file_name
 from headrace.log.storage import Storage
 from headrace.model.error import StorageError
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS

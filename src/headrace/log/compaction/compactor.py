@@ -31,9 +31,9 @@ from headrace.log.compaction.cleaned_transaction import CleanedTransactions
 from headrace.log.compaction.compaction_plan import RewritePlan, plan_mapping
 from headrace.log.compaction.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
 from headrace.log.compaction.segment_group import group_segments
-from headrace.log.partition_log import PartitionLog
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_state import ProducerEntry
-from headrace.log.segment import Segment
+from headrace.log.segment.segment import Segment
 from headrace.model.clock import Clock
 from headrace.model.error import (
     CompactionStopped,

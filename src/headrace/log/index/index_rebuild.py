@@ -2,8 +2,8 @@
 
 import structlog
 
-from headrace.log.scan import walk_heads
-from headrace.log.segment import Segment
+from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.segment import Segment
 from headrace.model.error import CorruptIndex
 
 _log = structlog.get_logger(__name__)

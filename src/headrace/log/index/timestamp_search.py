@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from headrace.log.read import TimestampedOffset
-from headrace.log.scan import walk_heads
-from headrace.log.segment import Segment
+from headrace.log.partition.read import TimestampedOffset
+from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.segment import Segment
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
 from headrace.records.batch import LOG_APPEND_TIME, Batch
 

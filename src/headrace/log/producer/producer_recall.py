@@ -13,8 +13,8 @@ from headrace.log.producer.producer_state import (
     ProducerEntry,
     sequence_after,
 )
-from headrace.log.scan import walk_heads
-from headrace.log.segment import Segment
+from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.segment import Segment
 
 # How far back is looked, in entries of the offset index. One stands for 4 KiB of small batches or
 # for one large batch, so this is a few thousand heads at most: some milliseconds, once a producer.

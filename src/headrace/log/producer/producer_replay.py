@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from headrace.log.index.transaction_index import AbortedTransaction
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.scan import walk_heads
-from headrace.log.segment import Placed, Segment
-from headrace.log.segment_list import floor
+from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.segment import Placed, Segment
+from headrace.log.segment.segment_list import floor
 from headrace.records.batch import Batch
 from headrace.records.control import ControlType, read_control
 

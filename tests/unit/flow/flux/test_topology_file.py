@@ -7,7 +7,7 @@ import pytest
 
 from headrace.flow.flux.document import FluxError
 from headrace.flow.flux.topology_file import read_topology
-from headrace.flow.plan import Guarantee
+from headrace.flow.plan.plan import Guarantee
 from headrace.testing.flow_run import FlowRun
 
 WORDS = """\
@@ -29,7 +29,7 @@ spouts:
 bolts:
   - {id: split, className: "builtins:str.split", output: word STRING}
   - id: count
-    className: headrace.flow.aggregate:Aggregate
+    className: headrace.flow.plan.aggregate:Aggregate
     constructorArgs: {by: word, n: count, first: "min(word)"}
     parallelism: 2
 sinks:

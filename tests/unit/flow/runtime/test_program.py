@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from headrace.flow.plan.stage import cut
 from headrace.flow.runtime.program import Cast, Program, cast_of
 from headrace.flow.runtime.work import TaskContext
-from headrace.flow.stage import cut
 from headrace.flow.storm.bolt import Bolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.flow.error import EmitError
-from headrace.flow.grouping import (
+from headrace.flow.plan.grouping import (
     All,
     Custom,
     Direct,

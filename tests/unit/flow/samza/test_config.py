@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.flow.plan import Guarantee
+from headrace.flow.plan.plan import Guarantee
 from headrace.flow.samza.config import JobConfig, read_config
 from headrace.flow.samza.job import load
 from headrace.flow.samza.serde import JsonSerde, StringSerde

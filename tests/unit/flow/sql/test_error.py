@@ -40,7 +40,7 @@ def test_what_a_worker_raised_is_told_in_its_own_words() -> None:
     said = """[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):
   File "/opt/venv/lib/python3.11/site-packages/headrace/spark/topic_choice.py", line 140, in _all
     raise _missing(name, pool)
-headrace.spark.topic_choice.TopicMissing: there is no topic views; did you mean view?
+headrace.spark.source.topic_choice.TopicMissing: there is no topic views; did you mean view?
  SQLSTATE: 38000"""
 
     error = spark_error(ValueError(said), "SELECT * FROM v", 0)

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.flow_topic import topic_configs
-from headrace.flow.check import check
+from headrace.cli.flow.topic import topic_configs
 from headrace.flow.error import EmitError, FlowError
-from headrace.flow.spark_aggregate import spark_aggregate
-from headrace.flow.stage import cut
+from headrace.flow.execution.spark_aggregate import spark_aggregate
+from headrace.flow.plan.check import check
+from headrace.flow.plan.stage import cut
+from headrace.flow.plan.window import CountWindow, TimeWindow
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.trident.aggregator import Aggregator, CombinerAggregator, ReducerAggregator
 from headrace.flow.trident.sqlite_state import SqliteState
 from headrace.flow.trident.stream import Stream
 from headrace.flow.trident.topic_state import TopicState
 from headrace.flow.trident.topology import TridentTopology
-from headrace.flow.window import CountWindow, TimeWindow
 from headrace.testing.flow_run import FlowRun
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.flow.aggregate import Aggregate
 from headrace.flow.error import FlowError, Unrecoverable
-from headrace.flow.fields import Fields
+from headrace.flow.plan.aggregate import Aggregate
+from headrace.flow.plan.fields import Fields
 from headrace.flow.runtime.combiner import AggregateWork
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin

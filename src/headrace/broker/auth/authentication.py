@@ -1,0 +1,115 @@
+"""SASL on a connection: from the mechanism a client chooses to its principal.
+
+Rule 1: an attempt that fails is answered after `connection.failed.authentication.delay.ms`, so that
+guessing is slow, and closes the connection.
+Rule 2: with `connections.max.reauth.ms` a session ends; a client authenticates again before that
+(KIP-368), with the same mechanism and as the same user, or the connection is closed.
+Rule 3: passwords and tokens are never logged, not even malformed ones.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from headrace.broker.auth import plain, scram
+from headrace.broker.auth.exchange import AuthenticationFailed, Exchange, Step
+from headrace.broker.auth.session import Attempt, Failure, Session
+from headrace.broker.auth.user_file import UserFile
+from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.network.connection import Connection
+from headrace.cluster.credential import ScramCredential
+from headrace.model.clock import Clock
+from headrace.model.error import ConfigError, PeerError
+
+log = structlog.get_logger(__name__)
+
+USERS_FILE = "headrace.sasl.plain.users.file"
+
+
+class Authentication:
+    """How clients prove who they are to this broker. Lives on the event loop."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self.mechanisms: tuple[str, ...] = settings["sasl.enabled.mechanisms"]
+        self.users: UserFile | None = None
+        self._settings = settings
+        self._clock = clock
+        self._credentials: Mapping[tuple[str, str], ScramCredential] = {}
+        path: str | None = settings[USERS_FILE]
+        if plain.MECHANISM in self.mechanisms:
+            if path is None:
+                raise ConfigError(
+                    f"sasl.enabled.mechanisms has PLAIN: write with {USERS_FILE} where its users "
+                    "and passwords are"
+                )
+            self.users = UserFile(Path(path))
+
+    def set_credentials(self, credentials: Mapping[tuple[str, str], ScramCredential]) -> None:
+        self._credentials = credentials
+
+    @property
+    def _session_ms(self) -> int:
+        return int(self._settings["connections.max.reauth.ms"])
+
+    def may_begin(self, connection: Connection) -> bool:
+        """Whether a handshake is in place now."""
+        busy = isinstance(connection.authentication, Attempt | Failure)
+        if busy or not connection.listener.authenticates:
+            return False
+        return not connection.authenticated or self._session_ms > 0
+
+    def begin(self, connection: Connection, mechanism: str, *, raw: bool) -> None:
+        """The client chose one of `mechanisms`."""
+        known = connection.authentication
+        if isinstance(known, Session) and known.mechanism != mechanism:
+            raise PeerError("a client changed its SASL mechanism when it authenticated again")
+        connection.authentication = Attempt(mechanism, self._exchange(mechanism), raw)
+
+    def _exchange(self, mechanism: str) -> Exchange:
+        if mechanism == plain.MECHANISM:
+            assert self.users is not None
+            return plain.Plain(self.users.passwords)
+        return scram.Scram(mechanism, lambda user, kind: self._credentials.get((user, kind)))
+
+    def take(self, connection: Connection, attempt: Attempt, token: bytes) -> Step:
+        """Take a token; with the last one the connection has its principal.
+
+        Raises:
+            AuthenticationFailed: and the caller ends the connection with `fail`.
+        """
+        step = attempt.exchange.respond(token)
+        if step.user is None:
+            return step
+        principal = f"User:{step.user}"
+        if connection.authenticated and connection.principal != principal:
+            raise AuthenticationFailed("a client cannot become another user on its connection")
+        ends_ms = self._clock.monotonic_ms() + self._session_ms if self._session_ms else None
+        connection.authentication = Session(attempt.mechanism, ends_ms)
+        connection.principal = principal
+        connection.authenticated = True
+        connection.allow_requests_of(self._settings["socket.request.max.bytes"])
+        return step
+
+    @property
+    def session_lifetime_ms(self) -> int:
+        """What clients are told; 0 is for ever."""
+        return self._session_ms
+
+    def check_session(self, connection: Connection) -> None:
+        """Called before a request of an authenticated client is served (rule 2)."""
+        session = connection.authentication
+        if (
+            isinstance(session, Session)
+            and session.ends_ms is not None
+            and self._clock.monotonic_ms() > session.ends_ms
+        ):
+            raise PeerError(f"the session of {connection.principal} ended")
+
+    async def fail(self, connection: Connection, reason: str) -> None:
+        """Wait (rule 1); what is answered after this is the last the client hears."""
+        log.warning("authentication failed", peer=connection.peer_host, reason=reason)
+        connection.authentication = Failure()
+        connection.close_when_idle()
+        await asyncio.sleep(self._settings["connection.failed.authentication.delay.ms"] / 1000)

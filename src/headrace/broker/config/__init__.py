@@ -1,0 +1,1 @@
+"""A broker's settings, typed, and the listeners they name."""

@@ -1,0 +1,193 @@
+"""A broker's configuration, typed, as the rest of the broker reads it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from headrace.broker.auth.authorizer import Authorizer, parse_principals
+from headrace.broker.config.listener import (
+    Listener,
+    advertised,
+    check_distinct,
+    parse_protocols,
+    split_address,
+)
+from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.cluster.topic_command import NewTopic
+from headrace.groups.config import GroupConfig
+from headrace.model.broker_config import parse_broker_config, topic_defaults
+from headrace.model.config import ConfigValue
+from headrace.model.error import ConfigError
+from headrace.model.ids import BrokerId
+from headrace.model.topic_config import TOPIC_CONFIG, LogConfig
+from headrace.transactions.config import TransactionConfig
+
+log = structlog.get_logger(__name__)
+
+_NO_ADMIN = "none"
+
+
+class BrokerSettings:
+    """`BROKER_CONFIG` with what the user wrote on top.
+
+    Args:
+        texts: keys and values as they were written, in a file or with `-X`.
+
+    Raises:
+        ConfigError: an unknown key, a bad value, or values that contradict each other.
+
+    >>> BrokerSettings({"num.partitions": "6"}).num_partitions
+    6
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.written = dict(texts)
+        self._values: dict[str, ConfigValue] = parse_broker_config(texts)
+        protocols = parse_protocols(self._list("listener.security.protocol.map"))
+        self.listeners = tuple(Listener.parse(text, protocols) for text in self._list("listeners"))
+        if not self.listeners:
+            raise ConfigError("listeners is empty: write at least one, as PLAINTEXT://HOST:PORT")
+        check_distinct(self.listeners)
+        self.told = advertised(self.listeners, self._list("advertised.listeners"), protocols)
+        self.inter_broker_listener = self._inter_broker_listener()
+        self.log_dirs = tuple(Path(text) for text in self._list("log.dirs"))
+        if not self.log_dirs:
+            raise ConfigError("log.dirs is empty: write at least one directory")
+        self.admin_address = self._admin_address()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def values(self) -> Mapping[str, ConfigValue]:
+        return self._values
+
+    def set_dynamic(self, texts: Mapping[str, str]) -> None:
+        """What was set while the broker runs, on top of what it was started with (KIP-226)."""
+        self._values = parse_broker_config({**self.written, **texts})
+
+    def _list(self, name: str) -> tuple[str, ...]:
+        value = self._values[name]
+        assert isinstance(value, tuple)
+        return value
+
+    def _inter_broker_listener(self) -> Listener | None:
+        """None only for a broker alone: nobody has to reach it."""
+        name, protocol = self["inter.broker.listener.name"], self["security.inter.broker.protocol"]
+        if name is not None:
+            if "security.inter.broker.protocol" in self.written:
+                raise ConfigError(
+                    "inter.broker.listener.name and security.inter.broker.protocol are both "
+                    "written: write one of them"
+                )
+            found = next((each for each in self.listeners if each.name == name), None)
+            if found is None:
+                raise ConfigError(
+                    f"inter.broker.listener.name is {name!r}, which is not among listeners"
+                )
+            return found
+        found = next((each for each in self.listeners if each.protocol == protocol), None)
+        if found is None and self["zookeeper.connect"]:
+            raise ConfigError(
+                f"no listener speaks {protocol}, as brokers do with each other: write with "
+                "inter.broker.listener.name which one is theirs"
+            )
+        return found
+
+    def _admin_address(self) -> tuple[str, int] | None:
+        text = self["headrace.admin.listener"]
+        return None if text == _NO_ADMIN else split_address(text)
+
+    # -- what handlers read
+
+    @property
+    def node_id(self) -> BrokerId:
+        return BrokerId(self["node.id"])
+
+    @property
+    def rack(self) -> str | None:
+        rack: str | None = self["broker.rack"]
+        return rack
+
+    @property
+    def num_partitions(self) -> int:
+        return int(self["num.partitions"])
+
+    @property
+    def default_replication_factor(self) -> int:
+        return int(self["default.replication.factor"])
+
+    @property
+    def fetch_max_bytes(self) -> int:
+        return int(self["fetch.max.bytes"])
+
+    @property
+    def fetch_session_slots(self) -> int:
+        return int(self["max.incremental.fetch.session.cache.slots"])
+
+    # -- what others are made with
+
+    def authorizer(self) -> Authorizer | None:
+        """None where requests are not checked."""
+        if not self["authorizer.class.name"]:
+            return None
+        principals = parse_principals(self["super.users"])
+        for principal in principals:
+            if not principal.startswith("User:"):
+                raise ConfigError(f"super.users has {principal!r}: write it as User:{principal}")
+        return Authorizer(principals, open_without_acl=bool(self["allow.everyone.if.no.acl.found"]))
+
+    def groups(self) -> GroupConfig:
+        return GroupConfig(
+            group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
+            group_max_session_timeout_ms=self["group.max.session.timeout.ms"],
+            group_initial_rebalance_delay_ms=self["group.initial.rebalance.delay.ms"],
+            group_max_size=self["group.max.size"],
+            group_consumer_session_timeout_ms=self["group.consumer.session.timeout.ms"],
+            group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
+            group_consumer_assignors=self["group.consumer.assignors"],
+            offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
+            offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
+        )
+
+    def transactions(self) -> TransactionConfig:
+        return TransactionConfig(
+            transaction_max_timeout_ms=self["transaction.max.timeout.ms"],
+            transactional_id_expiration_ms=self["transactional.id.expiration.ms"],
+            transaction_remove_expired_transaction_cleanup_interval_ms=self[
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ],
+        )
+
+    def internal_topic(self, name: str, brokers: int = 1) -> NewTopic:
+        """How a coordinator's topic is made: compacted, with no more replicas than brokers."""
+        prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
+        key = prefix[name]
+        return NewTopic(
+            name=name,
+            partitions=self[f"{key}.num.partitions"],
+            replication_factor=max(1, min(self[f"{key}.replication.factor"], brokers)),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self[f"{key}.segment.bytes"]),
+            },
+        )
+
+    def log_configs(
+        self, topic_configs: Callable[[str], Mapping[str, str]]
+    ) -> Callable[[str], LogConfig]:
+        """The configuration of a topic's logs: the broker's defaults, then the topic's own."""
+
+        def config_of(topic: str) -> LogConfig:
+            own = TOPIC_CONFIG.parse(topic_configs(topic))
+            try:
+                return LogConfig.of({**topic_defaults(self._values), **own})
+            except ConfigError as error:
+                # The topic's own keys were checked together, the broker's defaults under them not:
+                # a default that contradicts them must not keep the log from being opened.
+                log.error("the broker's defaults do not fit", topic=topic, reason=str(error))
+                return LogConfig.of(own)
+
+        return config_of

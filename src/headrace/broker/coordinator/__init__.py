@@ -1,0 +1,1 @@
+"""What carries out the decisions of the group and transaction state machines."""

@@ -1,0 +1,406 @@
+"""Carries out what the group state machines decide: append their records, then release replies.
+
+One shard is one partition of `__consumer_offsets`. A broker coordinates the groups of the shards it
+leads; `groups.registry.GroupRegistry` decides, this file does the I/O around it.
+
+Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed; clients
+retry that by themselves.
+Rule 2: records are appended before their replies leave, and are by then with every replica in sync
+and, with group commit, on disk.
+Rule 3: an append that failed is rejected, whatever the reason, so state and log never differ and
+no event stays open. A wait that failed loses the shard: every reply that waited for it says so.
+Rule 4: a client that goes away only cancels its own reply. A parked request stays parked, as in
+Kafka: its member lives until its session or its join phase ends, and the reply is then dropped.
+Rule 5: the time the groups see moves evenly, from the wall clock's value at the start; setting the
+machine's clock must not end every session.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar, cast
+from uuid import UUID
+
+import structlog
+
+from headrace.broker.coordinator.host import Host
+from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
+from headrace.groups.config import GroupConfig
+from headrace.groups.effect import Effects, Producer, Reply, Token
+from headrace.groups.error import GroupError, Refusal
+from headrace.groups.primitive import Malformed
+from headrace.groups.record_codec import encode
+from headrace.groups.regex import load_engine
+from headrace.groups.registry import Answer, GroupRegistry
+from headrace.groups.shard import shard_of
+from headrace.groups.topic import GroupTopic
+from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
+from headrace.model.ids import ProducerEpoch, ProducerId
+from headrace.records.batch import Batch, iter_batches
+from headrace.records.control import ControlType, read_control
+from headrace.records.record import build_batch, iter_records
+
+log = structlog.get_logger(__name__)
+
+_READ_BYTES = 1024 * 1024
+# Groups looked at for expiry in one turn of the loop; each costs some microseconds.
+_EXPIRIES_PER_TURN = 100
+_RELOAD_SECONDS = 1.0
+
+Decide = Callable[[GroupRegistry, Token, int], Effects]
+"""Hands a request to a registry: (registry, token, now) -> effects."""
+
+Expected = TypeVar("Expected", bound=Answer)
+
+
+class BrokerTopics:
+    """The broker's topics as the registries want to see them."""
+
+    def __init__(self, broker: Host) -> None:
+        self._broker = broker
+
+    @property
+    def version(self) -> int:
+        return self._broker.topics.version
+
+    def by_name(self, name: str) -> GroupTopic | None:
+        topic = self._broker.topics.by_name(name)
+        if topic is None:
+            return None
+        return GroupTopic(topic.name, topic.topic_id, len(topic.partitions))
+
+    def by_id(self, topic_id: UUID) -> GroupTopic | None:
+        topic = self._broker.topics.by_id(topic_id)
+        return None if topic is None else self.by_name(topic.name)
+
+    def names(self) -> Iterable[str]:
+        return [topic.name for topic in self._broker.topics if not topic.internal]
+
+
+class _Shard:
+    """The groups of one partition, and the timer that wakes them."""
+
+    __slots__ = ("loading", "partition", "registry", "timer", "timer_ms", "topics_checked")
+
+    def __init__(self, partition: Partition, registry: GroupRegistry) -> None:
+        self.partition = partition
+        self.registry = registry
+        self.loading = True
+        self.topics_checked = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.timer_ms = 0
+
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class GroupCoordinator:
+    """All shards of this broker. Lives on the event loop; only replaying runs in a thread."""
+
+    def __init__(self, broker: Host, config: GroupConfig) -> None:
+        self._broker = broker
+        self._config = config
+        self._topics = BrokerTopics(broker)
+        self._shards: dict[int, _Shard] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._expiry: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._epoch_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
+
+    @property
+    def _now_ms(self) -> int:
+        return self._epoch_ms + self._broker.clock.monotonic_ms()
+
+    def load(self, partitions: Iterable[Partition]) -> None:
+        """Begin to lead shards: replay their partitions, in the background if there is anything."""
+        self._stopped = False
+        for partition in partitions:
+            index = partition.name.partition
+            if index in self._shards:
+                continue
+            shard = _Shard(partition, GroupRegistry(self._config, self._topics))
+            self._shards[index] = shard
+            if partition.log.log_end_offset > partition.log.log_start_offset:
+                self._begin(self._load(shard))
+            else:
+                self._open(shard)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._broker.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _load(self, shard: _Shard) -> None:
+        """Replay in a thread. Markers of transactions may still be appended meanwhile, so it is
+        done only when, here on the loop, nothing has come after what was replayed."""
+        stored, at = shard.partition.log, 0
+        try:
+            while at < stored.log_end_offset:
+                at = await self._broker.in_thread(
+                    partial(_replay, shard.partition, shard.registry, at)
+                )
+        except HeadraceError as error:
+            log.error("cannot load groups", shard=str(shard.partition.name), reason=str(error))
+            self._lose(shard)
+            return
+        self._open(shard)
+
+    def _open(self, shard: _Shard) -> None:
+        shard.registry.start(self._now_ms)
+        shard.loading = False
+        self._schedule(shard)
+
+    def unload(self, index: int) -> None:
+        """Another broker leads this shard from now on."""
+        shard = self._shards.get(index)
+        if shard is not None:
+            self._lose(shard)
+
+    def _reload(self, partition: Partition) -> None:
+        """Too few replicas were in sync for a while: begin again with what the log holds."""
+        if not partition.resigned and not partition.log.closed and not self._stopped:
+            self.load([partition])
+
+    def _lose(self, shard: _Shard) -> None:
+        """The shard cannot be served any more: whoever waits is told to look elsewhere."""
+        shard.cancel_timer()
+        index = shard.partition.name.partition
+        if self._shards.get(index) is shard:
+            del self._shards[index]
+        self._release(shard.registry.unload())
+
+    # -- requests
+
+    async def ask(self, group_id: str, decide: Decide) -> object:
+        """Hand a request to the group's registry and wait for the reply.
+
+        Raises:
+            Refusal: this broker cannot say: not the coordinator, or still loading.
+        """
+        shard = await self.shard(group_id)
+        reply: asyncio.Future[object] = self._broker.loop.create_future()
+        self._carry_out(shard, decide(shard.registry, reply, self._now_ms))
+        return await reply
+
+    async def answer(self, group_id: str, failed: Expected, decide: Decide) -> Expected:
+        """As `ask`; if this broker cannot say, the answer is `failed` with that error."""
+        try:
+            return cast(Expected, await self.ask(group_id, decide))
+        except Refusal as refusal:
+            return replace(failed, error=refusal.error)
+
+    async def shard(self, group_id: str) -> _Shard:
+        """The loaded shard of a group; the topic is made when the first group comes.
+
+        Raises:
+            Refusal: this broker cannot say.
+        """
+        try:
+            topic = await self._broker.internal_topic(CONSUMER_OFFSETS)
+        except HeadraceError as error:
+            raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        shard = self._shards.get(shard_of(group_id, len(topic.partitions)))
+        if shard is None:
+            raise Refusal(GroupError.NOT_COORDINATOR, f"group {group_id} is looked after elsewhere")
+        if shard.loading:
+            raise Refusal(
+                GroupError.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id} is still being loaded"
+            )
+        if not shard.topics_checked:
+            shard.topics_checked = True
+            # Not when it was loaded: all topics are known only when requests come.
+            self._carry_out(shard, shard.registry.forget_stale())
+        return shard
+
+    async def registry(self, group_id: str) -> GroupRegistry:
+        """For reading only; whatever changes goes through `ask`.
+
+        Raises:
+            Refusal: this broker cannot say.
+        """
+        return (await self.shard(group_id)).registry
+
+    def registries(self) -> Iterator[GroupRegistry]:
+        """All of them, for listings.
+
+        Raises:
+            Refusal: some are still being loaded, so a list would not be whole.
+        """
+        if any(shard.loading for shard in self._shards.values()):
+            raise Refusal(
+                GroupError.COORDINATOR_LOAD_IN_PROGRESS, "some groups are still being loaded"
+            )
+        return (shard.registry for shard in self._shards.values())
+
+    # -- events
+
+    def transaction_ended(self, partition: int, producer_id: ProducerId, *, commit: bool) -> None:
+        """A marker was appended to a shard's partition: offsets in it count, or are dropped."""
+        shard = self._shards.get(partition)
+        if shard is not None and not shard.loading:
+            shard.registry.complete_transaction(producer_id, commit=commit)
+
+    def topics_deleted(self, names: set[str]) -> None:
+        """Their offsets are forgotten; without its own topic a coordinator has no groups left."""
+        if CONSUMER_OFFSETS in names:
+            self.stop()
+        for shard in self._loaded():
+            self._carry_out(shard, shard.registry.forget_topics(names))
+
+    def expire(self) -> None:
+        """Drop old offsets and empty groups; called every offsets.retention.check.interval.ms."""
+        if self._expiry is None or self._expiry.done():
+            self._expiry = self._begin(self._expire())
+
+    async def _expire(self) -> None:
+        looked_at = 0
+        for shard in self._loaded():
+            for group_id in shard.registry.group_ids():
+                self._carry_out(shard, shard.registry.expire(group_id, self._now_ms))
+                looked_at += 1
+                if looked_at % _EXPIRIES_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+    def stop(self) -> None:
+        """Answer whoever still waits; the next coordinator goes on from the log."""
+        self._stopped = True
+        for shard in list(self._shards.values()):
+            self._lose(shard)
+        for task in self._tasks:
+            task.cancel()
+
+    def _loaded(self) -> list[_Shard]:
+        return [shard for shard in self._shards.values() if not shard.loading]
+
+    # -- the seam to the log
+
+    def _carry_out(self, shard: _Shard, effects: Effects) -> None:
+        end = None
+        if effects.records:
+            try:
+                end = self._append(shard, effects)
+            except Malformed:
+                # A text in the request is longer than Kafka's records can hold.
+                effects = shard.registry.reject(self._now_ms, GroupError.INVALID_REQUEST)
+            except InvalidProducerEpoch:
+                # A transaction's offsets from a producer that a newer one has fenced.
+                effects = shard.registry.reject(self._now_ms, GroupError.INVALID_PRODUCER_EPOCH)
+            except HeadraceError as error:
+                log.error("cannot append", shard=str(shard.partition.name), reason=str(error))
+                effects = shard.registry.reject(self._now_ms)
+            except BaseException:
+                self._release(shard.registry.reject(self._now_ms))
+                raise
+            else:
+                shard.registry.settle()
+        if end is not None and shard.partition.waits_before_answer:
+            self._release_when_safe(shard, end, effects)
+        else:
+            self._release(effects)
+        self._schedule(shard)
+
+    def _append(self, shard: _Shard, effects: Effects) -> int:
+        producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))
+        batch = build_batch(
+            [encode(record) for record in effects.records],
+            self._broker.clock.wall_ms(),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            transactional=effects.producer is not None,
+        )
+        appended = shard.partition.append(batch, from_client=False, acks_all=True)
+        return appended.last_offset + 1
+
+    def _release_when_safe(self, shard: _Shard, end: int, effects: Effects) -> None:
+        def safe(future: "asyncio.Future[object]") -> None:
+            if not future.cancelled() and future.exception() is None:
+                self._release(effects)
+                return
+            self._release(_failed(effects, GroupError.NOT_COORDINATOR))
+            self._lose(shard)
+            self._broker.loop.call_later(_RELOAD_SECONDS, self._reload, shard.partition)
+
+        self._broker.when_safe(shard.partition, end).add_done_callback(safe)
+
+    def _release(self, effects: Effects) -> None:
+        for reply in effects.replies:
+            waiting = reply.token
+            if isinstance(waiting, asyncio.Future) and not waiting.done():
+                waiting.set_result(reply.answer)
+
+    def _schedule(self, shard: _Shard) -> None:
+        """Deadlines mostly move later, with every heartbeat: then the timer that is set will do."""
+        deadline_ms = shard.registry.deadline_ms()
+        if deadline_ms is None or (shard.timer is not None and shard.timer_ms <= deadline_ms):
+            return
+        shard.cancel_timer()
+        wait_ms = max(0, deadline_ms - self._now_ms)
+        shard.timer = self._broker.loop.call_later(wait_ms / 1000, self._tick, shard)
+        shard.timer_ms = deadline_ms
+
+    def _tick(self, shard: _Shard) -> None:
+        shard.timer = None
+        effects = shard.registry.tick(self._now_ms)
+        if effects is None:
+            self._schedule(shard)
+        else:
+            self._carry_out(shard, effects)
+
+
+def _failed(effects: Effects, error: GroupError) -> Effects:
+    """The same replies, all of them with an error."""
+    return Effects(
+        replies=[
+            Reply(reply.token, replace(cast(Answer, reply.answer), error=error))
+            for reply in effects.replies
+        ]
+    )
+
+
+def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
+    """Read the partition from `start` into the registry; returns where it ended.
+
+    Runs in a thread, while nobody else may look at the registry.
+    """
+    at = start
+    for batch in stored_batches(partition, start):
+        at = batch.next_offset
+        if batch.is_control:
+            marker = read_control(batch)
+            if marker is not None and marker.ends_transaction:
+                registry.complete_transaction(
+                    ProducerId(marker.producer_id), commit=marker.type is ControlType.COMMIT
+                )
+            continue
+        producer = None
+        if batch.is_transactional:
+            producer = Producer(ProducerId(batch.producer_id), ProducerEpoch(batch.producer_epoch))
+        for record in iter_records(batch):
+            if record.key is not None:
+                registry.replay(record.key, record.value, producer)
+    if registry.uses_regex:
+        load_engine()
+    return at
+
+
+def stored_batches(partition: Partition, start: int = 0) -> Iterator[Batch]:
+    """Every batch of an internal partition from `start`, or its own start, to its end.
+
+    Raises:
+        StorageError: the log cannot be read to its end.
+    """
+    at = max(start, partition.log.log_start_offset)
+    while at < partition.log.log_end_offset:
+        piece = partition.log.read(at, _READ_BYTES, max_offset=partition.log.log_end_offset)
+        before = at
+        for batch in iter_batches(piece.read()):
+            if batch.next_offset > at:
+                yield batch
+                at = batch.next_offset
+        if at == before:
+            raise StorageError(f"{partition.name} cannot be read past offset {at}")

@@ -1,0 +1,75 @@
+"""Writes the markers that end transactions: into a partition, and on to the groups it concerns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, Topics
+from headrace.model.error import LogDirectoryOffline
+from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
+
+
+class OffsetsEnded(Protocol):
+    """Told when a marker went into a partition of `__consumer_offsets`."""
+
+    def __call__(self, partition: int, producer_id: ProducerId, *, commit: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """How a producer's transaction ends."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
+class Written(NamedTuple):
+    """Where a marker is: `partition` must be synced up to `end` if it syncs at all."""
+
+    partition: Partition
+    end: int
+
+
+class MarkerWriter:
+    """For the coordinator in this broker, and for WriteTxnMarkers. Lives on the event loop."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        offsets_ended: OffsetsEnded,
+        written: Callable[[ProducerId], None] = lambda _: None,
+    ) -> None:
+        self._topics = topics
+        self._offsets_ended = offsets_ended
+        self._written = written
+
+    def write(self, marker: Marker, name: TopicPartition) -> Written | None:
+        """Append the marker; None when the partition does not exist (any more).
+
+        Raises:
+            LogDirectoryOffline: it exists and cannot be written now. It must get its marker later,
+                or its readers wait at the transaction for ever.
+            InvalidProducerEpoch, CoordinatorFenced: the marker is older than what is there.
+            StorageError: it could not be written.
+        """
+        topic = self._topics.by_name(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            return None
+        partition = topic.partitions[name.partition]
+        if partition is None:
+            raise LogDirectoryOffline(f"the log of {name} is offline, or led by another broker")
+        appended = partition.append_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            commit=marker.commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+        )
+        self._written(marker.producer_id)
+        if name.topic == CONSUMER_OFFSETS:
+            self._offsets_ended(name.partition, marker.producer_id, commit=marker.commit)
+        return Written(partition, appended.last_offset + 1)

@@ -1,0 +1,282 @@
+"""The transaction coordinator of this broker: finds the shard of an id and hands requests to it.
+
+Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed, and
+COORDINATOR_NOT_AVAILABLE once it is lost. Clients try both again.
+Rule 2: nothing here raises for what the coordinator refuses: every answer carries its error, so
+that no client ever reads UNKNOWN_SERVER_ERROR, after which some of them give up for good.
+Rule 3: no record of a transaction is appended anywhere before `join` said that its partition is in
+the transaction. Otherwise nobody would write its marker, and readers would wait there for ever.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TypeVar, cast
+
+import structlog
+
+from headrace.broker.coordinator.host import Host
+from headrace.broker.coordinator.key_queue import Turns
+from headrace.broker.coordinator.marker_writer import MarkerWriter, OffsetsEnded
+from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
+from headrace.broker.coordinator.transaction_verifier import Refused, TransactionQuestions
+from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.topic_table import TRANSACTION_STATE
+from headrace.model.coordinator import coordinator_partition
+from headrace.model.error import HeadraceError
+from headrace.model.ids import BrokerId, TopicPartition
+from headrace.transactions.config import TransactionConfig
+from headrace.transactions.error import TransactionError
+from headrace.transactions.event import (
+    AddPartitions,
+    AddReply,
+    EndReply,
+    EndTransaction,
+    InitProducerId,
+    InitReply,
+    VerifyReply,
+)
+from headrace.transactions.listing import TransactionDescription
+from headrace.transactions.registry import TransactionRegistry
+
+log = structlog.get_logger(__name__)
+
+Answer = TypeVar("Answer", InitReply, AddReply, EndReply)
+
+
+class TransactionRefusal(HeadraceError):
+    """This broker cannot say: not the coordinator, or still loading."""
+
+    def __init__(self, error: TransactionError) -> None:
+        super().__init__(f"the transaction coordinator answers {error.name}")
+        self.error = error
+
+
+class TransactionCoordinator:
+    """All shards of this broker. Lives on the event loop."""
+
+    def __init__(self, host: Host, config: TransactionConfig, offsets_ended: OffsetsEnded) -> None:
+        self._questions = TransactionQuestions(host)
+        self.markers = MarkerWriter(host.topics, offsets_ended, self._questions.marker_written)
+        # Produce requests of an id that had to wait; those that come after them wait behind them.
+        self.produce_turns = Turns()
+        self._host = host
+        self._config = config
+        self._shards: dict[int, TransactionShard] = {}
+        self._loads: set[asyncio.Task[None]] = set()
+
+    # -- shards
+
+    def load(self, partitions: Iterable[Partition]) -> None:
+        """Begin to lead shards: replay their partitions, in the background if there is anything.
+
+        Every other topic must be served by then: a prepared transaction writes its markers.
+        """
+        for partition in partitions:
+            if partition.name.partition in self._shards:
+                continue
+            shard = self._shards[partition.name.partition] = self._make(partition)
+            if shard.empty:
+                shard.open()
+                continue
+            task = self._host.loop.create_task(shard.load())
+            self._loads.add(task)
+            task.add_done_callback(self._loads.discard)
+
+    def _make(self, partition: Partition) -> TransactionShard:
+        registry = TransactionRegistry(
+            coordinator_epoch=partition.leader_epoch,
+            take_id=self._host.take_producer_id,
+            config=self._config,
+            now_ms=self._host.clock.wall_ms(),
+        )
+        return TransactionShard(self._host, self.markers, partition, registry)
+
+    def unload(self, index: int) -> None:
+        """Another broker leads this shard from now on, and carries on what was begun."""
+        shard = self._shards.pop(index, None)
+        if shard is not None:
+            shard.lose()
+
+    def stop(self) -> None:
+        """What was begun is carried on by whoever loads the shards next."""
+        for shard in self._shards.values():
+            shard.lose()
+        for task in self._loads:
+            task.cancel()
+        self._questions.stop()
+        self._shards.clear()
+
+    async def _shard(self, transactional_id: str) -> TransactionShard:
+        """The shard of an id for which nothing waits; the topic is made when the first id comes.
+
+        Raises:
+            TransactionRefusal: this broker cannot say.
+        """
+        while True:
+            try:
+                topic = await self._host.internal_topic(TRANSACTION_STATE)
+            except HeadraceError as error:
+                log.error("there is no topic for transactions", reason=str(error))
+                raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE) from error
+            index = coordinator_partition(transactional_id, len(topic.partitions))
+            shard = self._shard_at(index)
+            busy = shard.busy.get(transactional_id)
+            if busy is None:
+                return shard
+            await asyncio.wait((busy,))
+
+    def _shard_at(self, index: int) -> TransactionShard:
+        shard = self._shards.get(index)
+        if shard is None:
+            raise TransactionRefusal(TransactionError.NOT_COORDINATOR)
+        if shard.reloadable:
+            del self._shards[index]
+            self.load([shard.partition])
+            raise TransactionRefusal(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
+        if shard.lost:
+            raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE)
+        if shard.loading:
+            raise TransactionRefusal(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard
+
+    def _shard_now(self, transactional_id: str, unknown: TransactionError) -> TransactionShard:
+        """As `_shard`, busy or not. Without the topic every id is `unknown`."""
+        topic = self._host.topics.by_name(TRANSACTION_STATE)
+        if topic is None:
+            raise TransactionRefusal(unknown)
+        return self._shard_at(coordinator_partition(transactional_id, len(topic.partitions)))
+
+    # -- requests
+
+    async def init_producer_id(self, event: InitProducerId) -> InitReply:
+        """A producer takes over. If that aborts an open transaction it is told to come again, so
+        we ask once more ourselves, which spares it its backoff of up to half a second."""
+        for _ in range(2):
+            reply = await self._ask(
+                event.transactional_id,
+                InitReply,
+                lambda registry, token, now_ms: registry.init_producer_id(token, event, now_ms),
+            )
+            if reply.error is not TransactionError.CONCURRENT_TRANSACTIONS:
+                break
+        return reply
+
+    async def add_partitions(self, event: AddPartitions) -> AddReply:
+        return await self._ask(
+            event.transactional_id,
+            AddReply,
+            lambda registry, token, now_ms: registry.add_partitions(token, event, now_ms),
+        )
+
+    async def end_transaction(self, event: EndTransaction) -> EndReply:
+        return await self._ask(
+            event.transactional_id,
+            EndReply,
+            lambda registry, token, now_ms: registry.end_transaction(token, event, now_ms),
+        )
+
+    async def _ask(self, transactional_id: str, kind: type[Answer], decide: Decide) -> Answer:
+        try:
+            shard = await self._shard(transactional_id)
+        except TransactionRefusal as refusal:
+            return kind(error=refusal.error)
+        return cast(Answer, await shard.hand_over(decide))
+
+    # -- partitions
+
+    def verify(self, event: AddPartitions) -> VerifyReply:
+        """Whether the partitions are in the transaction (AddPartitionsToTxn with verify_only)."""
+        unknown = TransactionError.INVALID_PRODUCER_ID_MAPPING
+        try:
+            shard = self._shard_now(event.transactional_id, unknown)
+        except TransactionRefusal as refusal:
+            return VerifyReply(error=refusal.error)
+        return shard.registry.verify_partitions(event)
+
+    def join(self, event: AddPartitions, *, implicit: bool) -> "Refused | asyncio.Future[None]":
+        """Records are about to be appended: are their partitions in the transaction?
+
+        With `implicit` (KIP-890: Produce 12, TxnOffsetCommit 5) those that are not are added;
+        otherwise they must have been. Append before anything else happens on the loop.
+
+        Returns:
+            What was refused; or a future: call again when it is done.
+        """
+        coordinator = self._elsewhere(event.transactional_id)
+        if coordinator is not None:
+            return self._join_elsewhere(coordinator, event, implicit=implicit)
+        refused = _refused(event, self.verify(event))
+        if not refused:
+            return refused
+        try:
+            shard = self._shard_now(event.transactional_id, TransactionError.NOT_COORDINATOR)
+        except TransactionRefusal:
+            return refused
+        busy = shard.busy.get(event.transactional_id)
+        if busy is not None:
+            return busy
+        if not implicit:
+            return refused
+        added = shard.hand_over(
+            lambda registry, token, now_ms: registry.add_partitions(token, event, now_ms)
+        )
+        if not added.done():
+            return shard.busy[event.transactional_id]
+        return _refused(event, VerifyReply(error=cast(AddReply, added.result()).error))
+
+    def _elsewhere(self, transactional_id: str) -> BrokerId | None:
+        """Which other broker coordinates an id."""
+        topic = self._host.topics.by_name(TRANSACTION_STATE)
+        if topic is None:
+            return None
+        index = coordinator_partition(transactional_id, len(topic.partitions))
+        return self._host.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
+
+    def _join_elsewhere(
+        self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
+    ) -> "Refused | asyncio.Future[None]":
+        """A partition with an open transaction of this producer is in it; for all others its
+        coordinator is asked."""
+        missing = [
+            name
+            for name in event.partitions
+            if (partition := self._host.topics.find(name.topic, None, name.partition)) is None
+            or not partition.log.has_open_transaction(event.producer_id, event.producer_epoch)
+        ]
+        if not missing:
+            return {}
+        return self._questions.ask(coordinator, event, implicit=implicit)
+
+    async def joined(self, event: AddPartitions, *, implicit: bool) -> Refused:
+        """As `join`, waiting where it must."""
+        while isinstance(joined := self.join(event, implicit=implicit), asyncio.Future):
+            await asyncio.wait((joined,))
+        return joined
+
+    # -- questions
+
+    def registries(self) -> list[TransactionRegistry]:
+        """All of them, for listings.
+
+        Raises:
+            TransactionRefusal: some are not loaded, so that a list would not be whole.
+        """
+        return [self._shard_at(index).registry for index in sorted(self._shards)]
+
+    def describe(self, transactional_id: str) -> TransactionDescription | TransactionError:
+        unknown = TransactionError.TRANSACTIONAL_ID_NOT_FOUND
+        try:
+            shard = self._shard_now(transactional_id, unknown)
+        except TransactionRefusal as refusal:
+            return refusal.error
+        return shard.registry.describe(transactional_id)
+
+
+def _refused(event: AddPartitions, reply: VerifyReply) -> Refused:
+    if reply.error is not TransactionError.NONE:
+        return dict.fromkeys(event.partitions, reply.error)
+    return {
+        partition: error
+        for partition, error in reply.partitions.items()
+        if error is not TransactionError.NONE
+    }

@@ -1,0 +1,342 @@
+"""One partition of `__transaction_state`, and the I/O around what its state machine decides.
+
+`transactions.registry.TransactionRegistry` decides; this file appends, settles, replies, and writes
+markers.
+
+Rule 1: a change counts when its record is in the log; with group commit, when it is on disk. Only
+then it is adopted, answered and followed by the next step. So a marker never comes before its
+decision, the Complete record never before its markers, and records never before their partition is
+in the transaction, whatever a power cut takes.
+Rule 2: while a change waits for the disk its id is in `busy`, and requests for it wait too instead
+of being turned away. Without group commit nothing waits and every reply is immediate.
+Rule 3: markers are appended here and now where this broker leads, and go to the other leaders by
+WriteTxnMarkers. A partition that is gone needs none; one that is offline, or has no leader, is
+tried again until it has got its marker.
+Rule 4: after an append or a sync that failed in an unknown way nobody knows what a restart will
+find. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
+such a failure: the log made sure that nothing was kept.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import structlog
+
+from headrace.broker.coordinator.group import stored_batches
+from headrace.broker.coordinator.host import Host
+from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, Written
+from headrace.broker.replica.partition import Partition
+from headrace.model.error import (
+    CoordinatorFenced,
+    DiskFull,
+    HeadraceError,
+    InvalidProducerEpoch,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    StorageError,
+)
+from headrace.model.ids import BrokerId, TopicPartition
+from headrace.records.record import build_batch, iter_records
+from headrace.transactions.effect import Effects, Reply, Token, WriteMarkers
+from headrace.transactions.record import Record
+from headrace.transactions.registry import TransactionRegistry
+
+log = structlog.get_logger(__name__)
+
+# A marker or a record takes some 30 µs; very many of them must not stop the loop.
+_MARKERS_PER_TURN = 100
+_EFFECTS_PER_TURN = 100
+
+Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], Effects]
+"""Hands a request to a registry: (registry, token, now) -> effects."""
+
+
+class TransactionShard:
+    """Lives on the event loop; only replaying runs in a thread."""
+
+    __slots__ = (
+        "_host",
+        "_markers",
+        "_timer",
+        "_uncommitted",
+        "_warned",
+        "busy",
+        "loading",
+        "lost",
+        "partition",
+        "registry",
+    )
+
+    def __init__(
+        self,
+        host: Host,
+        markers: MarkerWriter,
+        partition: Partition,
+        registry: TransactionRegistry,
+    ) -> None:
+        self.partition = partition
+        self.registry = registry
+        self.loading = True
+        self.lost = False
+        self.busy: dict[str, asyncio.Future[None]] = {}
+        self._host = host
+        self._markers = markers
+        self._timer: asyncio.TimerHandle | None = None
+        self._warned: set[int] = set()
+        self._uncommitted = False
+
+    @property
+    def _now_ms(self) -> int:
+        return self._host.clock.wall_ms()
+
+    @property
+    def empty(self) -> bool:
+        return self.partition.log.log_end_offset <= self.partition.log.log_start_offset
+
+    async def load(self) -> None:
+        """Replay the partition, and carry on what was decided and not carried out."""
+        try:
+            records = await self._host.in_thread(lambda: list(_records(self.partition)))
+            due = self.registry.load(records, self._now_ms)
+        except HeadraceError as error:
+            name = str(self.partition.name)
+            log.error("cannot load transactions", shard=name, reason=str(error))
+            self.lose()
+            return
+        self.open(due)
+
+    def open(self, due: Sequence[Effects] = ()) -> None:
+        """From now on requests are served."""
+        self.loading = False
+        self._carry_out_all(due)
+
+    def lose(self) -> None:
+        """Serve nothing any more: whoever loads the partition next reads what counts."""
+        self.lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def reloadable(self) -> bool:
+        """Lost only because too few replicas were in sync: what counts is in the log."""
+        return self.lost and self._uncommitted and not self.partition.resigned
+
+    def hand_over(self, decide: Decide) -> "asyncio.Future[object]":
+        """Let the registry decide. Without group commit the reply is there on return.
+
+        A client that goes away cancels its own reply and nothing else.
+        """
+        reply: asyncio.Future[object] = self._host.loop.create_future()
+        self._carry_out(decide(self.registry, reply, self._now_ms))
+        self._schedule()
+        return reply
+
+    # -- records
+
+    def _carry_out_all(self, due: Sequence[Effects]) -> None:
+        """Some now, the rest in later turns: after a start, or when many ids expire at once."""
+        if self.lost:
+            return
+        for effects in due[:_EFFECTS_PER_TURN]:
+            self._carry_out(effects)
+        self._schedule()
+        later = due[_EFFECTS_PER_TURN:]
+        if later:
+            self._host.loop.call_soon(self._carry_out_all, later)
+
+    def _carry_out(self, effects: Effects) -> None:
+        """Append, settle and go on with what is due next, until nothing is."""
+        if effects.records:
+            self._append(effects)
+            return
+        _release(effects.replies)
+        for markers in effects.markers:
+            self._write_markers(markers, sorted(markers.partitions), failed=False)
+
+    def _append(self, effects: Effects) -> None:
+        try:
+            batch = build_batch(effects.records, self._now_ms)
+            appended = self.partition.append(batch, from_client=False, acks_all=True)
+        except Exception as error:  # noqa: BLE001 - also a mistake of ours must leave no change open
+            self._not_appended(effects, error)
+            return
+        written = [Written(self.partition, appended.last_offset + 1)]
+        self._when_synced(effects.transactional_id, written, partial(self._settle, effects))
+
+    def _settle(self, effects: Effects, failure: HeadraceError | None) -> None:
+        if failure is not None:
+            self._not_appended(effects, failure)
+            return
+        following = self.registry.settle(effects, self._now_ms)
+        _release(effects.replies)
+        self._carry_out(following)
+
+    def _not_appended(self, effects: Effects, error: Exception) -> None:
+        ours = None if isinstance(error, HeadraceError) else error
+        name = str(self.partition.name)
+        log.error("cannot append", shard=name, reason=str(error), exc_info=ours)
+        if not isinstance(error, DiskFull | NotEnoughReplicas):
+            self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend)
+            self.lose()
+        _release(self.registry.reject(effects, self._now_ms).replies)
+
+    def _when_synced(
+        self,
+        transactional_id: str,
+        written: Iterable[Written],
+        then: Callable[[HeadraceError | None], None],
+    ) -> None:
+        """Go on, with an error if there is one: at once, or when the disk has what it must have.
+
+        An id never waits twice at a time: one change of it is pending, or its markers are.
+        """
+        waits = [
+            self._host.when_safe(partition, end)
+            for partition, end in written
+            if partition.waits_before_answer
+        ]
+        if not waits:
+            then(None)
+            return
+        busy = self.busy[transactional_id] = self._host.loop.create_future()
+
+        def synced(done: "asyncio.Future[list[object]]") -> None:
+            del self.busy[transactional_id]
+            then(self._failure_of(done.result()))
+            self._schedule()
+            busy.set_result(None)
+
+        asyncio.gather(*waits, return_exceptions=True).add_done_callback(synced)
+
+    def _failure_of(self, outcomes: Iterable[object]) -> HeadraceError | None:
+        if self.lost:
+            return StorageError(f"{self.partition.name} was lost while a change waited for it")
+        for outcome in outcomes:
+            if isinstance(outcome, HeadraceError):
+                return outcome
+            if isinstance(outcome, BaseException):
+                return StorageError(f"cannot sync: {outcome}")
+        return None
+
+    # -- markers
+
+    def _write_markers(
+        self, markers: WriteMarkers, names: Sequence[TopicPartition], *, failed: bool
+    ) -> None:
+        """Some now, the rest in later turns; what failed is tried again after the last."""
+        if self.lost:
+            return
+        now, later = names[:_MARKERS_PER_TURN], names[_MARKERS_PER_TURN:]
+        elsewhere = self._elsewhere(now)
+        away = {name for found in elsewhere.values() for name in found}
+        outcomes = {name: self._write_marker(markers, name) for name in now if name not in away}
+
+        def go_on(failure: HeadraceError | None) -> None:
+            if self.lost:
+                return
+            done = [name for name, outcome in outcomes.items() if outcome is not False]
+            missing = failed or failure is not None or len(done) < len(now)
+            if failure is None:
+                self._carry_out(self.registry.markers_written(markers, done, self._now_ms))
+            if later:
+                self._host.loop.call_soon(
+                    partial(self._write_markers, markers, later, failed=missing)
+                )
+            elif missing:
+                self.registry.markers_failed(markers, self._now_ms)
+                self._schedule()
+
+        written = [outcome for outcome in outcomes.values() if isinstance(outcome, Written)]
+        if not elsewhere:
+            self._when_synced(markers.transactional_id, written, go_on)
+            return
+
+        def sent(answers: Mapping[TopicPartition, bool]) -> None:
+            outcomes.update(answers)
+            self._when_synced(markers.transactional_id, written, go_on)
+
+        self._send_markers(markers, elsewhere, sent)
+
+    def _elsewhere(self, names: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
+        found: dict[BrokerId, list[TopicPartition]] = {}
+        for name in names:
+            leader = self._host.leader_elsewhere(name)
+            if leader is not None:
+                found.setdefault(leader, []).append(name)
+        return found
+
+    def _send_markers(
+        self,
+        markers: WriteMarkers,
+        elsewhere: Mapping[BrokerId, Sequence[TopicPartition]],
+        then: Callable[[Mapping[TopicPartition, bool]], None],
+    ) -> None:
+        """To the leaders that are other brokers. Requests for the id wait meanwhile (rule 2)."""
+        busy = self.busy[markers.transactional_id] = self._host.loop.create_future()
+        sending = [
+            self._host.peers.write_markers(leader, markers, found)
+            for leader, found in elsewhere.items()
+        ]
+
+        def sent(done: "asyncio.Future[list[dict[TopicPartition, bool]]]") -> None:
+            del self.busy[markers.transactional_id]
+            answers = {name: False for found in elsewhere.values() for name in found}
+            if not done.cancelled() and done.exception() is None:
+                for answer in done.result():
+                    answers.update(answer)
+            if not self.lost:
+                then(answers)
+            busy.set_result(None)
+
+        asyncio.gather(*sending).add_done_callback(sent)
+
+    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> Written | bool:
+        """Where it is; True when the partition needs none, False when it must be tried again."""
+        marker = Marker(
+            producer_id=markers.producer_id,
+            producer_epoch=markers.producer_epoch,
+            commit=markers.commit,
+            coordinator_epoch=markers.coordinator_epoch,
+            transaction_version=markers.client_version,
+        )
+        try:
+            return self._markers.write(marker, name) or True
+        except (InvalidProducerEpoch, CoordinatorFenced) as error:
+            # Somebody wrote there under our producer id and a later epoch; trying again is no use.
+            log.error("a marker is refused", partition=str(name), reason=str(error))
+            return True
+        except HeadraceError as error:
+            if markers.ending not in self._warned:
+                self._warned.add(markers.ending)
+                log.warning("cannot write a marker yet", partition=str(name), reason=str(error))
+            return False
+
+    # -- time
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.lost:
+            return
+        wait_ms = max(1, self.registry.next_deadline_ms() - self._now_ms)
+        self._timer = self._host.loop.call_later(wait_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._carry_out_all(self.registry.tick(self._now_ms))
+
+
+def _release(replies: Iterable[Reply]) -> None:
+    for reply in replies:
+        waiting = reply.token
+        if isinstance(waiting, asyncio.Future) and not waiting.done():
+            waiting.set_result(reply.answer)
+
+
+def _records(partition: Partition) -> Iterator[Record]:
+    for batch in stored_batches(partition):
+        if not batch.is_control:
+            for record in iter_records(batch):
+                if record.key is not None:
+                    yield record.key, record.value

@@ -1,0 +1,1 @@
+"""Fast paths: requests that repeat an earlier one skip the handler."""

@@ -1,0 +1,1 @@
+"""A broker's place in the cluster: registration, metadata, in-sync replicas, the controller."""

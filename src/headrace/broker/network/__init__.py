@@ -1,0 +1,1 @@
+"""Sockets: accepting, polling, framing, TLS, sending."""

@@ -1,0 +1,104 @@
+"""What a connection still has to send: bytes, and pieces of files that never become bytes here.
+
+Rule 1: the last send of an answer never carries MSG_MORE: the kernel would hold it for 200 ms.
+Rule 2: one turn sends at most `_TURN_BYTES`, so that a fast reader of large answers does not keep
+the event loop from everybody else.
+Rule 3: a file that ends before its piece was sent ends the connection. The length of the answer is
+announced already, and whatever came instead of the missing bytes would be taken for records.
+"""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from headrace.log.partition.read import LogSlice
+
+Part: TypeAlias = bytes | bytearray | memoryview | LogSlice
+Parts: TypeAlias = Sequence[Part]
+
+# As many buffers as one sendmsg gathers; Linux takes at most 1024.
+_MAX_GATHER = 64
+_TURN_BYTES = 4 * 1024 * 1024
+
+
+class Outbox:
+    """Parts on their way into a non-blocking socket, first in, first out.
+
+    Attributes:
+        held_bytes: bytes in memory that wait; pieces of files cost none and do not count.
+    """
+
+    __slots__ = ("_parts", "_sock", "held_bytes")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._parts: deque[Part] = deque()
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, parts: Parts) -> None:
+        for part in parts:
+            if isinstance(part, LogSlice):
+                if part.size:
+                    self._parts.append(part)
+            elif part:
+                self._parts.append(part)
+                self.held_bytes += len(part)
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self.held_bytes = 0
+
+    def write(self, parts: Parts = ()) -> int:
+        """Add `parts`, and hand the kernel what it takes in one turn; how many bytes that was.
+
+        Raises:
+            OSError: the peer is gone, or a piece's file cannot be read to its end.
+        """
+        self.add(parts)
+        sent = 0
+        try:
+            while self._parts and sent < _TURN_BYTES:
+                piece = self._parts[0]
+                if isinstance(piece, LogSlice):
+                    sent += self._send_piece(piece, _TURN_BYTES - sent)
+                else:
+                    sent += self._send_bytes()
+        except (BlockingIOError, InterruptedError):
+            pass
+        return sent
+
+    def _send_bytes(self) -> int:
+        gather: list[bytes | bytearray | memoryview] = []
+        more = 0
+        for part in self._parts:
+            if isinstance(part, LogSlice) or len(gather) == _MAX_GATHER:
+                more = socket.MSG_MORE
+                break
+            gather.append(part)
+        sent = left = self._sock.sendmsg(gather, (), more)
+        self.held_bytes -= sent
+        for part in gather:
+            if left < len(part):
+                self._parts[0] = memoryview(part)[left:]
+                break
+            self._parts.popleft()
+            left -= len(part)
+        return sent
+
+    def _send_piece(self, piece: LogSlice, limit: int) -> int:
+        assert piece.file is not None
+        sent = os.sendfile(
+            self._sock.fileno(), piece.file.fileno(), piece.position, min(piece.size, limit)
+        )
+        if sent == 0:
+            raise ConnectionAbortedError(f"{piece.file.path} ended before all of it was sent")
+        if sent == piece.size:
+            self._parts.popleft()
+        else:
+            self._parts[0] = piece._replace(position=piece.position + sent, size=piece.size - sent)
+        return sent

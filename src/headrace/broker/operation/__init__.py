@@ -1,0 +1,1 @@
+"""What runs beside serving: health and metrics, retention, compaction."""

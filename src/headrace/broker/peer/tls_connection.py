@@ -1,0 +1,61 @@
+"""A connection to another broker behind TLS."""
+
+import asyncio
+from typing import Any, Final
+
+from headrace.broker.network.tls import Tls, TlsSocket
+from headrace.broker.peer.connection import PeerConnection, PeerLost, connected_socket
+
+_HANDSHAKE_SECONDS: Final = 10.0
+
+
+class TlsPeerConnection(PeerConnection):
+    """Made with a `TlsSocket` in place of a socket, after its handshake."""
+
+    def __init__(self, sock: Any, *, limit_bytes: int) -> None:
+        self._tls: TlsSocket = sock
+        super().__init__(sock, limit_bytes=limit_bytes)
+
+    @classmethod
+    async def open_with(
+        cls, tls: Tls, host: str, port: int, *, limit_bytes: int
+    ) -> "TlsPeerConnection":
+        """
+        Raises:
+            PeerLost: nobody answers there, or not with a certificate that is believed.
+        """
+        sock = tls.connect(await connected_socket(host, port), host)
+        try:
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                await _shake_hands(sock)
+        except (OSError, TimeoutError) as error:
+            sock.close()
+            raise PeerLost(f"no TLS with the broker at {host}:{port}: {error}") from error
+        except BaseException:
+            sock.close()
+            raise
+        return cls(sock, limit_bytes=limit_bytes)
+
+    def _on_readable(self) -> None:
+        super()._on_readable()
+        # Decrypted bytes that no event of the socket tells of.
+        while not self.closed and self._tls.pending():
+            super()._on_readable()
+
+
+async def _shake_hands(sock: TlsSocket) -> None:
+    """Whenever the other side has said something; what is said here always fits the kernel."""
+    loop = asyncio.get_running_loop()
+    said = asyncio.Event()
+    loop.add_reader(sock.fileno(), said.set)
+    try:
+        while True:
+            said.clear()
+            try:
+                sock.handshake()
+            except BlockingIOError:
+                await said.wait()
+            else:
+                return
+    finally:
+        loop.remove_reader(sock.fileno())

@@ -1,0 +1,158 @@
+"""What transactions ask of other brokers: their coordinator, and the leaders of their partitions.
+
+Only Kafka's own requests are used: AddPartitionsToTxn from a partition's leader to the coordinator
+(KIP-890), WriteTxnMarkers from the coordinator to the leaders. Whoever cannot be reached is asked
+again by whoever waits: nothing is retried here.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+import structlog
+
+from headrace.broker.peer.connection import PeerConnection, PeerLost
+from headrace.broker.peer.connector import PeerWay
+from headrace.model.ids import BrokerId, TopicPartition
+from headrace.transactions.effect import WriteMarkers
+from headrace.transactions.error import TransactionError
+from headrace.transactions.event import AddPartitions
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+_VERIFY_VERSION = 4
+_ADD_VERSION = 5
+_MARKERS_VERSION = 1
+_ANSWER_SECONDS = 10.0
+
+# The leader has a later marker or producer there: no use to try again.
+_REFUSED = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced)
+
+
+class TransactionPeers:
+    """One connection a broker, made when it is needed. Lives on the event loop."""
+
+    def __init__(self, way: PeerWay) -> None:
+        self._way = way
+        self._connections: dict[BrokerId, asyncio.Task[PeerConnection]] = {}
+
+    async def join(
+        self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
+    ) -> dict[TopicPartition, TransactionError]:
+        """The partitions that are not in the transaction, and why; with `implicit` they are added
+        to it first."""
+        version = _ADD_VERSION if implicit else _VERIFY_VERSION
+        wanted = {
+            "transactional_id": event.transactional_id,
+            "producer_id": event.producer_id,
+            "producer_epoch": event.producer_epoch,
+            "verify_only": not implicit,
+            "topics": [
+                {"name": topic, "partitions": [each.partition for each in names]}
+                for topic, names in _by_topic(event.partitions)
+            ],
+        }
+        try:
+            answer = await self._call(
+                coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, version, {"transactions": [wanted]}
+            )
+        except PeerLost as error:
+            log.info("a transaction's coordinator does not answer", reason=str(error))
+            return dict.fromkeys(event.partitions, TransactionError.COORDINATOR_NOT_AVAILABLE)
+        refused: dict[TopicPartition, TransactionError] = {}
+        if answer.error_code:
+            return dict.fromkeys(event.partitions, _error(answer.error_code))
+        for transaction in answer.results_by_transaction:
+            for topic in transaction.topic_results:
+                for result in topic.results_by_partition:
+                    if result.partition_error_code:
+                        name = TopicPartition(topic.name, result.partition_index)
+                        refused[name] = _error(result.partition_error_code)
+        return refused
+
+    async def write_markers(
+        self, leader: BrokerId, markers: WriteMarkers, names: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, bool]:
+        """Which of the partitions need no marker (any more)."""
+        names = list(names)
+        wanted = {
+            "producer_id": markers.producer_id,
+            "producer_epoch": markers.producer_epoch,
+            "transaction_result": markers.commit,
+            "coordinator_epoch": markers.coordinator_epoch,
+            "topics": [
+                {"name": topic, "partition_indexes": [each.partition for each in found]}
+                for topic, found in _by_topic(names)
+            ],
+        }
+        try:
+            answer = await self._call(
+                leader, ApiKey.WRITE_TXN_MARKERS, _MARKERS_VERSION, {"markers": [wanted]}
+            )
+        except PeerLost as error:
+            log.info("a leader does not take markers now", leader=leader, reason=str(error))
+            return dict.fromkeys(names, False)
+        done = dict.fromkeys(names, False)
+        for marker in answer.markers:
+            for topic in marker.topics:
+                for result in topic.partitions:
+                    name = TopicPartition(topic.name, result.partition_index)
+                    done[name] = not result.error_code or result.error_code in _REFUSED
+        return done
+
+    async def _call(
+        self, broker_id: BrokerId, api: ApiKey, version: int, body: dict[str, Any]
+    ) -> Any:
+        connecting = self._connections.get(broker_id)
+        if connecting is None or _broken(connecting):
+            connecting = asyncio.get_running_loop().create_task(self._way.connect(broker_id))
+            self._connections[broker_id] = connecting
+        try:
+            connection = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            if connecting.cancelled():
+                raise PeerLost(f"broker {broker_id} is counted out") from None
+            raise
+        return await connection.call(api, version, body, _ANSWER_SECONDS)
+
+    def forget(self, broker_id: BrokerId) -> None:
+        """It is counted out: what waits for its answer, on a connection that may hang, waits no
+        longer, and asks whoever leads now."""
+        connecting = self._connections.pop(broker_id, None)
+        if connecting is None:
+            return
+        if not connecting.done():
+            connecting.cancel()
+        elif not connecting.cancelled() and connecting.exception() is None:
+            connecting.result().close()
+
+    def close(self) -> None:
+        for broker_id in list(self._connections):
+            self.forget(broker_id)
+
+
+def _broken(connecting: "asyncio.Task[PeerConnection]") -> bool:
+    if not connecting.done():
+        return False
+    return (
+        connecting.cancelled() or connecting.exception() is not None or connecting.result().closed
+    )
+
+
+def _by_topic(
+    names: Iterable[TopicPartition],
+) -> Iterable[tuple[str, Iterable[TopicPartition]]]:
+    return [
+        (topic, list(found)) for topic, found in groupby(sorted(names), lambda each: each.topic)
+    ]
+
+
+def _error(code: int) -> TransactionError:
+    """What a coordinator said, in our words; what we have no word for is tried again."""
+    try:
+        return TransactionError[ErrorCode(code).name.upper()]
+    except (KeyError, ValueError):
+        return TransactionError.COORDINATOR_NOT_AVAILABLE

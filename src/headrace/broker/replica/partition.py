@@ -1,0 +1,382 @@
+"""One partition this broker leads: its log, its leader epoch, and who waits for more records.
+
+Rule 1: `replication.state` says where the high watermark stands. With one replica that is the log
+end, and it moves before the append is answered.
+Rule 2: a waiter is told after every move of the high watermark or the last stable offset, on the
+event loop, and takes itself off when it is done. A follower's fetch waits for the log end instead.
+Rule 3: a write with acks=all waits until the high watermark is past it. It ends with an error when
+too few replicas are left in sync, or when this broker stops leading: the records may still be kept.
+Rule 4: a leader that reaches neither the cluster's store nor any other that is in sync is
+*stranded*: it can commit nothing, and cannot learn who leads instead. It takes no more records, so
+that their producers ask others. What is committed it serves: it may turn out to lead still.
+"""
+
+from collections import deque
+from typing import Protocol, cast
+
+from headrace.broker.network.callback_future import Promise
+from headrace.cluster.topic import PartitionRecord
+from headrace.log.filesystem import Bytes
+from headrace.log.partition.append import Appended
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.error import (
+    DiskFull,
+    HeadraceError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
+)
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.offset import LogEndOffset
+from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT
+from headrace.replication.divergence import Divergence, divergence
+from headrace.replication.state import PartitionState
+from headrace.wire.error_code import ErrorCode
+
+ALONE = BrokerId(0)
+# More than any fetch waits for: look again.
+_MUCH = 2**62
+_TAIL_BYTES = 8 * 1024
+
+
+class Waiter(Protocol):
+    """A request that waits for a partition to grow."""
+
+    def grew(self, size_bytes: int) -> None:
+        """The readable part of the partition grew by about so many bytes."""
+
+    def finish(self) -> None:
+        """Answer now, with whatever there is."""
+
+
+class Partition:
+    """All of it lives on the event loop; only the log's own background work does not."""
+
+    __slots__ = (
+        "_replica_waiters",
+        "_uncommitted",
+        "_waiters",
+        "leader_epoch",
+        "log",
+        "name",
+        "no_room",
+        "resigned",
+        "state",
+        "stranded",
+        "tail",
+    )
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        log: PartitionLog,
+        leader_epoch: LeaderEpoch,
+        broker_id: BrokerId = ALONE,
+        *,
+        record: PartitionRecord | None = None,
+        now_ms: int = 0,
+    ) -> None:
+        """`record` says who else has it; without one nobody else does."""
+        self.name = name
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.resigned = False
+        self.stranded = False
+        # The disk was full at the last append: another broker's may not be.
+        self.no_room = False
+        self.state = PartitionState(
+            broker_id=broker_id,
+            leader_epoch=leader_epoch,
+            isr=(broker_id,) if record is None else record.isr,
+            replicas=() if record is None else record.replicas,
+            partition_epoch=0 if record is None else record.partition_epoch,
+            log_end=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            min_insync=log.config.min_insync_replicas,
+            now_ms=now_ms,
+        )
+        self._waiters: set[Waiter] = set()
+        self._replica_waiters: set[Waiter] = set()
+        self._uncommitted: deque[tuple[int, Promise[object]]] = deque()
+        # The last batch and its base offset, while it is small and not committed: what followers
+        # that are in step ask for next, without a look into the log.
+        self.tail: tuple[int, bytes] | None = None
+        # A checkpoint that a crash left is old; rule 1 holds from the first request on.
+        log.set_high_watermark(self.state.high_watermark)
+
+    @property
+    def syncs_before_answer(self) -> bool:
+        """Whether an append here counts only once it is on disk (flush.messages=1)."""
+        return self.log.config.flush_messages == 1
+
+    @property
+    def waits_before_answer(self) -> bool:
+        """Whether an append counts only later: on disk, or with other replicas."""
+        return not self.state.alone or self.log.config.flush_messages == 1
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether an append is as safe as acks=all asks for the moment it is made: nobody else is
+        in sync, min.insync.replicas asks for nobody else, and nobody waits for the disk."""
+        return self.state.alone and self.log.config.flush_messages != 1
+
+    def append(
+        self,
+        records: Bytes,
+        *,
+        from_client: bool = True,
+        strict_start: bool = False,
+        acks_all: bool = False,
+    ) -> Appended:
+        """Append whole batches as the leader; `strict_start` as in `PartitionLog.append`.
+
+        Raises:
+            NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
+        """
+        if self.resigned or self.stranded:
+            raise NotLeader(f"this broker does not lead {self.name} any more")
+        if acks_all and not self.state.has_enough(self.log.config.min_insync_replicas):
+            raise NotEnoughReplicas(
+                f"{self.name} has {len(self.state.isr)} replica in sync, and acks=all needs "
+                f"min.insync.replicas ({self.log.config.min_insync_replicas})"
+            )
+        try:
+            appended = self.log.append(
+                records, self.leader_epoch, from_client=from_client, strict_start=strict_start
+            )
+        except DiskFull:
+            self.no_room = True
+            raise
+        self.no_room = False
+        if not appended.duplicate:
+            self.tail = None
+            self._grew(appended)
+        return appended
+
+    def append_plain(self, records: memoryview) -> Appended | None:
+        """`PartitionLog.append_plain`, for a client that waits for neither disk nor replicas."""
+        state = self.state
+        if not state.alone:
+            return None
+        appended = self.log.append_plain(records, self.leader_epoch, alone=True)
+        if appended is not None:
+            state.appended(cast(LogEndOffset, appended[1] + 1))
+            if self._waiters or self._replica_waiters:
+                self._wake(appended.size_bytes)
+                self._wake_replicas(appended.size_bytes)
+        return appended
+
+    def append_replicated(self, records: memoryview, *, acks_all: bool) -> Appended | None:
+        """`append_plain` where others have to have it too: as `append`, or None, and nothing has
+        happened."""
+        if (
+            self.resigned
+            or self.stranded
+            or self.log.config.flush_messages == 1
+            or (acks_all and not self.state.has_enough(self.log.config.min_insync_replicas))
+        ):
+            return None
+        appended = self.log.append_plain(records, self.leader_epoch)
+        if appended is None:
+            return None
+        self.no_room = False
+        base_offset, last_offset, _, _, _, size_bytes = appended
+        if size_bytes <= _TAIL_BYTES:
+            head = HEAD.pack(base_offset, size_bytes - LOG_OVERHEAD, self.leader_epoch)
+            self.tail = (base_offset, head + records[MAGIC_AT:])
+        else:
+            self.tail = None
+        if self.state.appended(cast(LogEndOffset, last_offset + 1)):
+            self._advanced(size_bytes)
+        self._wake_replicas(size_bytes)
+        return appended
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction here."""
+        if self.resigned:
+            raise NotLeader(f"this broker does not lead {self.name} any more")
+        appended = self.log.append_marker(
+            producer_id,
+            producer_epoch,
+            self.leader_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        self.tail = None
+        self._grew(appended)
+        return appended
+
+    def check_epoch(self, claimed: int) -> ErrorCode:
+        """Whether a client's idea of the leader epoch is right (KIP-320); -1 claims nothing."""
+        return check_epoch(self.leader_epoch, claimed)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` and where it ends, as OffsetForLeaderEpoch answers."""
+        if epoch == self.leader_epoch:
+            return epoch, self.log.log_end_offset
+        found = self.log.epoch_end_offset(epoch)
+        return found.epoch, found.end_offset
+
+    def _grew(self, appended: Appended) -> None:
+        if self.state.appended(LogEndOffset(appended.last_offset + 1)):
+            self._advanced(appended.size_bytes)
+        self._wake_replicas(appended.size_bytes)
+
+    def _advanced(self, size_bytes: int) -> None:
+        """The high watermark has moved: rules 2 and 3."""
+        high_watermark = self.state.high_watermark
+        self.log.set_high_watermark(high_watermark)
+        if self.state.is_committed(self.state.log_end):
+            self.tail = None
+        waiting = self._uncommitted
+        while waiting and waiting[0][0] <= high_watermark:
+            _, committed = waiting.popleft()
+            if not committed.done():
+                committed.set_result(None)
+        if self._waiters:
+            self._wake(size_bytes)
+
+    # -- other replicas
+
+    def when_committed(self, end: int) -> Promise[object]:
+        """Done when every replica in sync has all records below `end`, in the very moment.
+
+        Raises (in the promise):
+            NotLeader, NotEnoughReplicasAfterAppend: rule 3.
+        """
+        committed: Promise[object] = Promise()
+        if self.state.is_committed(end):
+            committed.set_result(None)
+        elif self.resigned:
+            committed.set_exception(NotLeader(f"this broker does not lead {self.name} any more"))
+        else:
+            # Appends come in the order of their offsets; only a duplicate may ask for an older one.
+            at = len(self._uncommitted)
+            while at and self._uncommitted[at - 1][0] > end:
+                at -= 1
+            self._uncommitted.insert(at, (end, committed))
+        return committed
+
+    def divergence(self, last_epoch: int, fetch_offset: int) -> Divergence | None:
+        """Where a follower's log parts from this one; None when it goes on from there."""
+        return divergence(self.log, last_epoch, fetch_offset)
+
+    def follower_fetched(
+        self, broker_id: BrokerId, fetch_offset: int, *, now_ms: int, broker_epoch: int
+    ) -> frozenset[BrokerId] | None:
+        """A follower has everything below. The in-sync replicas to propose, if they are others."""
+        state = self.state
+        moved = state.follower_fetched(
+            broker_id,
+            LogEndOffset(fetch_offset),
+            self.leader_epoch,
+            now_ms=now_ms,
+            broker_epoch=broker_epoch,
+        )
+        if moved:
+            self._advanced(_MUCH)
+        if broker_id in state.isr or state.proposed is not None:
+            return None
+        wanted = state.expanded(broker_id)
+        return wanted if broker_id in wanted else None
+
+    def follow(self, record: PartitionRecord, now_ms: int) -> None:
+        """The cluster's state says who has this partition and who is in sync, in this epoch."""
+        state = self.state
+        if record.partition_epoch <= state.partition_epoch:
+            return
+        if frozenset(record.replicas) != state.replicas:
+            state.set_replicas(record.replicas, now_ms)
+        if state.set_isr(record.isr, record.partition_epoch):
+            self._advanced(_MUCH)
+        self._refuse_if_too_few()
+
+    def follow_config(self) -> None:
+        """min.insync.replicas may have changed."""
+        if self.state.set_min_insync(self.log.config.min_insync_replicas):
+            self._advanced(_MUCH)
+
+    def withdraw(self) -> None:
+        """What was proposed will never be taken."""
+        self.state.withdraw()
+
+    def set_stranded(self, stranded: bool) -> None:
+        """Rule 4."""
+        if stranded == self.stranded:
+            return
+        self.stranded = stranded
+        if stranded:
+            self._fail_uncommitted(
+                NotLeader(f"this broker is cut off, and may not lead {self.name}")
+            )
+
+    def resign(self) -> None:
+        """Another leads, or nobody: nothing is appended here any more, and nobody waits."""
+        self.resigned = True
+        self.state.alone = False
+        self._fail_uncommitted(NotLeader(f"this broker does not lead {self.name} any more"))
+        self.wake_all()
+
+    def _refuse_if_too_few(self) -> None:
+        wanted = self.log.config.min_insync_replicas
+        if self._uncommitted and not self.state.has_enough(wanted):
+            self._fail_uncommitted(
+                NotEnoughReplicasAfterAppend(
+                    f"{self.name} has {len(self.state.isr)} replicas in sync since the records "
+                    f"were appended, and acks=all needs min.insync.replicas ({wanted})"
+                )
+            )
+
+    def _fail_uncommitted(self, error: HeadraceError) -> None:
+        waiting, self._uncommitted = self._uncommitted, deque()
+        for _, committed in waiting:
+            if not committed.done():
+                committed.set_exception(error)
+
+    # -- waiting
+
+    def _wake(self, size_bytes: int) -> None:
+        for waiter in tuple(self._waiters):
+            waiter.grew(size_bytes)
+
+    def _wake_replicas(self, size_bytes: int) -> None:
+        for waiter in tuple(self._replica_waiters):
+            waiter.grew(size_bytes)
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        self._waiters.add(waiter)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        self._waiters.discard(waiter)
+
+    def add_replica_waiter(self, waiter: Waiter) -> None:
+        self._replica_waiters.add(waiter)
+
+    def remove_replica_waiter(self, waiter: Waiter) -> None:
+        self._replica_waiters.discard(waiter)
+
+    def wake_all(self) -> None:
+        """The partition goes away or changes leader: whoever waits must look again."""
+        for waiter in (*self._waiters, *self._replica_waiters):
+            waiter.grew(_MUCH)
+
+    def release_all(self) -> None:
+        """The broker stops: whoever waits is answered with what there is."""
+        for waiter in (*self._waiters, *self._replica_waiters):
+            waiter.finish()
+
+
+def check_epoch(known: int, claimed: int) -> ErrorCode:
+    """Whether a claimed leader epoch is the known one; -1 claims nothing."""
+    if claimed < 0 or claimed == known:
+        return ErrorCode.none
+    return ErrorCode.fenced_leader_epoch if claimed < known else ErrorCode.unknown_leader_epoch

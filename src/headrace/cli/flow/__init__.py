@@ -1,0 +1,1 @@
+"""`headrace flow`: stream programs on Spark."""

@@ -1,0 +1,251 @@
+"""Running a plan from the command line: start, watch, change, stop.
+
+Rule 1: a stop lets the batch at hand end, for a while; then it is cut off, and the next start from
+        the same checkpoint does it again.
+Rule 2: a request of `headrace flow rebalance` or `restart` is carried out between two batches: the
+        query is stopped so, and started again over its checkpoint, with the new plan if it has one.
+Rule 3: the run is in the registry as long as it runs, and no longer.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.flow.failure import flow_failed, told_briefly
+from headrace.cli.flow.live import Watch, watching
+from headrace.cli.flow.program import Program
+from headrace.cli.terminal.spark_log import hush_pyspark, spark_log, tail_of
+from headrace.cli.terminal.stop import Stop
+from headrace.flow.error import FlowError
+from headrace.flow.execution.rebalance import rebalanced
+from headrace.flow.monitoring.metrics_server import MetricsServer
+from headrace.flow.monitoring.registry import RESTART, Registry, Run, this_run
+from headrace.flow.plan.graph import Graph
+
+_LOOK_SECONDS = 0.25
+_BATCH_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What the command line asks for.
+
+    Attributes:
+        seconds: how long to run; None: until it is stopped.
+        once: only what is there now, then end.
+        spark_log: where Spark writes; None: to a file that is gone at the end.
+        verbose: let Spark write to our standard error instead.
+        traceback: of a failure, tell everything that Spark says.
+    """
+
+    program: str
+    brokers: str
+    checkpoint: Path
+    master: str | None = None
+    seconds: float | None = None
+    once: bool = False
+    spark_log: Path | None = None
+    verbose: bool = False
+    traceback: bool = False
+
+    def failed(self, name: str, error: BaseException) -> FlowError:
+        return flow_failed(name, error, traceback=self.traceback, log=self.spark_log)
+
+
+@dataclass(slots=True)
+class Execution:
+    """One flow, running.
+
+    Args:
+        begin: starts its query, anew after every change.
+        change: takes a request of another process; raises FlowError if it cannot be.
+        graph: what it looks like now.
+        stopped: asked several times a second.
+        watch: shown the figures, as often.
+        metrics: serves the figures; it is closed at the end.
+    """
+
+    name: str
+    order: Order
+    spark: Any
+    begin: Callable[[], Any]
+    change: Callable[[Mapping[str, Any]], None]
+    graph: Callable[[], Mapping[str, Any]]
+    stopped: Callable[[], bool]
+    watch: Watch
+    metrics: MetricsServer
+    registry: Registry = field(default_factory=Registry)
+
+    def run(self) -> None:
+        """Until it is stopped, its time is over, or it fails.
+
+        Raises:
+            FlowError: the query failed, or could not be started.
+        """
+        deadline = None if self.order.seconds is None else time.monotonic() + self.order.seconds
+        query = self._started()
+        self.metrics.follow(self.name, lambda: query.lastProgress)
+        run = self._announce()
+        try:
+            while query.isActive and not self._is_over(deadline):
+                request = self.registry.take_request(run)
+                if request is not None:
+                    run, query = self._carry_out(run, request, query)
+                self.watch(self.metrics.figures())
+                time.sleep(_LOOK_SECONDS)
+            finish(query)
+            self.watch(self.metrics.figures())
+            failure = query.exception()
+            if failure is not None:
+                raise self.order.failed(self.name, failure)
+        finally:
+            self.registry.remove(run)
+            self.metrics.close()
+            query.stop()
+
+    def _started(self) -> Any:
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.begin()
+        except PySparkException as error:
+            raise self.order.failed(self.name, error) from error
+
+    def _is_over(self, deadline: float | None) -> bool:
+        return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
+
+    def _announce(self) -> Run:
+        run = this_run(
+            name=self.name,
+            program=self.order.program,
+            master=self.spark.sparkContext.master,
+            brokers=self.order.brokers,
+            checkpoint=str(self.order.checkpoint.resolve()),
+            console=self.spark.sparkContext.uiWebUrl,
+            metrics=self.metrics.address,
+            graph=self.graph(),
+        )
+        self.registry.write(run)
+        return run
+
+    def _carry_out(self, run: Run, request: Mapping[str, Any], query: Any) -> tuple[Run, Any]:
+        try:
+            if not request.get(RESTART):
+                self.change(request)
+        except FlowError as error:
+            return self.registry.answer(run, request, str(error)), query
+        finish(query)
+        query = self._started()
+        self.metrics.follow(self.name, lambda: query.lastProgress)
+        run = replace(run, graph=self.graph())
+        return self.registry.answer(run, request, None), query
+
+
+def plan_execution(
+    program: Program, order: Order, spark: Any, stopped: Callable[[], bool], watch: Watch
+) -> Execution:
+    """The execution of a plan, which `headrace flow rebalance` can change."""
+    from headrace.flow.execution.job import start
+
+    now = [program.plan]
+    metrics = MetricsServer()
+    trigger = {"availableNow": True} if order.once else None
+
+    def begin() -> Any:
+        if program.begin is not None:
+            return program.begin(spark, checkpoint=order.checkpoint, trigger=trigger)
+        return start(
+            now[0],
+            spark,
+            brokers=order.brokers,
+            checkpoint=order.checkpoint,
+            trigger=trigger,
+            metrics=metrics,
+        )
+
+    def change(request: Mapping[str, Any]) -> None:
+        if program.begin is not None:
+            raise FlowError(f"{program.plan.name} has a task for each partition of its inputs")
+        tasks = request.get("parallelism") or {}
+        now[0] = rebalanced(now[0], tasks, request.get("partitions"))
+
+    def graph() -> Mapping[str, Any]:
+        return Graph.of(now[0]).to_json()
+
+    name = program.plan.name
+    return Execution(name, order, spark, begin, change, graph, stopped, watch, metrics)
+
+
+def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
+    """Let the batch at hand end, and stop the query before the next one."""
+    last = query.lastProgress
+    deadline = time.monotonic() + seconds
+    while query.isActive and time.monotonic() < deadline:
+        status = query.status
+        ended = query.lastProgress != last
+        if ended or not status["isTriggerActive"]:
+            break
+        time.sleep(_LOOK_SECONDS / 10)
+    query.stop()
+
+
+@contextmanager
+def spark_for(
+    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+) -> Iterator[Any]:
+    """A session for a flow, and its end.
+
+    Raises:
+        FlowError: Spark did not start, or has raised something inside.
+    """
+    from py4j.protocol import Py4JError
+
+    with nullcontext() if order.verbose else spark_log(order.spark_log) as log:
+        spark = _session(name, order, settings, log, realtime=realtime)
+        try:
+            with told_briefly(name, traceback=order.traceback, log=order.spark_log):
+                yield spark
+        finally:
+            with suppress(Py4JError, ConnectionError):  # it may be the reason why we end
+                spark.stop()
+
+
+def _session(
+    name: str, order: Order, settings: Mapping[str, str], log: Path | None, *, realtime: bool
+) -> Any:
+    from headrace.demo.muted import stderr_to
+    from headrace.spark.ready_session import SparkUnavailable, session
+
+    config = {key: value for key, value in settings.items() if key.startswith("spark.")}
+    config = {"spark.ui.showConsoleProgress": "false", **config}
+    handler = signal.getsignal(signal.SIGINT)
+    if log is not None:
+        hush_pyspark()
+    try:
+        with nullcontext() if log is None else stderr_to(log):
+            return session(name, master=order.master, realtime=realtime, config=config)
+    except SparkUnavailable as error:
+        said = "" if log is None else f"\n{tail_of(log)}"
+        raise FlowError(f"{error}{said}") from error
+    finally:
+        # Spark puts a handler of its own there, which would raise in the middle of a call to Java.
+        signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def started(
+    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
+    """Spark, whether somebody wants it to stop, and whom to show what it does."""
+    Registry().check_free(str(order.checkpoint.resolve()))
+    with Stop() as stop, watching() as (watch, _):
+        print(f"Starting Spark for {name} ...", flush=True)
+        with spark_for(name, order, settings, realtime=realtime) as spark:
+            log = "" if order.verbose else f", Spark's log in {order.spark_log}"
+            print(f"{name} runs, checkpoint in {order.checkpoint}{log}", flush=True)
+            yield spark, lambda: stop.requested, watch
+    print("Stopped." if stop.requested else f"{name} is done.", flush=True)

@@ -1,0 +1,405 @@
+"""`headrace flow`: run stream programs, and look after those that run."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.flow import land as land_command
+from headrace.cli.flow.program import Given, Program, load_program
+from headrace.cli.flow.table import HEADINGS, line_of, rows_of
+from headrace.cli.record.offset_spec import parse_place
+from headrace.cli.terminal.duration import parse_duration
+from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.option import (
+    BROKERS_VARIABLE,
+    AuditOption,
+    BrokersOption,
+    TracebackOption,
+    VerboseOption,
+    parse_pairs,
+)
+from headrace.cli.terminal.output import print_fields, print_json, print_rows
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.client.settings import DEFAULT_BROKERS
+from headrace.flow.error import FlowError
+from headrace.flow.execution.rebalance import PARTITIONS
+from headrace.flow.monitoring.metrics import FlowFigures, read_figures
+from headrace.flow.monitoring.registry import Registry, Run
+from headrace.flow.plan.graph import Graph
+from headrace.flow.plan.plan import Latency, Plan
+from headrace.model.clock import SystemClock
+from headrace.model.error import ConfigError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+PairsOption = Annotated[
+    list[str] | None,
+    typer.Option("-X", metavar="KEY=VALUE", help="For the program, or a setting (spark.*)."),
+]
+FilterOption = Annotated[
+    Path | None, typer.Option("--filter", metavar="FILE", help="Many -X, as key=value lines.")
+]
+ProgramArgument = Annotated[
+    str,
+    typer.Argument(metavar="PROGRAM", help="FILE.py, FILE.yaml, FILE.properties or module:name."),
+]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A flow's name, or its pid.")]
+
+_RUN = """
+Examples:
+
+  headrace flow run word_count.py                               until Ctrl-C, on this machine
+
+  headrace flow run words:topology --master spark://host:7077   on a cluster
+
+  headrace flow run topology.yaml -X input=lines                Flux, with ${input} filled in
+
+  headrace flow run word_count.py --batch --from @2026-11-01 --to @2026-11-02
+
+  headrace flow run word_count.py --for 30s -X metrics.topic=metrics
+
+A second run with the same checkpoint goes on where the first one stopped.
+"""
+_STOP_SECONDS = 90.0
+_REBALANCE_SECONDS = 120.0
+_POLL_SECONDS = 0.1
+
+
+@app.command(epilog=epilog(_RUN))
+def run(
+    program: ProgramArgument,
+    brokers: BrokersOption = None,
+    local: Annotated[bool, typer.Option("--local", help="On this machine: the default.")] = False,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="A master of Spark's.")] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Over what is there, then end.")] = False,
+    first: Annotated[
+        str | None, typer.Option("--from", metavar="PLACE", help="With --batch: begin there.")
+    ] = None,
+    past: Annotated[
+        str | None, typer.Option("--to", metavar="PLACE", help="With --batch: end before it.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="As a stream, up to what is there, then end.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where it remembers; NAME.checkpoint.")
+    ] = None,
+    audit: AuditOption = None,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Make the topics it needs that are missing.")
+    ] = False,
+    verbose: VerboseOption = False,
+    traceback: TracebackOption = False,
+    pairs: PairsOption = None,
+    filter_file: FilterOption = None,
+) -> None:
+    """Run a program. Ctrl-C or SIGTERM stops it after the batch at hand."""
+    if local and master:
+        raise ConfigError("--local and --master cannot both be: leave one out")
+    if (first or past) and not batch:
+        raise ConfigError("--from and --to are for --batch: a stream begins where it stopped")
+    if batch and (duration or available_now or checkpoint):
+        raise ConfigError(
+            "--batch ends by itself and remembers nothing: leave out --for,"
+            " --available-now and --checkpoint"
+        )
+    seconds = None if duration is None else parse_duration(duration)
+    if audit is not None:
+        pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
+    loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
+    from headrace.cli.flow.execution import Order
+
+    where = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
+    order = Order(
+        program=program,
+        brokers=loaded.brokers or given.brokers,
+        checkpoint=where,
+        master="local[*]" if local else master,
+        seconds=seconds,
+        once=available_now,
+        spark_log=None if batch else Path(f"{where}.log"),
+        verbose=verbose,
+        traceback=traceback,
+    )
+    if create_topics:
+        _create_topics(loaded.plan, order.brokers)
+    if batch or not where.exists():
+        # Later a missing topic is a loss, and its spout's failOnDataLoss decides about that.
+        from headrace.cli.flow.topic import check_inputs
+
+        check_inputs(loaded.plan)
+    if batch:
+        _run_batch(loaded.plan, order, first, past)
+    else:
+        _run_stream(loaded, order)
+
+
+def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> None:
+    from headrace.cli.flow.execution import spark_for
+    from headrace.cli.flow.range import bounded
+    from headrace.flow.execution.job import run_batch
+    from headrace.flow.plan.check import check
+
+    check(plan)
+    clock = SystemClock()
+    begin = None if first is None else parse_place(first, clock)
+    end = None if past is None else parse_place(past, clock)
+    plan = bounded(plan, begin, end)
+    with spark_for(plan.name, order, plan.settings) as spark:
+        run_batch(plan, spark, brokers=order.brokers)
+    print(f"{plan.name} is done.", flush=True)
+
+
+def _run_stream(program: Program, order: Any) -> None:
+    from headrace.cli.flow.execution import plan_execution, started
+    from headrace.flow.plan.check import check
+
+    plan = program.plan
+    check(plan)
+    realtime = plan.latency is Latency.REALTIME
+    with started(plan.name, order, plan.settings, realtime=realtime) as (spark, stopped, watch):
+        plan_execution(program, order, spark, stopped, watch).run()
+
+
+def _create_topics(plan: Plan, brokers: str) -> None:
+    from headrace.cli.flow.topic import create_missing
+
+    made = create_missing(plan, brokers)
+    if made:
+        print(f"Created {', '.join(made)}.", flush=True)
+
+
+@app.command(name="list")
+def list_flows(style: FormatOption = Format.TEXT) -> None:
+    """The flows that run on this machine."""
+    rows = [
+        (each.name, each.pid, _age(each), each.master, each.checkpoint, each.console)
+        for each in Registry().runs()
+    ]
+    print_rows(style, ["name", "pid", "age", "master", "checkpoint", "console"], rows)
+
+
+@app.command()
+def describe(
+    program: Annotated[str, typer.Argument(metavar="NAME|PROGRAM", help="A flow, or a program.")],
+    brokers: BrokersOption = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the picture there too.")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Show Spark's plan of a program.")] = False,
+    pairs: PairsOption = None,
+    filter_file: FilterOption = None,
+    style: FormatOption = Format.TEXT,
+) -> None:
+    """Draw the graph of a flow that runs, or of a program that does not."""
+    from headrace.flow.plan.check import check
+    from headrace.flow.plan.graph import Graph
+
+    found = next(
+        (each for each in Registry().runs() if program in (each.name, str(each.pid))), None
+    )
+    loaded = None
+    if found is None or plan:
+        loaded = _load(found.program if found else program, brokers, pairs, filter_file)[0].plan
+        check(loaded)
+    graph = Graph.of(loaded) if loaded is not None else _told(found)
+    if style is Format.JSON:
+        print_json({**({"run": _fields(found)} if found else {}), "graph": graph.to_json()})
+    else:
+        from rich.console import Console
+
+        from headrace.cli.flow.drawing import draw
+
+        if found is not None:
+            print_fields(_fields(found))
+            print()
+        draw(graph, Console())
+    if svg is not None:
+        from headrace.flow.plan.graph_svg import to_svg
+
+        svg.write_text(to_svg(graph))
+    if plan and loaded is not None:
+        _explain(loaded)
+
+
+def _explain(plan: Plan) -> None:
+    from headrace.cli.flow.execution import Order, spark_for
+    from headrace.flow.execution.compile import compile_plan
+
+    order = Order(program="", brokers="", checkpoint=Path(), master="local[1]")
+    # As a run would have it: Spark's own 200 are for a cluster.
+    settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
+    with spark_for(plan.name, order, settings) as spark:
+        compile_plan(plan, spark, streaming=True).frame.explain(mode="formatted")
+
+
+@app.command()
+def stop(
+    name: NameArgument,
+    now: Annotated[bool, typer.Option("--now", help="Do not let the batch at hand end.")] = False,
+) -> None:
+    """Stop a flow; a later run from its checkpoint goes on where it stopped."""
+    found = Registry().find(name)
+    os.kill(found.pid, signal.SIGTERM)
+    if now:
+        os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while found.alive:
+        if time.monotonic() > deadline:
+            raise FlowError(f"{found.name} (pid {found.pid}) did not stop in {_STOP_SECONDS:g} s")
+        time.sleep(_POLL_SECONDS)
+    print(f"{found.name} is stopped.")
+
+
+@app.command()
+def restart(name: NameArgument) -> None:
+    """Stop a flow's query after the batch at hand, and start it again over its checkpoint.
+
+    The process, its Spark session and its figures stay.
+    """
+    registry = Registry()
+    found = registry.find(name)
+    registry.restart(found)
+    print(f"{found.name} is restarted.")
+
+
+_REBALANCE = """
+Examples:
+
+  headrace flow rebalance word-count -e split=4          four tasks for the bolt split
+
+  headrace flow rebalance word-count -n 8                eight partitions between stages
+
+What keeps state keeps its number of tasks: that is part of the checkpoint.
+"""
+
+
+@app.command(epilog=epilog(_REBALANCE))
+def rebalance(
+    name: NameArgument,
+    tasks: Annotated[
+        list[str] | None, typer.Option("-e", metavar="COMPONENT=N", help="Tasks of a component.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("-n", "--partitions", min=1, help="Parts between stages.")
+    ] = None,
+) -> None:
+    """Change how many tasks a running flow has: it stops after a batch, and goes on with them."""
+    wanted = {}
+    for component, text in parse_pairs(tasks, "-e").items():
+        if not text.isdigit():
+            raise ConfigError(f"-e {component} cannot be {text!r}: write a number")
+        wanted[component] = int(text)
+    if not wanted and partitions is None:
+        raise ConfigError("nothing to change: give -e component=N or -n N")
+    registry = Registry()
+    found = registry.find(name)
+    request = {"parallelism": wanted, "partitions": partitions}
+    registry.ask(found, request, seconds=_REBALANCE_SECONDS)
+    print(f"{found.name} is rebalanced.")
+
+
+@app.command()
+def metrics(
+    name: NameArgument,
+    watch: Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, once a second.")] = False,
+    style: FormatOption = Format.TEXT,
+) -> None:
+    """What a running flow does: tuples, failures, latency, capacity, batch times, state, lag.
+
+    Prometheus finds the same at the address that `describe` calls metrics, under /metrics.
+    """
+    found = Registry().find(name)
+    if not watch:
+        _print_figures(_figures(found), style)
+        return
+    from headrace.cli.flow.live import watching
+    from headrace.cli.terminal.stop import Stop
+
+    with Stop() as stop, watching() as (show, _):
+        while not stop.requested and found.alive:
+            show(_figures(found))
+            time.sleep(1.0)
+
+
+def _figures(found: Run) -> FlowFigures:
+    if found.metrics is None:
+        raise FlowError(f"{found.name} does not serve figures")
+    try:
+        return read_figures(found.metrics)
+    except (OSError, ValueError) as error:
+        raise FlowError(f"{found.name} does not answer on {found.metrics}: {error}") from error
+
+
+def _print_figures(figures: FlowFigures, style: Format) -> None:
+    if style is Format.JSON:
+        print_json(json.loads(figures.to_json()))
+        return
+    print(line_of(figures))
+    if figures.components:
+        print_rows(style, HEADINGS, rows_of(figures))
+
+
+def _load(
+    program: str,
+    brokers: str | None,
+    pairs: list[str] | None,
+    filter_file: Path | None,
+    *,
+    create_topics: bool = False,
+) -> tuple[Program, Given]:
+    texts = _filter(filter_file) | parse_pairs(pairs, "-X")
+    brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
+    where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
+    given = Given(where, texts, create_topics)
+    return load_program(program, given), given
+
+
+def _filter(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise ConfigError(f"--filter {path} cannot be read: {error.strerror}") from error
+    told = [each.strip() for each in lines if each.strip() and not each.strip().startswith("#")]
+    return parse_pairs(told, "--filter")
+
+
+def _told(found: Run | None) -> Graph:
+    """What a run says it looks like; landing a topic is a graph without nodes."""
+    assert found is not None
+    return (
+        Graph.from_json(found.graph) if found.graph else Graph(found.name, "exactly-once", (), ())
+    )
+
+
+def _fields(found: Run) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "program": found.program,
+        "pid": found.pid,
+        "age": _age(found),
+        "master": found.master,
+        "brokers": found.brokers,
+        "checkpoint": found.checkpoint,
+        "console": found.console,
+        "metrics": found.metrics,
+    }
+
+
+def _age(found: Run) -> str:
+    seconds = max(0, time.time_ns() // 1_000_000 - found.started_ms) // 1_000
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds % 60:02}s"
+
+
+app.command(epilog=epilog(land_command.EXAMPLES))(land_command.land)

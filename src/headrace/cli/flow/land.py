@@ -1,0 +1,137 @@
+"""`headrace flow land`: a topic as Parquet files, by the hour."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.terminal.duration import parse_duration
+from headrace.cli.terminal.option import (
+    BROKERS_VARIABLE,
+    AuditOption,
+    BrokersOption,
+    TracebackOption,
+    VerboseOption,
+    parse_pairs,
+)
+from headrace.client.settings import DEFAULT_BROKERS
+from headrace.flow.error import FlowError
+from headrace.flow.land import CHECKPOINT, Landing, stray_files
+from headrace.flow.monitoring.metrics_server import MetricsServer
+
+EXAMPLES = """
+Examples:
+
+  headrace flow land clicks --to lake/clicks                    until Ctrl-C
+
+  headrace flow land clicks --to lake/clicks --available-now    what is there, then end
+
+  headrace flow land clicks --to lake/clicks --as json --columns 'page STRING, ms INT'
+
+Files lie in date=2026-11-15/hour=09 (UTC). Spark reads each record once: spark.read.parquet(DIR).
+Other readers see files that a crash left, until a run with --tidy removes them.
+"""
+
+
+def land(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Several with commas between.")],
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Where the files go.")],
+    brokers: BrokersOption = None,
+    form: Annotated[
+        str, typer.Option("--as", help="raw, string, json, csv or avro: how values are decoded.")
+    ] = "raw",
+    columns: Annotated[
+        str | None, typer.Option(help="Of json, csv and avro values: 'page STRING, ms INT'.")
+    ] = None,
+    time_field: Annotated[
+        str, typer.Option("--time", help="What decides on the hour, such as value.at.")
+    ] = "timestamp",
+    start: Annotated[str, typer.Option(help="earliest or latest, the first time.")] = "earliest",
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Up to what is there, then end.")
+    ] = False,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="How often files are written: 30s, 5m.")
+    ] = "1m",
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
+    ] = None,
+    tidy: Annotated[
+        bool, typer.Option("--tidy", help="First remove files that a crash left.")
+    ] = False,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="A master of Spark's.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where it remembers; DIR/_checkpoint.")
+    ] = None,
+    audit: AuditOption = None,
+    verbose: VerboseOption = False,
+    traceback: TracebackOption = False,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="An option of the source, or spark.*."),
+    ] = None,
+) -> None:
+    """Write a topic to Parquet files by hour, each record once."""
+    from headrace.cli.flow.execution import Execution, Order, started
+    from headrace.spark.source.offset_finder import check_there
+
+    texts = parse_pairs(pairs, "-X")
+    if audit is not None:
+        texts["audit"] = "on" if audit else "off"
+    landing = Landing(
+        topics=topic,
+        brokers=brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS,
+        folder=to,
+        format=form,
+        columns=columns,
+        time=time_field,
+        starting=start,
+        options={key: each for key, each in texts.items() if not key.startswith("spark.")},
+    )
+    where = checkpoint or Path(to) / CHECKPOINT
+    order = Order(
+        program=f"land {topic}",
+        brokers=landing.brokers,
+        checkpoint=where,
+        master=master,
+        seconds=None if duration is None else parse_duration(duration),
+        once=available_now,
+        spark_log=Path(f"{where}.log"),
+        verbose=verbose,
+        traceback=traceback,
+    )
+    if not where.exists():
+        kafka = {key: each for key, each in texts.items() if key.startswith("kafka.")}
+        check_there({"kafka.bootstrap.servers": landing.brokers, "subscribe": topic, **kafka})
+    trigger = (
+        {"availableNow": True}
+        if available_now
+        else {"processingTime": f"{parse_duration(every):g} seconds"}
+    )
+    name = f"land-{topic}"
+    with started(name, order, texts) as (spark, stopped, watch):
+        if tidy:
+            _tidy(Path(to))
+        begin = _Begin(landing, spark, str(order.checkpoint), trigger)
+        Execution(name, order, spark, begin, _fixed, dict, stopped, watch, MetricsServer()).run()
+
+
+class _Begin:
+    def __init__(self, landing: Landing, spark: Any, checkpoint: str, trigger: Any) -> None:
+        self._landing, self._spark = landing, spark
+        self._checkpoint, self._trigger = checkpoint, trigger
+
+    def __call__(self) -> Any:
+        return self._landing.start(self._spark, checkpoint=self._checkpoint, trigger=self._trigger)
+
+
+def _fixed(request: object) -> None:
+    raise FlowError("landing a topic has no tasks to rebalance")
+
+
+def _tidy(folder: Path) -> None:
+    stray = stray_files(folder)
+    for each in stray:
+        each.unlink()
+    print(f"{len(stray)} files that a crash left are removed.", flush=True)

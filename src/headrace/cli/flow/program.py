@@ -1,0 +1,248 @@
+"""What `headrace flow run` is given: a Python file, module:name, Flux or Samza properties."""
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from headrace.flow.error import FlowError
+from headrace.flow.execution.auditing import SETTINGS
+from headrace.flow.execution.failure import failure_of
+from headrace.flow.plan.plan import Plan
+from headrace.model.error import ConfigError, HeadraceError
+
+DEFAULT_NAME = "topology"
+_PLAN_SETTINGS = ("metrics.topic", *SETTINGS)
+_INSTALLED = ("headrace", "pyspark_headrace", "__main__")
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(slots=True)
+class Given:
+    """What the command line tells a program: the brokers, and `-X key=value` pairs.
+
+    A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or something that the
+    program asks for by name: a parameter of its function, a `${name}` of its file. `used` has what
+    was asked for; a pair that nobody asks for is a mistake.
+    """
+
+    brokers: str
+    pairs: Mapping[str, str]
+    create_topics: bool = False
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {key: value for key, value in self.pairs.items() if _is_setting(key)}
+
+    def check_used(self, program: str) -> None:
+        for key in self.pairs:
+            if not _is_setting(key) and key not in self.used:
+                near = difflib.get_close_matches(key, [*self.used, *_PLAN_SETTINGS], n=1)
+                instead = f"did you mean {near[0]}?" if near else "it asks for no such thing"
+                raise ConfigError(f"-X {key} means nothing to {program}: {instead}")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What was loaded.
+
+    Attributes:
+        begin: starts it in a way of its own: with a session, `checkpoint` and `trigger`.
+        brokers: where it writes, if it says so itself.
+    """
+
+    plan: Plan
+    begin: Callable[..., Any] | None = None
+    brokers: str | None = None
+
+
+def load_program(target: str, given: Given) -> Program:
+    """A program, with the settings of the command line.
+
+    Raises:
+        ConfigError: there is no such program, or it needs something that was not given.
+        FlowError: the program has a mistake.
+    """
+    try:
+        program = _load(target, given)
+    except HeadraceError:
+        raise
+    except Exception as error:
+        told = failure_of("".join(traceback.format_exception(error)))
+        raise FlowError(told.sentence(target)) from error
+    given.check_used(target)
+    settings = {**program.plan.settings, **given.settings}
+    return replace(program, plan=replace(program.plan, settings=settings))
+
+
+def _load(target: str, given: Given) -> Program:
+    path = Path(target)
+    if path.suffix in (".yaml", ".yml"):
+        program = Program(_flux(path, given))
+    elif path.suffix == ".properties":
+        program = _samza(path, given)
+    else:
+        where, name = _split(target)
+        path = Path(where)
+        module = _module_of_file(path) if path.suffix == ".py" else _module(where)
+        program = Program(_plan(_named(module, name, target), target, given))
+    _travel_by_value(path.resolve().parent)
+    return program
+
+
+def _split(target: str) -> tuple[str, str | None]:
+    where, colon, name = target.rpartition(":")
+    if not colon:
+        if not target.endswith(".py"):
+            raise ConfigError(
+                f"{target!r} cannot be run: write FILE.py, FILE.yaml, FILE.properties or"
+                " module:name"
+            )
+        return target, None
+    return where, name
+
+
+def _flux(path: Path, given: Given) -> Plan:
+    from headrace.flow.flux.document import ENVIRONMENT
+    from headrace.flow.flux.topology_file import read_topology
+
+    _look_beside(path.resolve().parent)
+    values = {f"{ENVIRONMENT}{name}": value for name, value in os.environ.items()}
+    values |= {"brokers": given.brokers, **given.pairs}
+    return read_topology(path, values, given.used).plan()
+
+
+def _samza(path: Path, given: Given) -> Program:
+    from headrace.flow.samza.job import SamzaJob, read_job
+
+    _look_beside(path.resolve().parent)
+    config = read_job(path).config
+    job = SamzaJob(replace(config, settings={**config.settings, **given.settings}))
+    if given.create_topics:
+        # Before there is a plan: the inputs' partitions decide how many tasks it has.
+        job.create_inputs()
+    return Program(job.plan(), job.start, job.brokers)
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    _look_beside(path.resolve().parent)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    _look_beside(Path.cwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigError(
+            f"there is no module {name}, neither installed nor in {Path.cwd()}"
+        ) from None
+
+
+def _look_beside(folder: Path) -> None:
+    """Let a program import its neighbours, here and in Spark's workers on this machine."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(folder) not in others:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), *others]))
+
+
+def _travel_by_value(folder: Path) -> None:
+    """Let what lies in the program's folder travel to workers whole: other machines do not have
+    these files. What is installed is installed there too."""
+    from pyspark import cloudpickle
+
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not file or "site-packages" in file or name.partition(".")[0] in _INSTALLED:
+            continue
+        if Path(file).is_relative_to(folder):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _named(module: ModuleType, name: str | None, target: str) -> Any:
+    if name is not None:
+        found: Any = module
+        for each in name.split("."):
+            if not hasattr(found, each):
+                raise ConfigError(f"{target}: {module.__name__} has no {name}")
+            found = getattr(found, each)
+        return found
+    if hasattr(module, DEFAULT_NAME):
+        return getattr(module, DEFAULT_NAME)
+    made = [key for key, each in vars(module).items() if _has_plan(each)]
+    if len(made) == 1:
+        return getattr(module, made[0])
+    there = f"it has {', '.join(made)}" if made else "it has none"
+    raise ConfigError(
+        f"{target} does not say which topology to run ({there}): call it {DEFAULT_NAME}, or write"
+        f" {target}:name"
+    )
+
+
+def _has_plan(found: Any) -> bool:
+    return isinstance(found, Plan) or (
+        not isinstance(found, type) and callable(getattr(found, "plan", None))
+    )
+
+
+def _plan(found: Any, target: str, given: Given) -> Plan:
+    if not _has_plan(found) and callable(found):
+        found = found(**_arguments(found, target, given))
+    if isinstance(found, Plan):
+        return found
+    if not _has_plan(found):
+        raise ConfigError(
+            f"{target} is a {type(found).__name__}: give a topology, or a function that makes one"
+        )
+    plan: Plan = found.plan()
+    return plan
+
+
+def _arguments(function: Callable[..., Any], target: str, given: Given) -> dict[str, Any]:
+    """What a function's parameters are, by their names."""
+    texts = {"brokers": given.brokers, **given.pairs}
+    arguments = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        keys = (name, name.replace("_", "-"), name.replace("_", "."))
+        given.used.update(keys[:1])
+        key = next((each for each in keys if each in texts), None)
+        if key is not None:
+            given.used.add(key)
+            arguments[name] = _typed(texts[key], parameter.annotation, key)
+        elif parameter.default is inspect.Parameter.empty:
+            raise ConfigError(f"{target} needs {name}: give it with -X {name}=...")
+    return arguments
+
+
+def _typed(text: str, annotation: Any, key: str) -> Any:
+    kind = {"int": int, "float": float, "bool": bool, "Path": Path}.get(annotation, annotation)
+    try:
+        if kind is bool:
+            return _WORDS[text.lower()]
+        return kind(text) if kind in (int, float, Path) else text
+    except (ValueError, KeyError):
+        raise ConfigError(f"-X {key} cannot be {text!r}: it is a {kind.__name__}") from None
+
+
+def _is_setting(key: str) -> bool:
+    return key.startswith("spark.") or key in _PLAN_SETTINGS

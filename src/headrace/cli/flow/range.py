@@ -1,0 +1,74 @@
+"""`--from` and `--to`: a bounded stretch of every topic that a plan reads."""
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from headrace.cli.record.offset_spec import Place, resolve
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.flow.plan.plan import Kind, Plan
+from headrace.flow.storm.spout import TopicSpout
+from headrace.model.error import ConfigError
+from headrace.model.ids import TopicPartition
+
+
+def bounded(plan: Plan, first: Place | None, past: Place | None) -> Plan:
+    """The plan over what lies from one place up to, and without, another, in each partition.
+
+    Raises:
+        ConfigError: it has a spout that reads no topic, so that there is no such place.
+        ClientError: a topic is not there, or nobody answers.
+    """
+    if first is None and past is None:
+        return plan
+    components = dict(plan.components)
+    for component in plan.components.values():
+        if component.kind is not Kind.SPOUT:
+            continue
+        if not isinstance(component.work, TopicSpout):
+            raise ConfigError(
+                f"the spout {component.name} reads no topic: --from and --to mean nothing to it"
+            )
+        components[component.name] = replace(component, work=_between(component.work, first, past))
+    return replace(plan, components=components)
+
+
+def _between(spout: TopicSpout, first: Place | None, past: Place | None) -> TopicSpout:
+    changed = copy.copy(spout)
+    kafka = {
+        key.removeprefix("kafka."): value
+        for key, value in spout.options.items()
+        if key.startswith("kafka.")
+    }
+    settings = ClientSettings.of({**kafka, "bootstrap.servers": spout.brokers})
+    with ConnectionPool(settings) as pool:
+        partitions = _partitions(pool, spout.topics)
+        if first is not None:
+            changed.starting = _offsets(resolve(pool, first, partitions))
+        if past is not None:
+            changed.ending = _offsets(resolve(pool, past, partitions))
+    return changed
+
+
+def _partitions(pool: ConnectionPool, topics: tuple[str, ...]) -> list[TopicPartition]:
+    metadata = pool.metadata(list(topics))
+    found = []
+    for name in topics:
+        topic = metadata.topics.get(name)
+        if topic is None or topic.error is not None:
+            raise ConfigError(f"there is no topic {name} to read from")
+        found += [topic.partition(index) for index in topic.partitions]
+    return found
+
+
+def _offsets(found: Mapping[TopicPartition, int | ClientError]) -> str:
+    """As the source's startingOffsets takes them."""
+    told: dict[str, dict[str, int]] = {}
+    for partition, offset in found.items():
+        if isinstance(offset, ClientError):
+            raise offset
+        told.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return json.dumps(told)

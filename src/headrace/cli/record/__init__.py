@@ -1,0 +1,1 @@
+"""Records as text and as files: fields, formats, offsets."""

@@ -1,0 +1,91 @@
+"""Records in files: Parquet, CSV, JSON lines.
+
+All have the same columns: `partition`, `offset`, `timestamp` (milliseconds in text), `key`, `value`
+and `headers`. A file says itself how its bytes are written: a column called `value_base64` or
+`value_json` instead of `value`. So what was exported is imported without an option.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from headrace.cli.record.file_format import FieldFormat, FileFormat
+from headrace.model.ids import TopicPartition
+from headrace.records.column import HEADERS, TIMESTAMP
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", TIMESTAMP, nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS, nullable=False),
+    ]
+)
+
+COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
+"""What a record is made of when it is written again."""
+
+Advance = Callable[[int], object]
+
+
+class RecordFileWriter(Protocol):
+    """One file being written."""
+
+    def write(self, partition: TopicPartition, columns: pa.RecordBatch) -> None:
+        """Append records: `offset`, `timestamp`, `key`, `value`, `headers`."""
+
+    def close(self) -> None:
+        """Write what makes the file whole; after an error too, when nobody will look at it."""
+
+
+def open_writer(
+    path: Path, kind: FileFormat, key_format: FieldFormat | None, value_format: FieldFormat | None
+) -> RecordFileWriter:
+    """A new file of this kind.
+
+    Args:
+        key_format, value_format: None for the kind's own: bytes as they are in Parquet, text
+            elsewhere.
+    """
+    if kind is FileFormat.PARQUET:
+        from headrace.cli.record.parquet_file import ParquetFileWriter
+
+        return ParquetFileWriter(path, key_format, value_format)
+    key, value = key_format or FieldFormat.TEXT, value_format or FieldFormat.TEXT
+    if kind is FileFormat.CSV:
+        from headrace.cli.record.csv_file import CsvFileWriter
+
+        return CsvFileWriter(path, key, value)
+    from headrace.cli.record.json_lines_file import JsonLinesFileWriter
+
+    return JsonLinesFileWriter(path, key, value)
+
+
+def read_records(path: Path, kind: FileFormat, advance: Advance) -> Iterator[pa.Table]:
+    """The records of a file, some at a time, in columns that a `Writer` takes.
+
+    Args:
+        advance: told how many bytes of the file are done.
+    """
+    if kind is FileFormat.PARQUET:
+        from headrace.cli.record.parquet_file import read_parquet
+
+        return read_parquet(path, advance)
+    if kind is FileFormat.CSV:
+        from headrace.cli.record.csv_file import read_csv
+
+        return read_csv(path, advance)
+    from headrace.cli.record.json_lines_file import read_json_lines
+
+    return read_json_lines(path, advance)
+
+
+def with_partition(partition: TopicPartition, columns: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of `SCHEMA`."""
+    places = pa.repeat(pa.scalar(partition.partition, pa.int32()), columns.num_rows)
+    arrays = [places, *(columns.column(name) for name in SCHEMA.names[1:])]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

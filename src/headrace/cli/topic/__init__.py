@@ -1,0 +1,1 @@
+"""`headrace topic`: topics and the records in them."""

@@ -1,0 +1,117 @@
+"""`headrace topic consume`: records of topics on standard output."""
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.progress import progress
+from headrace.cli.terminal.stop import Stop
+from headrace.model.error import InvalidArgument
+
+EXAMPLES = r"""
+Examples:
+
+  headrace topic consume clicks                         everything, then whatever comes
+
+  headrace topic consume clicks -o end                  only what comes from now on
+
+  headrace topic consume clicks -o -3 -n 3              the last three of each partition, at most 3
+
+  headrace topic consume clicks -o @-1h:end             the last hour, then stop
+
+  headrace topic consume clicks -o 47:60 -p 2           offsets 47 to 59 of partition 2
+
+  headrace topic consume clicks -f '%p %o %d{iso} %k=%v'
+
+  headrace topic consume clicks -o :end --format json > clicks.json
+
+  headrace topic consume clicks orders -g billing       as a member of a group, committing
+
+-o takes start, end, 47, +2 (two past the start), -3 (three before the end), @TIME, or two of them
+with a colon between. TIME is 2026-07-01T12:00:00Z, seconds or milliseconds since 1970, or -90m.
+
+-f takes %t topic, %p partition, %o offset, %k key, %v value, %h headers, %d time in milliseconds,
+%d{iso}, %T %K %V lengths, %H number of headers, %x %y producer id and epoch, %i line number, %%,
+{hex} or {base64} after %k and %v, and the escapes \n \t \r \0 \xHH. A line feed is added unless
+there is one at the end; \c at the end adds none.
+
+Ctrl-C ends it cleanly: exit 0 when it would have gone on for ever, 130 when more was asked for.
+"""
+
+
+def consume(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="What to read.")],
+    offset: Annotated[
+        str, typer.Option("-o", "--offset", metavar="PLACE", help="Where to begin (and end).")
+    ] = "start",
+    num: Annotated[
+        int | None, typer.Option("-n", "--num", min=1, help="Stop after so many records.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("-p", "--partition", min=0, help="Only these partitions.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("-g", "--group", metavar="GROUP", help="Read as a member.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("-f", metavar="FORMAT", help="How to print a record.")
+    ] = None,
+    read_committed: Annotated[
+        bool, typer.Option("--read-committed", help="Leave out aborted and open transactions.")
+    ] = False,
+    format: FormatOption = Format.TEXT,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Print records."""
+    # Loaded here: they bring numba and pyarrow, which no other command of this noun needs.
+    from headrace.cli.record.format import JsonFormat, RecordFormat, TextFormat
+    from headrace.cli.record.offset_spec import Place, parse_span, resolve
+    from headrace.cli.topic.choice import chosen_partitions
+    from headrace.cli.topic.consumption import Consumption
+    from headrace.client.error import ClientError
+    from headrace.client.group.member import GroupMember
+    from headrace.model.clock import SystemClock
+    from headrace.model.ids import TopicPartition
+
+    if text is not None and format is Format.JSON:
+        raise InvalidArgument("-f and --format json are two ways to print a record: take one")
+    shown: RecordFormat = JsonFormat() if format is Format.JSON else TextFormat(text or "%v")
+    span = parse_span(offset, SystemClock())
+    if group is not None and (partition or span.past is not None):
+        raise InvalidArgument("a group shares out whole topics: leave out -p and the end in -o")
+
+    with connect(brokers, setting) as pool, Stop() as stop:
+
+        def places(place: Place, wanted: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+            found = resolve(pool, place, wanted, read_committed=read_committed)
+            for each, outcome in found.items():
+                if isinstance(outcome, ClientError):
+                    raise ClientError(f"cannot read {each}: {outcome}")
+            return {each: outcome for each, outcome in found.items() if isinstance(outcome, int)}
+
+        wanted = chosen_partitions(pool, topics, partition)
+        past = {} if span.past is None else places(span.past, wanted)
+        first = {} if group is not None else places(span.first, wanted)
+        total = num if num is not None or not past else sum(past[p] - first[p] for p in wanted)
+        bounded = num is not None or bool(past)
+        with progress("consuming", total) as advance:
+            consumption = Consumption(
+                pool, stop, shown, read_committed, past, limit=num, advance=advance
+            )
+            try:
+                if group is None:
+                    follows = not (partition or past)
+                    consumption.run(
+                        first, (lambda: chosen_partitions(pool, topics)) if follows else None
+                    )
+                else:
+                    member = GroupMember(pool, group, topics)
+                    consumption.run_in_group(member, lambda new: places(span.first, new))
+            except KeyboardInterrupt:
+                sys.stdout.flush()
+                raise typer.Exit(130 if bounded else 0) from None

@@ -1,0 +1,108 @@
+"""`headrace topic export`: the records of a topic, in a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.record.file_format import FieldFormat, FileFormat
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
+from headrace.cli.terminal.output import print_rows
+from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.progress import progress
+from headrace.cli.terminal.stop import Stop
+
+if TYPE_CHECKING:
+    from headrace.cli.topic.export import Exported
+
+EXAMPLES = """
+Examples:
+
+  headrace topic export clicks clicks.parquet           everything there is now
+
+  headrace topic export clicks clicks/ --format parquet    a file for each partition
+
+  headrace topic export clicks today.jsonl --from @2026-11-15 --value-format json
+
+  headrace topic export clicks hour.csv --from @-1h -p 0 -p 1
+
+  headrace topic export blobs blobs.csv --key-format text --value-format base64
+
+  headrace topic export clicks some.parquet --from 1000 --to 2000
+
+The file has its name only when it is whole: until then it is a hidden file beside it, and a failure
+removes that. `headrace topic import` reads it back, nulls, headers, times and bytes as they were.
+
+PLACE is start, end, an offset, +2 (two past the start), -3 (three before the end) or @TIME.
+Records of open and aborted transactions are left out unless --read-uncommitted is given.
+
+Parquet holds bytes as they are. CSV and JSON lines hold text (UTF-8), base64 or JSON, in columns
+called value, value_base64 or value_json, and times in milliseconds. JSON comes back equal as JSON;
+everything else comes back byte by byte.
+"""
+
+
+def export(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    target: Annotated[
+        str, typer.Argument(metavar="FILE|DIR/", help="Where to; DIR/: a file for each partition.")
+    ],
+    format: Annotated[
+        FileFormat | None, typer.Option("--format", help="Else what FILE ends with.")
+    ] = None,
+    start: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="Where to begin in each partition.")
+    ] = "start",
+    end: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="Where to end; it is left out.")
+    ] = "end",
+    partition: Annotated[
+        list[int] | None, typer.Option("-p", "--partition", min=0, help="Only these partitions.")
+    ] = None,
+    key_format: Annotated[
+        FieldFormat | None, typer.Option("--key-format", help="How keys are written in text.")
+    ] = None,
+    value_format: Annotated[
+        FieldFormat | None, typer.Option("--value-format", help="How values are written in text.")
+    ] = None,
+    read_uncommitted: Annotated[
+        bool, typer.Option("--read-uncommitted", help="Aborted and open transactions too.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    brokers: BrokersOption = None,
+    setting: SettingsOption = None,
+) -> None:
+    """Write the records of a topic to a file."""
+    # Loaded here: they bring numba and pyarrow, which no other command of this noun needs.
+    from headrace.cli.record.file_format import format_of
+    from headrace.cli.record.offset_spec import parse_place
+    from headrace.cli.topic.choice import chosen_partitions
+    from headrace.cli.topic.export import Export, spans
+    from headrace.model.clock import SystemClock
+
+    path = Path(target)
+    by_partition = target.endswith("/") or path.is_dir()
+    kind = (format or FileFormat.PARQUET) if by_partition else format_of(path, format)
+    first, past = parse_place(start, SystemClock()), parse_place(end, SystemClock())
+    with connect(brokers, setting) as pool, Stop() as stop:
+        partitions = chosen_partitions(pool, [topic], partition)
+        wanted = spans(pool, partitions, first, past, read_committed=not read_uncommitted)
+        work = Export(pool.settings, wanted, kind, key_format, value_format, not read_uncommitted)
+        total = sum(span.past - span.first for span in wanted.values())
+        with progress("exporting", total) as advance, stop.waiting():
+            if by_partition:
+                work.into_directory(path, topic, advance)
+            else:
+                work.into_file(path, advance, replace=force)
+    _report(topic, work.done)
+
+
+def _report(topic: str, done: "dict[int, Exported]") -> None:
+    print_rows(
+        Format.TEXT,
+        ["topic", "partition", "records", "first_offset", "last_offset"],
+        [
+            (topic, index, each.records, each.first_offset, each.last_offset)
+            for index, each in sorted(done.items())
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Topics, configurations, groups and replicas, changed over the wire."""

@@ -1,0 +1,287 @@
+"""Topics, their configuration and their beginnings, changed over the wire.
+
+Every call takes many items and returns an outcome for each: the error in an item's place, never an
+exception for it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from headrace.client.error import BrokerError, ClientError, error_of
+from headrace.client.network.connection import Connection
+from headrace.client.network.leader_call import by_topic, call_leaders, walk
+from headrace.client.network.metadata import TopicMetadata
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.network.retry import Retry
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+TO_THE_END = -1
+"""`delete_records` up to the high watermark."""
+
+BROKER_CHOOSES = -1
+"""Partitions or replicas as the broker's num.partitions and default.replication.factor say."""
+
+_HEARD_OF_SECONDS = 10.0
+_UNHEARD_OF = (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available)
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigSource(IntEnum):
+    """Where a configuration value comes from (KIP-226)."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigOperation(IntEnum):
+    """What `IncrementalAlterConfigs` does with a value (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    name: str
+    partitions: int = BROKER_CHOOSES
+    replication_factor: int = BROKER_CHOOSES
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    operation: ConfigOperation
+    name: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One key as a broker sees it. The value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+class Admin:
+    """Changes to topics and configurations of one cluster.
+
+    Example:
+        with ConnectionPool(ClientSettings.of({})) as pool:
+            Admin(pool).create_topics([NewTopic("clicks", 6)])
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, BrokerError | None]:
+        """Make topics; those without an error can be written to when this returns."""
+        body = {
+            "topics": [
+                {
+                    "name": each.name,
+                    "num_partitions": each.partitions,
+                    "replication_factor": each.replication_factor,
+                    "configs": [{"name": k, "value": v} for k, v in each.configs.items()],
+                }
+                for each in topics
+            ],
+            "timeout": self._timeout_ms,
+            "validate_only": validate_only,
+        }
+        answer = self._controller_call(ApiKey.CREATE_TOPICS, body, "topics")
+        outcomes = _outcomes(answer.topics, [each.name for each in topics])
+        if not validate_only:
+            self._wait_for({each.name: each.partitions for each in topics}, outcomes)
+        return outcomes
+
+    def _wait_for(
+        self, totals: Mapping[str, int], outcomes: Mapping[str, BrokerError | None]
+    ) -> None:
+        """Until topics that have been made or grown are known with so many partitions, and led.
+
+        Apache Kafka answers before its brokers have heard of a topic, and whoever makes one writes
+        to it next. Not for long: they are made, whatever holds their leaders up.
+        """
+        retry = Retry(self._pool.settings, _HEARD_OF_SECONDS)
+        names = [name for name, error in outcomes.items() if error is None]
+        while names:
+            try:
+                found = self._pool.metadata(names).topics
+            except ClientError:
+                return
+            names = [name for name in names if _is_unheard_of(found.get(name), totals[name])]
+            if names and not retry.pause():
+                return
+
+    def delete_topics(self, names: Sequence[str]) -> dict[str, BrokerError | None]:
+        body = {
+            "topics": [{"name": name} for name in names],
+            "topic_names": names,
+            "timeout": self._timeout_ms,
+        }
+        answer = self._controller_call(ApiKey.DELETE_TOPICS, body, "responses")
+        return _outcomes(answer.responses, names)
+
+    def create_partitions(self, totals: Mapping[str, int]) -> dict[str, BrokerError | None]:
+        """Grow each topic to a total number of partitions, which can be written to then."""
+        body = {
+            "topics": [{"name": name, "count": total} for name, total in totals.items()],
+            "timeout": self._timeout_ms,
+        }
+        answer = self._controller_call(ApiKey.CREATE_PARTITIONS, body, "results")
+        outcomes = _outcomes(answer.results, list(totals))
+        self._wait_for(totals, outcomes)
+        return outcomes
+
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | ClientError]:
+        """Forget everything below an offset; the new log start of each partition."""
+
+        def call(
+            connection: Connection, wanted: Mapping[TopicPartition, int]
+        ) -> dict[TopicPartition, int | BrokerError]:
+            topics = [
+                {
+                    "name": topic,
+                    "partitions": [
+                        {
+                            "partition_index": index,
+                            "offset": wanted[TopicPartition(topic, index)],
+                        }
+                        for index in indexes
+                    ],
+                }
+                for topic, indexes in by_topic(wanted).items()
+            ]
+            body = {"topics": topics, "timeout": self._timeout_ms}
+            answer = connection.call(ApiKey.DELETE_RECORDS, body)
+            return {
+                partition: error_of(each.error_code) or int(each.low_watermark)
+                for partition, each in walk(answer.topics)
+            }
+
+        return call_leaders(self._pool, offsets, call)
+
+    def describe_configs(
+        self, kind: ResourceType, names: Sequence[str]
+    ) -> dict[str, list[ConfigEntry] | BrokerError]:
+        """All keys of topics or brokers. A broker is asked itself, because only it knows."""
+        if kind is ResourceType.BROKER:
+            found: dict[str, list[ConfigEntry] | BrokerError] = {}
+            self._pool.metadata(())
+            for name in names:
+                found |= _describe(self._pool.node(int(name)), kind, [name])
+            return found
+        return self._pool.on_any(lambda connection: _describe(connection, kind, names))
+
+    def alter_configs(
+        self, kind: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+    ) -> dict[str, BrokerError | None]:
+        body = {
+            "resources": [
+                {
+                    "resource_type": kind,
+                    "resource_name": name,
+                    "configs": [
+                        {"name": c.name, "config_operation": c.operation, "value": c.value}
+                        for c in each
+                    ],
+                }
+                for name, each in changes.items()
+            ]
+        }
+        answer = self._controller_call(ApiKey.INCREMENTAL_ALTER_CONFIGS, body, "responses")
+        return _outcomes(answer.responses, list(changes), "resource_name")
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._pool.settings.request_timeout_ms
+
+    def _controller_call(self, api: ApiKey, body: Mapping[str, Any], items: str) -> Any:
+        def codes(answer: Any) -> Iterable[ErrorCode]:
+            return [each.error_code for each in getattr(answer, items)]
+
+        # The broker may use up all of the time it is given, and then still answers.
+        wait_ms = self._timeout_ms
+        return self._pool.on_controller(
+            lambda connection: connection.call(api, body, wait_ms=wait_ms), codes
+        )
+
+
+def _describe(
+    connection: Connection, kind: ResourceType, names: Sequence[str]
+) -> dict[str, list[ConfigEntry] | BrokerError]:
+    body = {
+        "resources": [
+            {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+            for name in names
+        ]
+    }
+    answer = connection.call(ApiKey.DESCRIBE_CONFIGS, body)
+    found: dict[str, list[ConfigEntry] | BrokerError] = {}
+    for each in answer.results:
+        error = error_of(each.error_code, each.error_message)
+        found[each.resource_name] = error or [_entry(config) for config in each.configs]
+    return found
+
+
+def _entry(config: Any) -> ConfigEntry:
+    try:
+        source = ConfigSource(config.config_source)
+    except ValueError:
+        source = ConfigSource.UNKNOWN
+    return ConfigEntry(config.name, config.value, source, config.read_only, config.is_sensitive)
+
+
+def _is_unheard_of(topic: TopicMetadata | None, partitions: int) -> bool:
+    """Whether the brokers may hear of it yet; one that they do not show us is as good as ready."""
+    if topic is None:
+        return True
+    if topic.error is not None:
+        return topic.error.code in _UNHEARD_OF
+    leaders = [each.leader for each in topic.partitions.values()]
+    return len(leaders) < partitions or min(leaders, default=-1) < 0
+
+
+def _outcomes(
+    answers: Iterable[Any], names: Sequence[str], name: str = "name"
+) -> dict[str, BrokerError | None]:
+    """In the order of the request, whatever the answer's is."""
+    found = {
+        getattr(each, name): error_of(each.error_code, getattr(each, "error_message", None))
+        for each in answers
+    }
+    return {
+        each: found.get(
+            each, BrokerError(ErrorCode.unknown_server_error, "the broker said nothing")
+        )
+        for each in names
+    }

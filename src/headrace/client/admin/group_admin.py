@@ -1,0 +1,255 @@
+"""Consumer groups, seen and changed from outside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.client.error import BrokerError, ClientError, error_of
+from headrace.client.group.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from headrace.client.network.connection import Connection
+from headrace.client.network.leader_call import by_topic, walk
+from headrace.client.network.pool import ConnectionPool
+from headrace.model.error import PeerError
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+# From here on OffsetFetch asks for several groups (KIP-709), in a shape of its own: Kafka 3.0.
+_FIRST_MANY_GROUPS = 8
+# Version 10 names topics by id; names do for a tool.
+_LAST_BY_NAME = 9
+_NO_GENERATION = -1
+_DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """One line of a list. Brokers before Kafka 4.0 tell no type, which is then empty."""
+
+    group: str
+    state: str
+    protocol_type: str
+    type: str
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as its coordinator describes it.
+
+    `type` is `classic` or `consumer` (KIP-848); `assignor` is how it shares out partitions.
+    """
+
+    group: str
+    state: str
+    type: str
+    assignor: str
+    coordinator: int
+    members: tuple[Member, ...]
+
+
+class GroupAdmin:
+    """Groups of one cluster.
+
+    Example:
+        with ConnectionPool(ClientSettings.of({})) as pool:
+            GroupAdmin(pool).list_groups()
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def list_groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
+        """Every broker's groups, by name.
+
+        Raises:
+            BrokerError: a broker refuses to tell.
+        """
+        found = []
+        for node_id in sorted(self._pool.metadata(()).brokers):
+            answer = self._pool.node(node_id).call(ApiKey.LIST_GROUPS, {"states_filter": states})
+            error = error_of(answer.error_code)
+            if error is not None:
+                raise error
+            found += [
+                ListedGroup(
+                    each.group_id,
+                    each.group_state,
+                    each.protocol_type,
+                    each.group_type.lower(),
+                    node_id,
+                )
+                for each in answer.groups
+            ]
+        return sorted(found, key=lambda each: each.group)
+
+    def describe(self, group: str) -> Group | BrokerError:
+        """A group of either kind: the new one is asked for first, where the broker knows it."""
+
+        def call(connection: Connection) -> Any:
+            if connection.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
+                answer = connection.call(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group]})
+                if answer.groups[0].error_code not in _NOT_CONSUMER:
+                    return answer.groups[0]
+            return connection.call(ApiKey.DESCRIBE_GROUPS, {"groups": [group]}).groups[0]
+
+        answer = self._pool.on_coordinator(group, call, lambda answer: [answer.error_code])
+        error = error_of(answer.error_code, answer.error_message)
+        if error is not None:
+            return error
+        coordinator = self._pool.coordinators([group])[group]
+        if hasattr(answer, "group_epoch"):
+            return _consumer_group(answer, coordinator)
+        if answer.group_state == _DEAD:
+            return BrokerError(ErrorCode.group_id_not_found)
+        return _classic_group(answer, coordinator)
+
+    def offsets(self, group: str) -> dict[TopicPartition, int]:
+        """Everything a group has committed.
+
+        Raises:
+            BrokerError: its coordinator refuses to tell.
+        """
+        body = {"groups": [{"group_id": group, "topics": None}], "require_stable": False}
+
+        def call(connection: Connection) -> Any:
+            answer = connection.call(
+                ApiKey.OFFSET_FETCH, body, lowest=_FIRST_MANY_GROUPS, highest=_LAST_BY_NAME
+            )
+            return answer.groups[0]
+
+        answer = self._pool.on_coordinator(group, call, lambda answer: [answer.error_code])
+        error = error_of(answer.error_code)
+        if error is not None:
+            raise error
+        return {
+            partition: int(each.committed_offset)
+            for partition, each in walk(answer.topics)
+            if each.committed_offset >= 0
+        }
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        generation: int = _NO_GENERATION,
+        member_id: str = "",
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Set offsets: as a member, or, without a generation, for a group that has none."""
+        if not offsets:
+            return {}
+        body = {
+            "group_id": group,
+            "generation_id_or_member_epoch": generation,
+            "member_id": member_id,
+            "topics": [
+                {
+                    "name": topic,
+                    "partitions": [
+                        {
+                            "partition_index": index,
+                            "committed_offset": offsets[TopicPartition(topic, index)],
+                            "committed_metadata": "",
+                        }
+                        for index in indexes
+                    ],
+                }
+                for topic, indexes in by_topic(offsets).items()
+            ],
+        }
+        return self._per_partition(group, ApiKey.OFFSET_COMMIT, body, highest=_LAST_BY_NAME)
+
+    def delete_offsets(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        body = {
+            "group_id": group,
+            "topics": [
+                {"name": topic, "partitions": [{"partition_index": index} for index in indexes]}
+                for topic, indexes in by_topic(partitions).items()
+            ],
+        }
+        return self._per_partition(group, ApiKey.OFFSET_DELETE, body)
+
+    def delete(self, group: str) -> BrokerError | None:
+        body = {"groups_names": [group]}
+        answer = self._pool.on_coordinator(
+            group,
+            lambda connection: connection.call(ApiKey.DELETE_GROUPS, body).results[0],
+            lambda answer: [answer.error_code],
+        )
+        return error_of(answer.error_code)
+
+    def _per_partition(
+        self, group: str, api: ApiKey, body: Mapping[str, Any], highest: int | None = None
+    ) -> dict[TopicPartition, BrokerError | None]:
+        answer = self._pool.on_coordinator(
+            group,
+            lambda connection: connection.call(api, body, highest=highest),
+            lambda answer: [each.error_code for _, each in walk(answer.topics)],
+        )
+        error = error_of(getattr(answer, "error_code", ErrorCode.none))
+        if error is not None:
+            raise error
+        return {partition: error_of(each.error_code) for partition, each in walk(answer.topics)}
+
+
+_NOT_CONSUMER = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
+
+
+def _consumer_group(answer: Any, coordinator: int) -> Group:
+    members = tuple(
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            tuple(
+                TopicPartition(topic.topic_name, index)
+                for topic in each.assignment.topic_partitions
+                for index in topic.partitions
+            ),
+        )
+        for each in answer.members
+    )
+    return Group(
+        answer.group_id, answer.group_state, "consumer", answer.assignor_name, coordinator, members
+    )
+
+
+def _classic_group(answer: Any, coordinator: int) -> Group:
+    consumers = answer.protocol_type == PROTOCOL_TYPE
+    members = tuple(
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            _assigned(each.member_assignment) if consumers else (),
+        )
+        for each in answer.members
+    )
+    return Group(
+        answer.group_id, answer.group_state, "classic", answer.protocol_data, coordinator, members
+    )
+
+
+def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
+    """Other clients may put their own bytes there: then nothing is known, and nothing is wrong."""
+    try:
+        return tuple(read_assignment(data))
+    except PeerError:
+        return ()
+
+
+__all__ = ["ClientError", "Group", "GroupAdmin", "ListedGroup", "Member"]

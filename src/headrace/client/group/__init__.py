@@ -1,0 +1,1 @@
+"""Membership in a classic consumer group."""

@@ -1,0 +1,333 @@
+"""One connection to one broker: requests out, answers in, in order.
+
+Rule 1: a connection that failed in the middle of an answer is closed. What follows on it could
+belong to anything.
+Rule 2: versions are agreed on first (ApiVersions, KIP-35). A broker that does not know our version
+of that very request answers in the layout of version 0, which is read, and asked again (KIP-511).
+Rule 3: answers are taken in the order of their requests. Who waits for several brokers at once
+polls their sockets and calls `try_finish`, which never waits.
+"""
+
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kio.index import load_response_schema
+
+from headrace import __version__
+from headrace.client.error import BrokerError, ConnectionLost, Unreachable, Unsupported
+from headrace.client.network.address import Address
+from headrace.client.network.inbox import Allocate, Inbox
+from headrace.client.network.sasl import authenticate
+from headrace.client.settings import ClientSettings, Tls
+from headrace.model.error import ConfigError
+from headrace.wire.api import APIS, ApiKey
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.fetch_request import FetchRequest, pack_fetch_request
+from headrace.wire.primitive import Frame
+from headrace.wire.produce_request import ProduceRequest, pack_produce_request
+from headrace.wire.request import pack_request
+from headrace.wire.response import parse_response
+from headrace.wire.upgrade import upgrade
+
+_SHORTEST_WAIT_SECONDS: Final = 1.0
+_SLOWEST_BYTES_PER_SECOND: Final = 65_536
+"""A large answer over a slow line may take longer than request.timeout.ms, at no less than this."""
+
+Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
+
+
+class Pending(NamedTuple):
+    """A request that is on its way."""
+
+    api: ApiKey
+    version: int
+    correlation_id: int
+    deadline: float
+
+
+class Connection:
+    """A connected, authenticated socket. Not for several threads at once.
+
+    Example:
+        connection = Connection(Address("127.0.0.1", 9092), ClientSettings.of({}))
+        connection.call(ApiKey.LIST_GROUPS, {}).groups
+
+    Args:
+        allocate: makes the buffers that answers are read into.
+
+    Raises:
+        Unreachable: nobody listens there, or it is no Kafka broker.
+        AuthenticationFailed: it does not know us.
+    """
+
+    def __init__(
+        self, address: Address, settings: ClientSettings, allocate: Allocate = bytearray
+    ) -> None:
+        self.address = address
+        self._settings = settings
+        self._correlation_id = 0
+        self._pending: deque[Pending] = deque()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        self._inbox = Inbox(address, allocate)
+        self._socket = _connect(address, settings)
+        self.closed = False
+        try:
+            self._agree_on_versions()
+            if settings.sasl is not None:
+                authenticate(self.call, settings.sasl)
+        except BaseException:
+            self.close()
+            raise
+
+    def version(self, api: ApiKey, *, lowest: int = 0, highest: int | None = None) -> int:
+        """The newest version of `api` that both sides speak, from `lowest` to `highest`.
+
+        Raises:
+            Unsupported: there is none.
+        """
+        ours = APIS[api]
+        oldest, newest = self._versions.get(api, (0, -1))
+        first, last = max(ours.lowest, lowest), ours.highest if highest is None else highest
+        chosen = min(newest, last)
+        if chosen < max(oldest, first):
+            raise Unsupported(
+                f"the broker at {self.address} does not serve {ours.name}"
+                + (f" v{first} to v{last}" if newest >= 0 else "")
+            )
+        return chosen
+
+    def serves(self, api: ApiKey) -> bool:
+        try:
+            self.version(api)
+        except Unsupported:
+            return False
+        return True
+
+    def call(
+        self,
+        api: ApiKey,
+        body: Body,
+        *,
+        lowest: int = 0,
+        highest: int | None = None,
+        wait_ms: int = 0,
+    ) -> Any:
+        """Ask and wait for the answer, in the shape of its newest version."""
+        return self.finish(self.begin(api, body, lowest=lowest, highest=highest, wait_ms=wait_ms))
+
+    def begin(
+        self,
+        api: ApiKey,
+        body: Body,
+        *,
+        lowest: int = 0,
+        highest: int | None = None,
+        wait_ms: int = 0,
+    ) -> Pending:
+        """Send a request without waiting.
+
+        Args:
+            wait_ms: how long the broker may take on purpose, on top of request.timeout.ms.
+        """
+        return self._send(api, self.version(api, lowest=lowest, highest=highest), body, wait_ms)
+
+    def tell(self, api: ApiKey, body: Body, *, highest: int | None = None) -> None:
+        """Send a request that the broker does not answer: Produce with acks=0."""
+        self._send(api, self.version(api, highest=highest), body, 0)
+        self._pending.pop()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are on their way."""
+        return len(self._pending)
+
+    def deadline(self, pending: Pending) -> float:
+        """When to give up on an answer, of which the oldest may have come in part."""
+        return pending.deadline + self._inbox.filled_bytes / _SLOWEST_BYTES_PER_SECOND
+
+    def fileno(self) -> int:
+        """For `select`: readable when more of an answer can be taken. -1 once it is closed."""
+        return self._socket.fileno()
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Bytes of an answer have left the socket already, where `select` does not see them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def finish(self, pending: Pending) -> Any:
+        """The answer of the oldest request that is on its way, which `pending` must be.
+
+        Raises:
+            ConnectionLost: it did not come.
+        """
+        return _upgraded(pending, self._receive(pending))
+
+    def try_finish(self, pending: Pending) -> Any | None:
+        """What `finish` returns, or None as long as it has not arrived whole."""
+        self._check_oldest(pending)
+        try:
+            self._socket.settimeout(0)
+            while (frame := self._inbox.receive(self._socket)) is None:
+                pass
+            return _upgraded(pending, self._parse(pending, frame))
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if time.monotonic() > self.deadline(pending):
+                self._broken(TimeoutError())
+            return None
+        except BaseException as error:
+            self._broken(error)
+            raise
+
+    def close(self) -> None:
+        self.closed = True
+        self._socket.close()
+
+    def _agree_on_versions(self) -> None:
+        api = APIS[ApiKey.API_VERSIONS]
+        body = {"client_software_name": "headrace", "client_software_version": __version__}
+        answer: Any = None
+        for version in (api.highest, 0):
+            answer = self._receive(self._send(api.key, version, body, 0))
+            if answer.error_code is not ErrorCode.unsupported_version:
+                break
+        if answer.error_code is not ErrorCode.none:
+            raise BrokerError(answer.error_code)
+        self._versions = {
+            int(each.api_key): (int(each.min_version), int(each.max_version))
+            for each in answer.api_keys
+        }
+        self.features = {
+            each.name: int(each.max_version_level)
+            for each in getattr(answer, "finalized_features", ())
+        }
+
+    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> Pending:
+        self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
+        parts = _pack(api, version, self._correlation_id, self._settings.client_id, body)
+        timeout = (self._settings.request_timeout_ms + wait_ms) / 1000
+        pending = Pending(api, version, self._correlation_id, time.monotonic() + timeout)
+        try:
+            self._socket.settimeout(timeout)
+            for part in parts:
+                self._socket.sendall(part)
+        except BaseException as error:
+            self._broken(error)
+            raise
+        self._pending.append(pending)
+        return pending
+
+    def _receive(self, pending: Pending) -> Any:
+        self._check_oldest(pending)
+        # An answer that waited for its reader, not the reader for it, is taken all the same.
+        now = time.monotonic()
+        patience = 0.0 if now < pending.deadline else now + _SHORTEST_WAIT_SECONDS
+        try:
+            frame = None
+            while frame is None:
+                left = max(self.deadline(pending), patience) - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left)
+                frame = self._inbox.receive(self._socket)
+            return self._parse(pending, frame)
+        except BaseException as error:
+            self._broken(error)
+            raise
+
+    def _check_oldest(self, pending: Pending) -> None:
+        assert self._pending, "nothing is on its way"
+        assert self._pending[0] is pending, "an older request is on its way"
+
+    def _parse(self, pending: Pending, frame: Frame) -> Any:
+        self._pending.popleft()
+        correlation_id, body = parse_response(pending.api, pending.version, frame)
+        if correlation_id != pending.correlation_id:
+            raise ConnectionLost(f"{self.address} answered another request than was asked")
+        return body
+
+    def _broken(self, error: BaseException) -> None:
+        """Close, and name what the operating system says in our words."""
+        self.close()
+        if isinstance(error, TimeoutError):
+            raise ConnectionLost(f"the broker at {self.address} did not answer in time") from error
+        if isinstance(error, OSError):
+            raise ConnectionLost(
+                f"the connection to {self.address} was lost: {_reason(error)}"
+            ) from error
+
+
+def _upgraded(pending: Pending, body: Any) -> Any:
+    if pending.api in (ApiKey.PRODUCE, ApiKey.FETCH):
+        return body
+    return upgrade(body, _newest(pending.api, pending.version))
+
+
+def _newest(api: ApiKey, version: int) -> type[Any]:
+    """The shape in which `finish` returns an answer.
+
+    Where a version replaced names by topic ids, an older answer keeps its own shape: there is no id
+    in it to carry over.
+    """
+    highest = APIS[api].highest
+    by_id = _FIRST_BY_ID.get(api)
+    if by_id is not None and version < by_id:
+        highest = by_id - 1
+    newest: type[Any] = load_response_schema(api, highest)
+    return newest
+
+
+_FIRST_BY_ID: Final = {
+    ApiKey.OFFSET_COMMIT: 10,
+    ApiKey.OFFSET_FETCH: 10,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # from here on for brokers only, in a shape of its own
+}
+
+
+def _pack(
+    api: ApiKey, version: int, correlation_id: int, client_id: str, body: Body
+) -> list[bytes | memoryview]:
+    if isinstance(body, ProduceRequest):
+        return pack_produce_request(version, correlation_id, client_id, body)
+    if isinstance(body, FetchRequest):
+        return [pack_fetch_request(version, correlation_id, client_id, body)]
+    return [pack_request(api, version, correlation_id, client_id, body)]
+
+
+def _connect(address: Address, settings: ClientSettings) -> socket.socket:
+    try:
+        plain = socket.create_connection(address, settings.connect_timeout_ms / 1000)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return plain if settings.tls is None else _encrypted(plain, address, settings.tls)
+    except ssl.SSLError as error:
+        raise Unreachable(f"cannot reach {address} over TLS: {_reason(error)}") from error
+    except OSError as error:
+        raise Unreachable(f"cannot reach {address}: {_reason(error)}") from error
+
+
+def _encrypted(plain: socket.socket, address: Address, tls: Tls) -> socket.socket:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        context.check_hostname = tls.check_host
+        if tls.certificate_file is not None:
+            context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password)
+    except (OSError, ssl.SSLError) as error:
+        plain.close()
+        raise ConfigError(
+            f"the certificates of ssl.*.location cannot be loaded: {error}"
+        ) from error
+    return context.wrap_socket(plain, server_hostname=address.host)
+
+
+def _reason(error: OSError) -> str:
+    """The operating system's words, in lower case as they follow a colon."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

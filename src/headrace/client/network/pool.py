@@ -1,0 +1,261 @@
+"""The connections to a cluster: one to each broker, made when it is first needed."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import IntEnum
+from types import TracebackType
+from typing import Any, TypeVar
+
+from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
+from headrace.client.network.address import Address
+from headrace.client.network.connection import Connection
+from headrace.client.network.inbox import Allocate
+from headrace.client.network.metadata import BrokerMetadata, Metadata
+from headrace.client.network.retry import STALE_COORDINATOR, Retry
+from headrace.client.settings import ClientSettings
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+T = TypeVar("T")
+
+
+class CoordinatorOf(IntEnum):
+    """What a coordinator coordinates: the key types of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+# From here on one request names several keys (KIP-699), in a shape of its own: Kafka 3.0.
+_FIRST_MANY_KEYS = 4
+
+
+class ConnectionPool:
+    """A cluster as one thread sees it.
+
+    Example:
+        with ConnectionPool(ClientSettings.of({"bootstrap.servers": "127.0.0.1:9092"})) as pool:
+            print(pool.metadata().topics)
+
+    Args:
+        allocate: makes the buffers that answers are read into.
+    """
+
+    def __init__(self, settings: ClientSettings, allocate: Allocate = bytearray) -> None:
+        self.settings = settings
+        self._allocate = allocate
+        self._seed: Connection | None = None
+        self._connections: dict[int, Connection] = {}
+        self._brokers: dict[int, BrokerMetadata] = {}
+        self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
+        self._controller = -1
+        self._known: Metadata | None = None
+
+    def any(self, but: Collection[Address] = ()) -> Connection:
+        """A connection to whichever broker answers first: one that is open, one that is known, or
+        one of bootstrap.servers.
+
+        Args:
+            but: leave these out.
+
+        Raises:
+            Unreachable: none of them does.
+        """
+        for connection in (*self._connections.values(), self._seed):
+            if connection is not None and not connection.closed and connection.address not in but:
+                return connection
+        known = dict.fromkeys((*self.settings.bootstrap, *self._known_addresses()))
+        addresses = [address for address in known if address not in but]
+        problems = []
+        for address in addresses:
+            try:
+                self._seed = Connection(address, self.settings, self._allocate)
+            except (Unreachable, ConnectionLost) as error:
+                problems.append(error)
+            else:
+                return self._seed
+        raise _nobody(addresses, problems)
+
+    def node(self, node_id: int) -> Connection:
+        """The connection to one broker.
+
+        Raises:
+            Unreachable: it is not part of the cluster, or does not answer.
+        """
+        connection = self._connections.get(node_id)
+        if connection is not None and not connection.closed:
+            return connection
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise Unreachable(f"broker {node_id} is not there at the moment")
+        try:
+            connection = Connection(broker.address, self.settings, self._allocate)
+        except Unreachable as error:
+            raise Unreachable(f"broker {node_id}, as the cluster advertises it: {error}") from error
+        self._connections[node_id] = connection
+        return connection
+
+    def metadata(self, topics: Iterable[str] | None = None) -> Metadata:
+        """Ask about some topics, or about all of them. Never creates one."""
+        names = None if topics is None else [{"name": name} for name in dict.fromkeys(topics)]
+        body = {"topics": names, "allow_auto_topic_creation": False}
+        answer = self.on_any(lambda connection: connection.call(ApiKey.METADATA, body))
+        found = Metadata.of(answer)
+        self._brokers = found.brokers
+        self._controller = found.controller
+        self._known = found
+        return found
+
+    def known_metadata(self, partitions: Collection[TopicPartition]) -> Metadata:
+        """What was heard last, if all of these partitions were there and well; else ask.
+
+        It may be out of date: a broker that leads no longer says so, and then `metadata` is asked.
+        """
+        known = self._known
+        if known is not None and all(known.leader(each) >= 0 for each in partitions):
+            return known
+        return self.metadata({each.topic for each in partitions})
+
+    def on_any(self, call: Callable[[Connection], T]) -> T:
+        """Ask any broker, and the next one when that one hangs up or does not answer, for
+        default.api.timeout.ms at most. For questions only.
+
+        A broker that is cut off from its cluster takes connections and answers nothing, so it is
+        not asked again before all others have been. A cluster that has answered before is waited
+        for; one that never did may not exist, or may not want us.
+        """
+        retry = Retry(self.settings)
+        silent: set[Address] = set()
+        lost: ConnectionLost | None = None
+        while True:
+            try:
+                connection = self.any(silent)
+            except Unreachable as error:
+                if not self._brokers:
+                    raise (error if lost is None else self._with_hint(lost)) from lost
+                if not retry.pause():
+                    raise (error if lost is None else lost) from error
+                silent.clear()
+                continue
+            try:
+                return call(connection)
+            except ConnectionLost as error:
+                if retry.over:
+                    raise
+                silent.add(connection.address)
+                lost = error
+
+    def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
+        """Ask the broker that changes the cluster, and follow it when it moves.
+
+        Args:
+            codes: the error codes of an answer; NOT_CONTROLLER among them means "ask again".
+        """
+        retry = Retry(self.settings)
+        while True:
+            if self._controller not in self._brokers:
+                self.metadata(())
+            known = self._controller in self._brokers
+            try:
+                connection = self.node(self._controller) if known else self.any()
+            except Unreachable:
+                # Nothing was asked yet: another broker may be the controller by now.
+                if not retry.pause():
+                    raise
+                self._controller = -1
+                continue
+            answer = call(connection)
+            if ErrorCode.not_controller not in codes(answer) or not retry.pause():
+                return answer
+            self._controller = -1
+
+    def on_coordinator(
+        self,
+        name: str,
+        call: Callable[[Connection], Any],
+        codes: "Codes",
+        kind: CoordinatorOf = CoordinatorOf.GROUP,
+    ) -> Any:
+        """Ask the coordinator of a group, or of a transactional id, and follow it when it moves.
+
+        A request that got lost is sent again: everything a coordinator is asked is harmless twice.
+        """
+        retry = Retry(self.settings)
+        while True:
+            try:
+                answer = call(self.node(self._coordinator(name, kind)))
+            except (ConnectionLost, Unreachable):
+                self._coordinators.pop((kind, name), None)
+                if not self._brokers or not retry.pause():
+                    raise
+                continue
+            if STALE_COORDINATOR.isdisjoint(codes(answer)) or not retry.pause():
+                return answer
+            self._coordinators.pop((kind, name), None)
+
+    def coordinators(self, groups: Iterable[str]) -> dict[str, int]:
+        """The broker that coordinates each group."""
+        return {group: self._coordinator(group) for group in groups}
+
+    def _coordinator(self, name: str, kind: CoordinatorOf = CoordinatorOf.GROUP) -> int:
+        known = self._coordinators.get((kind, name))
+        if known is not None:
+            return known
+        retry = Retry(self.settings)
+        while True:
+            found = self.on_any(lambda connection: _find_coordinator(connection, name, kind))
+            error = error_of(found.error_code, found.error_message)
+            if error is None:
+                break
+            if error.code not in STALE_COORDINATOR or not retry.pause():
+                raise error
+        node_id = int(found.node_id)
+        self._brokers[node_id] = BrokerMetadata(node_id, Address(found.host, found.port), None)
+        self._coordinators[kind, name] = node_id
+        return node_id
+
+    def _with_hint(self, lost: ConnectionLost) -> ConnectionLost:
+        """Brokers close connections without a word when they expected something else."""
+        hint = "check security.protocol and sasl.mechanism"
+        if self.settings.sasl is None:
+            hint = "if it asks for a login, set security.protocol and sasl.mechanism"
+        return ConnectionLost(f"{lost}; {hint}")
+
+    def _known_addresses(self) -> list[Address]:
+        return [broker.address for broker in self._brokers.values()]
+
+    def close(self) -> None:
+        for connection in (*self._connections.values(), self._seed):
+            if connection is not None:
+                connection.close()
+
+    def __enter__(self) -> "ConnectionPool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+Codes = Callable[[Any], Iterable[ErrorCode]]
+
+
+def _find_coordinator(connection: Connection, name: str, kind: CoordinatorOf) -> Any:
+    body = {"key_type": int(kind), "coordinator_keys": [name]}
+    answer = connection.call(ApiKey.FIND_COORDINATOR, body, lowest=_FIRST_MANY_KEYS)
+    if not answer.coordinators:
+        raise BrokerError(ErrorCode.coordinator_not_available)
+    return answer.coordinators[0]
+
+
+def _nobody(addresses: list[Address], problems: Sequence[Exception]) -> Unreachable:
+    if not problems:
+        return Unreachable("no broker answers")
+    text = str(problems[0]) if len(addresses) == 1 else "; ".join(map(str, problems))
+    if any("refused" in str(problem) for problem in problems):
+        text += "; is the broker running? start one with: headrace up"
+    return Unreachable(text)

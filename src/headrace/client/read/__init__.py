@@ -1,0 +1,1 @@
+"""Topics out, as Arrow columns."""

@@ -1,0 +1,191 @@
+"""Record batches as they lie in the log, fetched from each partition's leader."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
+from headrace.client.network.connection import Connection, Pending
+from headrace.client.network.leader_call import split_by_leader
+from headrace.client.network.metadata import Metadata
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.network.retry import STALE_LEADER, Retry
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import error_code
+from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchPartition, FetchRequest, FetchTopic
+from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse
+
+_NO_RECORDS = memoryview(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one partition gave.
+
+    Attributes:
+        data: whole batches; the last one may be cut off. They start with the batch that holds
+            `offset`, whose first records may lie before it.
+        aborted: (producer id, first offset) of aborted transactions, for `records.decode`.
+        end: where the log ends for this reader.
+        error: why there is nothing; the leader's moves are dealt with before they get here.
+    """
+
+    partition: TopicPartition
+    offset: int
+    data: memoryview
+    aborted: list[tuple[int, int]]
+    log_start: int
+    end: int
+    error: BrokerError | None
+
+
+class BatchReader:
+    """Follows partitions from given positions. The reader's owner moves the positions on.
+
+    Example:
+        reader = BatchReader(pool, {TopicPartition("clicks", 0): 0})
+        for fetched in reader.poll():
+            decoded = decode(fetched.data, start_offset=fetched.offset)
+            reader.positions[fetched.partition] = decoded.next_offset
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        positions: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
+    ) -> None:
+        self.positions = dict(positions)
+        self._pool = pool
+        self._read_committed = read_committed
+        self._metadata: Metadata | None = None
+        self._retry: Retry | None = None
+        self._turn = 0
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Follow more partitions, which may be new in the cluster."""
+        self.positions |= positions
+        self._metadata = None
+
+    def poll(self, max_wait_ms: int | None = None) -> list[Fetched]:
+        """Ask every leader once and wait for all of them.
+
+        Returns:
+            What came. Nothing after fetch.max.wait.ms without records, or when a leader has moved:
+            then ask again.
+        """
+        wait_ms = self._pool.settings.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
+        if not self.positions:
+            return []
+        if self._metadata is None:
+            self._metadata = self._pool.metadata({each.topic for each in self.positions})
+        missing, by_leader = split_by_leader(self._metadata, self._in_turn())
+        found = [self._failed(partition, error) for partition, error in missing.items()]
+        started: deque[tuple[Connection, Pending]] = deque()
+        try:
+            for leader, partitions in by_leader.items():
+                connection = self._pool.node(leader)
+                started.append((connection, self._begin(connection, partitions, wait_ms)))
+            while started:
+                connection, pending = started[0]
+                found += self._results(connection.finish(pending))
+                started.popleft()
+        except (ConnectionLost, Unreachable):
+            self._give_up(started)
+            if not self._may_retry():
+                raise
+            return []
+        except BaseException:
+            self._give_up(started)
+            raise
+        return self._settled(found)
+
+    def _settled(self, found: list[Fetched]) -> list[Fetched]:
+        """Leave out what a moved leader explains, as long as there is patience."""
+        stale = [each for each in found if each.error and each.error.code in STALE_LEADER]
+        if not stale:
+            self._retry = None
+            return found
+        if not self._may_retry():
+            return found
+        return [each for each in found if each not in stale]
+
+    def _may_retry(self) -> bool:
+        self._metadata = None
+        if self._retry is None:
+            self._retry = Retry(self._pool.settings)
+        return self._retry.pause()
+
+    def _give_up(self, started: "deque[tuple[Connection, Pending]]") -> None:
+        """Answers that nobody waits for any more would come before those of the next poll."""
+        for connection, _ in started:
+            connection.close()
+
+    def _in_turn(self) -> list[TopicPartition]:
+        """A broker fills its answer in the order of the request: each partition is first once."""
+        partitions = list(self.positions)
+        self._turn = (self._turn + 1) % len(partitions)
+        return partitions[self._turn :] + partitions[: self._turn]
+
+    def _begin(
+        self, connection: Connection, partitions: Sequence[TopicPartition], wait_ms: int
+    ) -> Pending:
+        assert self._metadata is not None
+        topics: dict[str, FetchTopic] = {}
+        for each in partitions:
+            topic = topics.get(each.topic)
+            if topic is None:
+                topic_id = self._metadata.topic_id(each.topic)
+                topic = topics[each.topic] = FetchTopic(each.topic, topic_id, [])
+            topic.partitions.append(
+                FetchPartition(
+                    each.partition,
+                    -1,
+                    self.positions[each],
+                    -1,
+                    -1,
+                    self._pool.settings.partition_max_bytes,
+                )
+            )
+        request = FetchRequest(
+            wait_ms,
+            1,
+            self._pool.settings.fetch_max_bytes,
+            int(self._read_committed),
+            list(topics.values()),
+        )
+        by_name = any(topic.topic_id is None for topic in topics.values())
+        highest = FIRST_TOPIC_ID - 1 if by_name else None
+        return connection.begin(ApiKey.FETCH, request, highest=highest, wait_ms=wait_ms)
+
+    def _results(self, answer: FetchResponse) -> list[Fetched]:
+        if answer.error_code:
+            raise BrokerError(error_code(answer.error_code))
+        assert self._metadata is not None
+        names = {topic.topic_id: name for name, topic in self._metadata.topics.items()}
+        found = []
+        for topic in answer.topics:
+            name = topic.name if topic.name is not None else names.get(topic.topic_id)
+            for result in topic.partitions:
+                partition = TopicPartition(name or "", result.partition)
+                if partition in self.positions:
+                    found.append(self._result(partition, result))
+        return found
+
+    def _result(
+        self, partition: TopicPartition, result: FetchPartitionResult[memoryview]
+    ) -> Fetched:
+        return Fetched(
+            partition,
+            self.positions[partition],
+            _NO_RECORDS if result.records is None else result.records,
+            [(each.producer_id, each.first_offset) for each in result.aborted or ()],
+            result.log_start_offset,
+            result.last_stable_offset if self._read_committed else result.high_watermark,
+            error_of(error_code(result.error_code)),
+        )
+
+    def _failed(self, partition: TopicPartition, error: BrokerError) -> Fetched:
+        return Fetched(partition, self.positions[partition], _NO_RECORDS, [], -1, -1, error)

@@ -1,0 +1,88 @@
+"""Where a partition begins and ends, and what stood in it at some time (ListOffsets)."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headrace.client.error import BrokerError, ClientError, error_of
+from headrace.client.network.connection import Connection
+from headrace.client.network.leader_call import by_topic, call_leaders, walk
+from headrace.client.network.pool import ConnectionPool
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+
+LATEST = -1
+"""Instead of a time: the end of the log, as far as the reader may see."""
+
+EARLIEST = -2
+"""Instead of a time: the log start."""
+
+
+class FoundOffset(NamedTuple):
+    """An offset, or -1 when no record is that young."""
+
+    offset: int
+    timestamp_ms: int
+
+
+def list_offsets(
+    pool: ConnectionPool,
+    times: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+) -> dict[TopicPartition, FoundOffset | ClientError]:
+    """The first offset of each partition whose record is not older than a time in milliseconds.
+
+    Args:
+        times: `EARLIEST` and `LATEST` are times too.
+        read_committed: let `LATEST` be the last stable offset.
+    """
+
+    def call(
+        connection: Connection, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, FoundOffset | BrokerError]:
+        topics = [
+            {
+                "name": topic,
+                "partitions": [
+                    {"partition_index": index, "timestamp": wanted[TopicPartition(topic, index)]}
+                    for index in indexes
+                ],
+            }
+            for topic, indexes in by_topic(wanted).items()
+        ]
+        body = {
+            "replica_id": -1,
+            "isolation_level": int(read_committed),
+            "topics": topics,
+            "timeout": pool.settings.request_timeout_ms,
+        }
+        answer = connection.call(ApiKey.LIST_OFFSETS, body)
+        return {
+            partition: error_of(each.error_code) or FoundOffset(each.offset, each.timestamp)
+            for partition, each in walk(answer.topics)
+        }
+
+    return call_leaders(pool, times, call)
+
+
+class Extent(NamedTuple):
+    """A partition's first offset and the one behind its last."""
+
+    start: int
+    end: int
+
+
+def extents(
+    pool: ConnectionPool, partitions: list[TopicPartition], *, read_committed: bool = False
+) -> dict[TopicPartition, Extent | ClientError]:
+    """Where each partition begins and ends."""
+    starts = list_offsets(pool, dict.fromkeys(partitions, EARLIEST))
+    ends = list_offsets(pool, dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+    found: dict[TopicPartition, Extent | ClientError] = {}
+    for partition in partitions:
+        start, end = starts[partition], ends[partition]
+        if isinstance(start, FoundOffset) and isinstance(end, FoundOffset):
+            found[partition] = Extent(start.offset, end.offset)
+        else:
+            found[partition] = start if isinstance(start, ClientError) else end  # type: ignore[assignment]
+    return found

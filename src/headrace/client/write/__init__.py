@@ -1,0 +1,1 @@
+"""Arrow tables in, as records of topics."""

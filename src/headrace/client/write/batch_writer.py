@@ -1,0 +1,76 @@
+"""Record batches, sent to each partition's leader."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headrace.client.error import BrokerError, ClientError, Unsupported, error_of
+from headrace.client.network.connection import Connection
+from headrace.client.network.leader_call import by_topic, call_leaders
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.write.producer_id import ProducerIdentity, idempotent_identity
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import error_code
+from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
+from headrace.wire.produce_response import ProduceResponse
+
+ALL_IN_SYNC = -1
+_FIRST_TOPIC_ID = 13
+
+
+class Written(NamedTuple):
+    """Where a batch landed. The time is the broker's if the topic wants that, otherwise -1."""
+
+    base_offset: int
+    log_append_time_ms: int
+
+
+class BatchWriter:
+    """Sends one batch a partition at a time and waits until every in-sync replica has it.
+
+    Sending again is harmless only when the batches carry `identity` and a sequence: their maker
+    sees to that.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    def identity(self) -> ProducerIdentity | None:
+        """A new identity, or None from a broker that gives out none."""
+        try:
+            return idempotent_identity(self._pool)
+        except Unsupported:
+            return None
+
+    def write(
+        self, batches: Mapping[TopicPartition, memoryview]
+    ) -> dict[TopicPartition, Written | ClientError]:
+        """Send one batch to each partition."""
+        return call_leaders(self._pool, batches, self._call)
+
+    def _call(
+        self, connection: Connection, batches: Mapping[TopicPartition, memoryview]
+    ) -> dict[TopicPartition, Written | BrokerError]:
+        topics = [
+            ProduceTopic(
+                name,
+                None,
+                [
+                    ProducePartition(index, batches[TopicPartition(name, index)])
+                    for index in indexes
+                ],
+            )
+            for name, indexes in by_topic(batches).items()
+        ]
+        timeout_ms = self._pool.settings.request_timeout_ms
+        request = ProduceRequest(None, ALL_IN_SYNC, timeout_ms, topics)
+        answer: ProduceResponse = connection.call(
+            ApiKey.PRODUCE, request, highest=_FIRST_TOPIC_ID - 1, wait_ms=timeout_ms
+        )
+        found: dict[TopicPartition, Written | BrokerError] = {}
+        for topic in answer.topics:
+            for each in topic.partitions:
+                error = error_of(error_code(each.error_code), each.error_message)
+                partition = TopicPartition(topic.name or "", each.partition)
+                found[partition] = error or Written(each.base_offset, each.log_append_time_ms)
+        return found

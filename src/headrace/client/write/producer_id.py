@@ -1,0 +1,105 @@
+"""Who writes: a producer id and its epoch (InitProducerId)."""
+
+from typing import Any, NamedTuple
+
+from headrace.client.error import BrokerError, ProducerFenced, error_of
+from headrace.client.network.connection import Connection
+from headrace.client.network.pool import ConnectionPool, CoordinatorOf
+from headrace.client.network.retry import STALE_COORDINATOR, Retry
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+LAST_EPOCH = 2**15 - 2
+"""Kafka's clients take a new id when they have used this one."""
+
+FENCED = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
+_NO_TIMEOUT_MS = 2**31 - 1
+# From here on a producer can name the identity it has and be given the next epoch (KIP-360).
+_FIRST_NEXT_EPOCH = 3
+
+
+class ProducerIdentity(NamedTuple):
+    """Who writes, so that a batch which is sent twice is kept once (KIP-98)."""
+
+    producer_id: int
+    epoch: int
+
+    @property
+    def next(self) -> "ProducerIdentity | None":
+        """With the next epoch, or None when it has had its last."""
+        epoch = self.epoch + 1
+        return None if epoch > LAST_EPOCH else ProducerIdentity(self.producer_id, epoch)
+
+
+NOBODY = ProducerIdentity(-1, -1)
+
+
+def idempotent_identity(pool: ConnectionPool) -> ProducerIdentity:
+    """A new identity that nobody had before.
+
+    Raises:
+        Unsupported: by a broker that gives out none.
+        BrokerError: it does not give us one.
+    """
+    body = {"transactional_id": None, "transaction_timeout": _NO_TIMEOUT_MS}
+    retry = Retry(pool.settings)
+    while True:
+        answer = pool.on_any(lambda each: each.call(ApiKey.INIT_PRODUCER_ID, body))
+        error = error_of(answer.error_code)
+        if error is None:
+            return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        # Kafka says that its coordinator loads while it fetches a first block of ids.
+        if error.code not in STALE_COORDINATOR or not retry.pause():
+            raise error
+
+
+def transactional_identity(
+    pool: ConnectionPool,
+    transactional_id: str,
+    timeout_ms: int,
+    previous: ProducerIdentity = NOBODY,
+) -> ProducerIdentity:
+    """The next identity behind a transactional id. Whoever had it before is fenced, and what that
+    one left open is aborted.
+
+    Args:
+        timeout_ms: how long a transaction may stay open before the coordinator aborts it.
+        previous: the identity to go on from; fails if somebody else has taken over since.
+
+    Raises:
+        ProducerFenced: somebody else has the transactional id now.
+        BrokerError: the coordinator does not give it to us.
+    """
+
+    def call(connection: Connection) -> Any:
+        lowest = 0 if previous == NOBODY else _FIRST_NEXT_EPOCH
+        return connection.call(
+            ApiKey.INIT_PRODUCER_ID,
+            {
+                "transactional_id": transactional_id,
+                "transaction_timeout": timeout_ms,
+                "producer_id": previous.producer_id,
+                "producer_epoch": previous.epoch,
+            },
+            lowest=lowest,
+        )
+
+    retry = Retry(pool.settings)
+    while True:
+        answer = pool.on_coordinator(
+            transactional_id, call, lambda each: [each.error_code], CoordinatorOf.TRANSACTION
+        )
+        error = error_of(answer.error_code)
+        if error is None:
+            return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+        if error.code in FENCED:
+            raise ProducerFenced(transactional_id)
+        if error.code is ErrorCode.invalid_transaction_timeout:
+            raise BrokerError(
+                error.code,
+                f"a transaction may not stay open for {timeout_ms} ms: "
+                "the broker's transaction.max.timeout.ms is less",
+            )
+        # What the one before us left open is being ended.
+        if error.code is not ErrorCode.concurrent_transactions or not retry.pause():
+            raise error

@@ -1,0 +1,233 @@
+"""A transactional id's side of a transaction: what its coordinator is asked.
+
+A transaction is known by three things (transactional id, producer id, epoch), and whoever has them
+can end it: `PreparedTransaction` carries them from the process that wrote to the one that decides.
+
+With transaction.version 2 (KIP-890) brokers add a partition to the transaction when it is written
+to, and every end brings the next epoch, so that nothing late can slip into the next transaction.
+Older brokers are told of each partition first, and the epoch stays.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from headrace.client.error import ProducerFenced, error_of
+from headrace.client.network.connection import Connection
+from headrace.client.network.leader_call import by_topic, walk
+from headrace.client.network.pool import ConnectionPool, CoordinatorOf
+from headrace.client.network.retry import Retry
+from headrace.client.write.producer_id import FENCED, ProducerIdentity
+from headrace.model.ids import TopicPartition
+from headrace.wire.api import ApiKey
+from headrace.wire.error_code import ErrorCode
+
+FEATURE: Final = "transaction.version"
+_SECOND: Final = 2
+_FIRST_NEW_EPOCH: Final = 5  # of EndTxn and TxnOffsetCommit: the versions of KIP-890's second part
+_LAST_FOR_CLIENTS: Final = 3  # of AddPartitionsToTxn
+
+_AGAIN = frozenset(
+    {
+        ErrorCode.concurrent_transactions,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.request_timed_out,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+
+
+class CommittedOffset(NamedTuple):
+    """Where a group goes on in a partition, and a note about it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupMembership(NamedTuple):
+    """Who commits, so that a member which the group has replaced is refused (KIP-447)."""
+
+    member_id: str = ""
+    generation: int = -1
+    instance_id: str | None = None
+
+
+NO_MEMBERSHIP: Final = GroupMembership()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """A transaction whose records are all written and that waits for its end. It pickles.
+
+    `started` is False when nothing was written: then there is nothing to end.
+    """
+
+    transactional_id: str
+    identity: ProducerIdentity
+    started: bool
+
+    def commit(self, pool: ConnectionPool) -> None:
+        """Make its records visible. Harmless twice.
+
+        Raises:
+            ProducerFenced: it timed out, or somebody took over: its records are aborted.
+        """
+        self._end(pool, committed=True)
+
+    def abort(self, pool: ConnectionPool) -> None:
+        """Make sure that nobody ever sees its records. Harmless twice."""
+        self._end(pool, committed=False)
+
+    def _end(self, pool: ConnectionPool, *, committed: bool) -> None:
+        if self.started:
+            calls = TransactionCalls(pool, self.transactional_id)
+            calls.end(self.identity, committed=committed)
+
+
+class TransactionCalls:
+    """What the coordinator of one transactional id is asked, with retries.
+
+    Raises:
+        ProducerFenced: from every call, when somebody else has the transactional id.
+        BrokerError: from every call, when the coordinator refuses for good.
+    """
+
+    def __init__(self, pool: ConnectionPool, transactional_id: str) -> None:
+        self._pool = pool
+        self.transactional_id = transactional_id
+
+    def second_version(self) -> bool:
+        """Whether the cluster has transaction.version 2 (KIP-890)."""
+        found: bool = self._pool.on_coordinator(
+            self.transactional_id, _has_second_version, lambda _: (), CoordinatorOf.TRANSACTION
+        )
+        return found
+
+    def add_partitions(
+        self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Tell that partitions will be written to; for transaction.version below 2."""
+        topics = [
+            {"name": name, "partitions": indexes} for name, indexes in by_topic(partitions).items()
+        ]
+        body = {
+            "v3_and_below_transactional_id": self.transactional_id,
+            "v3_and_below_producer_id": identity.producer_id,
+            "v3_and_below_producer_epoch": identity.epoch,
+            "v3_and_below_topics": topics,
+        }
+
+        def call(connection: Connection) -> Any:
+            return connection.call(ApiKey.ADD_PARTITIONS_TO_TXN, body, highest=_LAST_FOR_CLIENTS)
+
+        self._until_done(
+            call,
+            lambda answer: [
+                result.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for result in topic.results_by_partition
+            ],
+        )
+
+    def add_group(self, identity: ProducerIdentity, group: str) -> None:
+        """Tell that a group's offsets will be committed; for transaction.version below 2."""
+        body = self._body(identity) | {"group_id": group}
+        self._until_done(
+            lambda connection: connection.call(ApiKey.ADD_OFFSETS_TO_TXN, body),
+            lambda answer: [answer.error_code],
+        )
+
+    def commit_offsets(
+        self,
+        identity: ProducerIdentity,
+        group: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        membership: GroupMembership,
+        *,
+        second_version: bool,
+    ) -> None:
+        """Put a group's offsets into the transaction: they count once it is committed."""
+        body = self._body(identity) | {
+            "group_id": group,
+            "member_id": membership.member_id,
+            "generation_id": membership.generation,
+            "group_instance_id": membership.instance_id,
+            "topics": [
+                {
+                    "name": name,
+                    "partitions": [
+                        _offset_body(index, offsets[TopicPartition(name, index)])
+                        for index in indexes
+                    ],
+                }
+                for name, indexes in by_topic(offsets).items()
+            ],
+        }
+        highest = None if second_version else _FIRST_NEW_EPOCH - 1
+        self._until_done(
+            lambda connection: connection.call(ApiKey.TXN_OFFSET_COMMIT, body, highest=highest),
+            lambda answer: [each.error_code for _, each in walk(answer.topics)],
+            (group, CoordinatorOf.GROUP),
+        )
+
+    def end(self, identity: ProducerIdentity, *, committed: bool) -> ProducerIdentity:
+        """Commit or abort, and return the identity to go on with."""
+        body = self._body(identity) | {"committed": committed}
+
+        def call(connection: Connection) -> Any:
+            highest = None if _has_second_version(connection) else _FIRST_NEW_EPOCH - 1
+            return connection.call(ApiKey.END_TXN, body, highest=highest)
+
+        answer = self._until_done(call, lambda each: [each.error_code])
+        if answer.producer_id < 0:
+            return identity
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    def _body(self, identity: ProducerIdentity) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": identity.producer_id,
+            "producer_epoch": identity.epoch,
+        }
+
+    def _until_done(
+        self, call: Any, codes: Any, coordinator: tuple[str, CoordinatorOf] | None = None
+    ) -> Any:
+        name, kind = coordinator or (self.transactional_id, CoordinatorOf.TRANSACTION)
+        retry = Retry(self._pool.settings)
+        while True:
+            answer = self._pool.on_coordinator(name, call, codes, kind)
+            # One that failed drags the others along with OPERATION_NOT_ATTEMPTED.
+            errors = [error for code in codes(answer) if (error := error_of(code)) is not None]
+            if not errors:
+                return answer
+            worst = min(errors, key=lambda error: _rank(error.code))
+            if worst.code in FENCED:
+                raise ProducerFenced(self.transactional_id)
+            if worst.code not in _AGAIN or not retry.pause():
+                raise worst
+
+
+def _rank(code: ErrorCode) -> int:
+    """Which of several errors to tell: the one that ends it, not the ones that follow from it."""
+    if code in FENCED:
+        return 0
+    if code is ErrorCode.operation_not_attempted:
+        return 3
+    return 2 if code in _AGAIN else 1
+
+
+def _has_second_version(connection: Connection) -> bool:
+    return connection.features.get(FEATURE, 0) >= _SECOND
+
+
+def _offset_body(index: int, committed: CommittedOffset) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "committed_metadata": committed.metadata,
+    }

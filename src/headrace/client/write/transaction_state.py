@@ -1,0 +1,115 @@
+"""Where a writer stands in its transaction."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.write.producer_id import (
+    NOBODY,
+    ProducerIdentity,
+    transactional_identity,
+)
+from headrace.client.write.transaction import (
+    CommittedOffset,
+    GroupMembership,
+    PreparedTransaction,
+    TransactionCalls,
+)
+from headrace.model.error import InvalidArgument
+from headrace.model.ids import TopicPartition
+
+
+class _Phase(Enum):
+    READY = auto()
+    OPEN = auto()
+    PREPARED = auto()
+
+
+class TransactionState:
+    """One transactional id, as its writer sees it.
+
+    A transaction of which no coordinator knows (nothing was written, no offsets were sent) ends
+    without a word to anybody.
+    """
+
+    def __init__(self, pool: ConnectionPool, transactional_id: str, timeout_ms: int) -> None:
+        self.second_version = False
+        self._pool = pool
+        self._calls = TransactionCalls(pool, transactional_id)
+        self._timeout_ms = timeout_ms
+        self._identity = NOBODY
+        self._phase = _Phase.READY
+        self._partitions: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+
+    @property
+    def transactional_id(self) -> str:
+        return self._calls.transactional_id
+
+    @property
+    def is_open(self) -> bool:
+        return self._phase is _Phase.OPEN
+
+    def take_over(self) -> ProducerIdentity:
+        """Fence whoever had the transactional id before."""
+        identity = transactional_identity(self._pool, self.transactional_id, self._timeout_ms)
+        self.second_version = self._calls.second_version()
+        return identity
+
+    def begin(self, identity: ProducerIdentity) -> None:
+        if self.is_open:
+            raise InvalidArgument("a transaction is open already: commit or abort it first")
+        self._identity = identity
+        self._phase = _Phase.OPEN
+
+    def check_open(self) -> None:
+        if not self.is_open:
+            raise InvalidArgument("no transaction is open: begin one first")
+
+    def enlist(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions are about to be written to."""
+        new = [each for each in partitions if each not in self._partitions]
+        if new and not self.second_version:
+            self._calls.add_partitions(self._identity, new)
+        self._partitions.update(new)
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupMembership
+    ) -> None:
+        if not offsets:
+            return
+        if group not in self._groups and not self.second_version:
+            self._calls.add_group(self._identity, group)
+        self._groups.add(group)
+        self._calls.commit_offsets(
+            self._identity, group, offsets, who, second_version=self.second_version
+        )
+
+    def end(self, *, committed: bool, broken: bool = False) -> ProducerIdentity:
+        """Commit or abort; returns the identity to go on with.
+
+        Args:
+            broken: records were given up on their way, so the sequences have a gap. Then the next
+                transaction needs another epoch (KIP-360).
+        """
+        self.check_open()
+        identity = self._identity
+        if self._partitions or self._groups:
+            identity = self._calls.end(identity, committed=committed)
+        if broken and identity == self._identity:
+            identity = transactional_identity(
+                self._pool, self.transactional_id, self._timeout_ms, identity
+            )
+        self._forget(_Phase.READY)
+        return identity
+
+    def prepare(self) -> PreparedTransaction:
+        """Hand the open transaction to somebody else."""
+        started = bool(self._partitions or self._groups)
+        self._forget(_Phase.PREPARED)
+        return PreparedTransaction(self.transactional_id, self._identity, started)
+
+    def _forget(self, phase: _Phase) -> None:
+        self._phase = phase
+        self._partitions.clear()
+        self._groups.clear()

@@ -1,0 +1,1 @@
+"""What a program does, free of any engine: components, streams, stages."""

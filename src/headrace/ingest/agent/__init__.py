@@ -1,0 +1,1 @@
+"""A running agent: its components, its threads, its monitor."""

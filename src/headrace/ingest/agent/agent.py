@@ -1,0 +1,135 @@
+"""The life of an agent: channels first and last, sinks before sources, sources stopped first."""
+
+import time
+from collections.abc import Iterable
+
+import structlog
+
+from headrace.ingest.agent.assembly import Assembly
+from headrace.ingest.agent.runner import Runner, SinkRunner, SourceRunner
+from headrace.ingest.channel import Channel
+from headrace.model.error import HeadraceError
+
+_log = structlog.get_logger(__name__)
+_DRAIN_POLL_SECONDS = 0.02
+# After this long without an event leaving, waiting for a channel to empty is given up.
+_STALLED_SECONDS = 2.0
+
+
+class Agent:
+    """Runs an `Assembly`.
+
+    Threads: one for each source and each sink or group, see `runner`. The methods here belong to
+    one thread.
+
+    Example:
+        agent = Agent(assemble(plan))
+        agent.start()
+        ...
+        agent.stop()
+    """
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+        self._sinks: list[Runner] = []
+        self._sources: list[Runner] = []
+
+    def start(self, running: Iterable[Channel] = ()) -> None:
+        """Start everything. Sources and sinks that cannot start are tried again in their threads;
+        a channel that cannot is an error, because nothing is safe without it.
+
+        Args:
+            running: channels that stayed from an earlier configuration.
+        """
+        already = list(running)
+        for channel in self.assembly.channels.values():
+            channel.start()
+            if channel not in already:
+                channel.counters.started()
+        self.start_sinks()
+        self.start_sources()
+        _log.info(
+            "agent_started",
+            agent=self.assembly.name,
+            sources=list(self.assembly.sources),
+            channels=list(self.assembly.channels),
+            sinks=list(self.assembly.sinks),
+        )
+
+    def start_sinks(self) -> None:
+        self._sinks = [SinkRunner(each) for each in self.assembly.processors.values()]
+        for runner in self._sinks:
+            runner.start()
+
+    def start_sources(self) -> None:
+        self._sources = [SourceRunner(each) for each in self.assembly.sources.values()]
+        for runner in self._sources:
+            runner.start()
+
+    def wait_ready(self, seconds: float = 30.0) -> bool:
+        """Whether every source and sink has started."""
+        deadline = time.monotonic() + seconds
+        return all(
+            runner.ready.wait(max(0.0, deadline - time.monotonic()))
+            for runner in (*self._sinks, *self._sources)
+        )
+
+    def stop(self, drain_seconds: float = 10.0) -> None:
+        """Sources, then sinks, then channels. What a memory channel still has is handed on first,
+        as long as that makes progress."""
+        self.stop_sources()
+        left = self.drain(drain_seconds)
+        self.stop_sinks()
+        for name in left:
+            channel = self.assembly.channels[name]
+            _log.error("events_lost", channel=name, count=channel.size, why="not durable")
+        self.stop_channels(self.assembly.channels.values())
+        _log.info("agent_stopped", agent=self.assembly.name)
+
+    def stop_sources(self) -> None:
+        _stop(self._sources)
+        self._sources = []
+
+    def stop_sinks(self) -> None:
+        _stop(self._sinks)
+        self._sinks = []
+
+    def stop_channels(self, channels: Iterable[Channel]) -> None:
+        for channel in channels:
+            try:
+                channel.stop()
+            except (HeadraceError, OSError) as error:
+                _log.error("stop_failed", component=channel.name, reason=str(error))
+            channel.counters.stopped()
+
+    def drain(self, seconds: float) -> list[str]:
+        """Wait until the channels that forget are empty; which ones are not.
+
+        Gives up early when nothing has left them for a while: their sinks are down.
+        """
+        deadline = time.monotonic() + seconds
+        sizes: dict[str, int] = {}
+        moved_at = time.monotonic()
+        while True:
+            before, sizes = sizes, self._unsafe_sizes()
+            now = time.monotonic()
+            if sizes != before:
+                moved_at = now
+            if not sizes or now >= deadline or now - moved_at > _STALLED_SECONDS:
+                return list(sizes)
+            time.sleep(_DRAIN_POLL_SECONDS)
+
+    def _unsafe_sizes(self) -> dict[str, int]:
+        drained = {sink.channel.name for sink in self.assembly.sinks.values()}
+        return {
+            name: channel.size
+            for name, channel in self.assembly.channels.items()
+            if not channel.DURABLE and channel.size and name in drained
+        }
+
+
+def _stop(runners: list[Runner]) -> None:
+    for runner in runners:
+        runner.request_stop()
+    for runner in runners:
+        runner.join()

@@ -1,0 +1,124 @@
+"""What an agent's components count, over HTTP: in Flume's JSON and for Prometheus."""
+
+import json
+import re
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from headrace.client.network.address import Address
+from headrace.ingest.agent.assembly import Assembly
+from headrace.ingest.agent.wiring import TEXTS, wiring
+from headrace.ingest.channel import Channel
+from headrace.ingest.component import Component
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Monotonic numbers get Prometheus's suffix; all other numbers are gauges.
+_COUNTED = ("Count", "Fail")
+
+
+def metrics(assembly: Assembly) -> dict[str, dict[str, str]]:
+    """As Flume's `/metrics`: "CHANNEL.c1" and the like, every value a text; and how the parts hang
+    together (`wiring`), which Flume does not tell."""
+    found: dict[str, dict[str, str]] = {}
+    for kind, components in (
+        ("SOURCE", assembly.sources),
+        ("CHANNEL", assembly.channels),
+        ("SINK", assembly.sinks),
+    ):
+        for name, component in components.items():
+            numbers = _numbers(component)
+            found[f"{kind}.{name}"] = {
+                "Type": kind,
+                **wiring(assembly, kind, name),
+                **{key: str(value) for key, value in numbers.items()},
+            }
+    return found
+
+
+def _numbers(component: Component) -> dict[str, float]:
+    numbers: dict[str, float] = dict(component.counters.snapshot())
+    if isinstance(component, Channel):
+        size, capacity = component.size, component.capacity
+        numbers["ChannelSize"] = size
+        numbers["ChannelCapacity"] = capacity
+        numbers["ChannelFillPercentage"] = 100.0 * size / capacity if capacity else 0.0
+    return numbers
+
+
+def prometheus_text(assembly: Assembly) -> str:
+    """The same numbers in Prometheus's text format, as `headrace_agent_<kind>_<number>`."""
+    samples: dict[str, list[str]] = {}
+    for place, numbers in metrics(assembly).items():
+        kind, _, name = place.partition(".")
+        labels = f'{{agent="{_label(assembly.name)}",name="{_label(name)}"}}'
+        for key, value in numbers.items():
+            if key in TEXTS:
+                continue
+            counted = key.endswith(_COUNTED) and key != "OpenConnectionCount"
+            base = _WORD.sub("_", key).lower().removesuffix("_count")
+            metric = f"headrace_agent_{kind.lower()}_{base}" + ("_total" if counted else "")
+            samples.setdefault(metric, []).append(f"{metric}{labels} {value}")
+    lines: list[str] = []
+    for metric, rows in samples.items():
+        lines.append(f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}")
+        lines += rows
+    return "\n".join([*lines, ""])
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+class Monitor:
+    """A small HTTP server: `/metrics` in JSON, or for Prometheus where it is asked for text, and
+    `/prometheus` always so.
+
+    Args:
+        assembly: what to show; asked at every request, because a reload changes it.
+    """
+
+    def __init__(self, address: Address, assembly: Callable[[], Assembly]) -> None:
+        class Handler(_Handler):
+            source = staticmethod(assembly)
+
+        self._server = ThreadingHTTPServer((address.host, address.port), Handler)
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return self._server.server_port
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    source: Callable[[], Assembly]
+    timeout = 10
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0].rstrip("/")
+        wants_text = "text/plain" in self.headers.get("Accept", "")
+        if path == "/prometheus" or (path == "/metrics" and wants_text):
+            body, kind = prometheus_text(self.source()), "text/plain; version=0.0.4"
+        elif path in ("", "/metrics"):
+            body, kind = json.dumps(metrics(self.source())), "application/json"
+        else:
+            self.send_error(404, "there are /metrics and /prometheus")
+            return
+        data = body.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """A monitor that is asked every few seconds has no place in the log."""

@@ -1,0 +1,150 @@
+"""Running a configuration file: the agent, and the file's changes."""
+
+import hashlib
+import os
+from pathlib import Path
+from threading import Event as Signal
+
+import structlog
+
+from headrace.config.properties import read_properties
+from headrace.ingest.agent.agent import Agent
+from headrace.ingest.agent.assembly import Assembly, assemble
+from headrace.ingest.channel import Channel
+from headrace.ingest.config.plan import Severity
+from headrace.ingest.config.reader import plan_agent
+from headrace.ingest.source import ReplayableSource
+from headrace.model.error import ConfigError, HeadraceError
+
+_log = structlog.get_logger(__name__)
+DEFAULT_POLL_SECONDS = 30.0
+_DRAIN_SECONDS = 10.0
+
+
+class Supervisor:
+    """Starts an agent and starts it anew when its file changes.
+
+    Rule 1: at the start, components that cannot be used are left out with an error, as Flume does.
+    Rule 2: later, a file with an error, or with a channel that cannot start, changes nothing: what
+        ran goes on.
+    Rule 3: a channel whose settings did not change stays, with its events. One that goes is emptied
+        first; if its sinks cannot empty it, the change waits. So is one that an exactly-once source
+        fills: the source starts again behind what was committed.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._name = name
+        self._seen = b""
+        self.agent: Agent | None = None
+
+    def start(self) -> Agent:
+        """
+        Raises:
+            ConfigError: there is nothing in the file that could run.
+        """
+        self._seen = self._digest()
+        assembly = self._assemble({})
+        for problem in assembly.problems:
+            say = _log.error if problem.severity is Severity.ERROR else _log.warning
+            say("configuration", file=str(self._path), line=problem.line, what=problem.message)
+        if not assembly.channels or not (assembly.sources or assembly.sinks):
+            raise ConfigError(
+                f"nothing in {self._path} can run as agent {self._name}: headrace agent check "
+                f"{self._path} says why"
+            )
+        self.agent = Agent(assembly)
+        self.agent.start()
+        return self.agent
+
+    def run(self, stopping: Signal, poll_seconds: float, reload: bool = True) -> None:
+        """Until `stopping`, and then stop the agent."""
+        while not stopping.wait(poll_seconds):
+            if reload:
+                self.look()
+        if self.agent is not None:
+            self.agent.stop()
+
+    def look(self) -> bool:
+        """Take over the file if it has changed; whether it was."""
+        try:
+            digest = self._digest()
+        except OSError as error:
+            _log.error("configuration_unreadable", file=str(self._path), reason=str(error))
+            return False
+        if digest == self._seen:
+            return False
+        assert self.agent is not None
+        old = self.agent.assembly
+        try:
+            keep = self._kept(old)
+            new = self._assemble(keep)
+        except ConfigError as error:
+            self._seen = digest
+            _log.error("configuration_not_taken", file=str(self._path), reason=str(error))
+            return False
+        if new.errors:
+            self._seen = digest
+            for problem in new.errors:
+                _log.error("configuration_not_taken", line=problem.line, reason=problem.message)
+            return False
+        if not self._swap(self.agent, new):
+            return False
+        self._seen = digest
+        _log.info("configuration_taken", file=str(self._path))
+        return True
+
+    def _swap(self, agent: Agent, new: Assembly) -> bool:
+        old = agent.assembly
+        agent.stop_sources()
+        left = [
+            name
+            for name in agent.drain(_DRAIN_SECONDS)
+            if new.channels.get(name) is not old.channels[name] or name in _exactly_once(old)
+        ]
+        if left:
+            _log.error("configuration_waits", channels=left, why="their sinks do not empty them")
+            agent.start_sources()
+            return False
+        agent.stop_sinks()
+        kept = [each for name, each in old.channels.items() if new.channels.get(name) is each]
+        agent.stop_channels(each for each in old.channels.values() if each not in kept)
+        heir = Agent(new)
+        try:
+            heir.start(kept)
+        except (HeadraceError, OSError) as error:
+            _log.error("configuration_not_taken", file=str(self._path), reason=str(error))
+            heir.stop_channels(each for each in new.channels.values() if each not in kept)
+            agent.start(kept)
+            self._seen = self._digest()  # not again before it changes
+            return False
+        self.agent = heir
+        return True
+
+    def _kept(self, old: Assembly) -> dict[str, Channel]:
+        """Channels that the file asks for as they are."""
+        plan, _ = plan_agent(read_properties(self._path, os.environ), self._name)
+        return {
+            name: old.channels[name]
+            for name, channel in plan.channels.items()
+            if name in old.channels and channel.same_as(old.plan.channels[name])
+        }
+
+    def _assemble(self, keep: dict[str, Channel]) -> Assembly:
+        plan, problems = plan_agent(read_properties(self._path, os.environ), self._name)
+        assembly = assemble(plan, keep)
+        assembly.problems = sorted([*problems, *assembly.problems], key=lambda each: each.line)
+        return assembly
+
+    def _digest(self) -> bytes:
+        return hashlib.sha256(self._path.read_bytes()).digest()
+
+
+def _exactly_once(assembly: Assembly) -> set[str]:
+    """The channels whose source would deliver again what they still hold."""
+    return {
+        channel
+        for name, source in assembly.sources.items()
+        if isinstance(source, ReplayableSource) and source.ledger is not None
+        for channel in assembly.plan.sources[name].channels
+    }

@@ -1,0 +1,1 @@
+"""From a Flume configuration to the plan of an agent."""

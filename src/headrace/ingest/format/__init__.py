@@ -1,0 +1,1 @@
+"""Events as bytes, and bytes as events."""

@@ -1,0 +1,119 @@
+"""Events to the columns of records."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.event import Batch, Headers
+from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
+from headrace.ingest.format.event_time import time_ms
+
+_PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+class TopicForm(NamedTuple):
+    """How an event becomes a record.
+
+    Attributes:
+        topic_header: the header that may name another topic than the default.
+        partition_header: the header that names the partition.
+        default_partition: for events without that header.
+        timestamp_header: the header with the record's time in milliseconds.
+        record_headers: record header: event header.
+        all_headers: write all of an event's headers as record headers.
+        flume_format: the value is an Avro event with the headers in it, and not the body.
+    """
+
+    topic: str
+    topic_header: str | None = None
+    partition_header: str | None = None
+    default_partition: int | None = None
+    timestamp_header: str | None = None
+    record_headers: Mapping[str, str] = {}
+    all_headers: bool = False
+    flume_format: bool = False
+
+    def tables(self, batch: Batch) -> list[tuple[str, pa.Table]]:
+        """The records of a batch, by topic; order is kept within each."""
+        if not len(batch):
+            return []
+        if self.topic_header is None:
+            return [(self.topic, self._table(batch))]
+        shared = batch.same_headers
+        if shared is not None:
+            return [(shared.get(self.topic_header, self.topic), self._table(batch))]
+        rows: dict[str, list[int]] = {}
+        for row, headers in enumerate(batch.headers):
+            rows.setdefault(headers.get(self.topic_header, self.topic), []).append(row)
+        if len(rows) == 1:
+            return [(next(iter(rows)), self._table(batch))]
+        return [(topic, self._table(batch.pick(chosen))) for topic, chosen in rows.items()]
+
+    def _table(self, batch: Batch) -> pa.Table:
+        columns: dict[str, pa.Array] = {"value": pa.array(self._values(batch), pa.large_binary())}
+        shared = batch.same_headers
+        if shared is not None and not shared and self.default_partition is None:
+            return pa.table(columns)
+        if (keys := _column(batch, _key)) is not None:
+            columns["key"] = pa.array(keys, pa.large_binary())
+        if (partitions := _column(batch, self._partition)) is not None:
+            columns["partition"] = pa.array(partitions, pa.int32())
+        if self.timestamp_header is not None and (times := _column(batch, self._time)) is not None:
+            columns["timestamp"] = pa.array(times, pa.int64())
+        if self.all_headers or self.record_headers:
+            columns["headers"] = pa.array(_each(batch, self._pairs), _PAIRS)
+        return pa.table(columns)
+
+    def _values(self, batch: Batch) -> list[bytes]:
+        if not self.flume_format:
+            return batch.bodies
+        encoder = HeadersEncoder()
+        return [
+            encoder.encode(headers) + encode_long(len(body)) + body
+            for headers, body in zip(batch.headers, batch.bodies, strict=True)
+        ]
+
+    def _partition(self, headers: Headers) -> int | None:
+        written = headers.get(self.partition_header) if self.partition_header else None
+        if written is None:
+            return self.default_partition
+        if not (written.isascii() and written.isdigit()) or len(written) > 9:
+            raise DeliveryFailed(f"header {self.partition_header} is {written!r}, no partition")
+        return int(written)
+
+    def _time(self, headers: Headers) -> int | None:
+        return time_ms(headers, self.timestamp_header or "")
+
+    def _pairs(self, headers: Headers) -> list[dict[str, object]]:
+        if self.all_headers:
+            return [{"key": name, "value": value.encode()} for name, value in headers.items()]
+        return [
+            {"key": name, "value": headers[own].encode()}
+            for name, own in self.record_headers.items()
+            if own in headers
+        ]
+
+
+def _key(headers: Headers) -> bytes | None:
+    found = headers.get("key")
+    return None if found is None else found.encode()
+
+
+def _each(batch: Batch, of: Callable[[Headers], object]) -> list[object]:
+    """One value for each event, made once for neighbours that share headers."""
+    before: Headers | None = None
+    value: object = None
+    values = []
+    for headers in batch.headers:
+        if headers is not before:
+            before, value = headers, of(headers)
+        values.append(value)
+    return values
+
+
+def _column(batch: Batch, of: Callable[[Headers], object]) -> list[object] | None:
+    """As `_each`, or None when no event has a value."""
+    values = _each(batch, of)
+    return values if any(value is not None for value in values) else None

@@ -1,0 +1,253 @@
+"""Batches of events into topics, durable on return, and with a transactional id exactly once.
+
+The protocol (decision 0013). One transaction holds the records of some batches and, as records of a
+compacted topic, the marks behind them. Whoever starts under a transactional id first takes it over:
+what its predecessor left open is aborted or, if it was about to be committed, committed. Only then
+are marks read, so they say exactly which events are in the log.
+"""
+
+from collections.abc import Mapping, Sequence
+from threading import RLock
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import structlog
+
+from headrace.audit.audited_writer import AuditedWriter
+from headrace.audit.tally import Tally
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.read.offset_lookup import extents
+from headrace.client.read.read_range import ReadRange
+from headrace.client.read.reader import Reader
+from headrace.client.settings import ClientSettings
+from headrace.client.write.writer import Writer
+from headrace.ingest.error import DeliveryFailed
+from headrace.ingest.ledger import MarkBook
+from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
+
+_log = structlog.get_logger(__name__)
+POSITIONS_TOPIC = "headrace-agent-positions"
+_SEPARATOR = "|"
+_UNKNOWN = ErrorCode.unknown_topic_or_partition
+
+Marks = Mapping[str, str]
+
+
+class WriterOptions(NamedTuple):
+    """How to write."""
+
+    acks: str = "all"
+    codec: str = "none"
+    transactional_id: str | None = None
+    positions_topic: str = POSITIONS_TOPIC
+
+
+class TopicWriter:
+    """Writes and waits until it is safe; opens a new `Writer` after a failure.
+
+    Without a transactional id a failed write may have reached the log: written again, it is there
+    twice. With one it never is: see `write`.
+
+    Threads: any, one at a time: a source asks for its marks while a sink writes.
+    """
+
+    def __init__(self, settings: ClientSettings, options: WriterOptions) -> None:
+        self.ledger = TopicLedger(self) if options.transactional_id else None
+        self._settings = settings
+        self._options = options
+        self._writer: Writer | None = None
+        self._doubtful: list[Marks] = []
+        self._settled: list[Marks] = []
+        self._seen_topics: set[str] = set()
+        self._lock = RLock()
+        # Where acknowledged records are counted; to be set before the first `open`.
+        self.audit: Tally | None = None
+
+    def open(self) -> None:
+        """Connect and, with a transactional id, take it over and read the marks.
+
+        Raises:
+            DeliveryFailed: the cluster is not there, or refuses.
+        """
+        with self._lock:
+            if self._writer is None:
+                self._open()
+
+    def _open(self) -> None:
+        options = self._options
+        writer = None
+        try:
+            writer = self._make_writer(
+                self._settings,
+                acks=options.acks,
+                idempotent=options.acks in ("all", "-1"),
+                transactional_id=options.transactional_id,
+                codec=options.codec,
+                linger_ms=0,
+            )
+            if self.ledger is not None:
+                self._make_positions_topic()
+                writer.init_transactions()
+                self.ledger.book.replace(self._read_marks())
+                self._settle()
+        except ClientError as error:
+            if writer is not None:
+                _close_quietly(writer)
+            raise DeliveryFailed(f"cannot write to topics: {error}") from error
+        self._writer = writer
+
+    def _make_writer(self, *args: Any, **told: Any) -> Writer:
+        if self.audit is None:
+            return Writer(*args, **told)
+        return AuditedWriter(self.audit, *args, uncounted=(self._options.positions_topic,), **told)
+
+    def close(self) -> None:
+        with self._lock:
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                _close_quietly(writer)
+
+    def write(self, parts: Sequence[tuple[str, pa.Table]], marks: Sequence[Marks] = ()) -> None:
+        """Write tables to topics and return when every in-sync replica has them.
+
+        Args:
+            marks: of the batches the tables were made of, in order. A transaction that failed may
+                have been committed after all: before trying again, `open`, and then leave out
+                batches whose very marks `is_settled` knows, or ask the ledger where one stands.
+
+        Raises:
+            DeliveryFailed: try again.
+        """
+        with self._lock:
+            self.open()
+            self._write(parts, marks)
+
+    def _write(self, parts: Sequence[tuple[str, pa.Table]], marks: Sequence[Marks]) -> None:
+        writer = self._writer
+        assert writer is not None
+        merged: dict[str, str] = {}
+        try:
+            self._make_topics({topic for topic, _ in parts} - self._seen_topics)
+            if self.ledger is None:
+                for topic, table in parts:
+                    writer.write(table, topic)
+                writer.flush()
+                return
+            with writer.transaction():
+                for topic, table in parts:
+                    writer.write(table, topic)
+                merged = _merged(marks)
+                if merged:
+                    writer.write(self._marks_table(merged), self._options.positions_topic)
+        except ClientError as error:
+            self._doubtful = list(marks)
+            self.close()
+            raise DeliveryFailed(f"cannot write to topics: {error}") from error
+        self._doubtful = []
+        if merged:
+            self.ledger.book.update(merged)
+
+    def is_settled(self, marks: Marks | None) -> bool:
+        """Whether a batch was committed by a `write` that did not live to tell."""
+        return any(marks is each for each in self._settled)
+
+    def _settle(self) -> None:
+        assert self.ledger is not None
+        if not self._doubtful:
+            return
+        known = self.ledger.book.all()
+        committed = all(known.get(key) == mark for key, mark in _merged(self._doubtful).items())
+        self._settled = self._doubtful if committed else []
+        self._doubtful = []
+
+    def _make_topics(self, names: set[str]) -> None:
+        """Create what is not there, with the cluster's defaults, as Java's producer has it done."""
+        if not names:
+            return
+        with ConnectionPool(self._settings) as pool:
+            found = pool.metadata(sorted(names)).topics
+            missing = [
+                name
+                for name in sorted(names)
+                if name not in found or getattr(found[name].error, "code", None) is _UNKNOWN
+            ]
+            wanted = [NewTopic(name, -1) for name in missing]
+            outcomes = Admin(pool).create_topics(wanted) if wanted else {}
+        for name, error in outcomes.items():
+            if error is not None and error.code is not ErrorCode.topic_already_exists:
+                raise error
+            _log.info("topic_created", topic=name)
+        self._seen_topics |= names
+
+    # -- marks ---------------------------------------------------------------------------------
+
+    def _marks_table(self, marks: Marks) -> pa.Table:
+        prefix = f"{self._options.transactional_id}{_SEPARATOR}"
+        return pa.table(
+            {
+                "key": pa.array([prefix + key for key in marks], pa.string()),
+                "value": pa.array(list(marks.values()), pa.string()),
+            }
+        )
+
+    def _make_positions_topic(self) -> None:
+        topic = NewTopic(self._options.positions_topic, 1, configs={"cleanup.policy": "compact"})
+        with ConnectionPool(self._settings) as pool:
+            (error,) = Admin(pool).create_topics([topic]).values()
+        if error is not None and error.code is not ErrorCode.topic_already_exists:
+            raise error
+
+    def _read_marks(self) -> dict[str, str]:
+        """Everything of ours up to the end of the topic. Transactions of others that are open there
+        are waited for: ours may lie behind them."""
+        partition = TopicPartition(self._options.positions_topic, 0)
+        with ConnectionPool(self._settings) as pool:
+            extent = extents(pool, [partition])[partition]
+        if isinstance(extent, ClientError):
+            raise extent
+        if extent.start == extent.end:
+            return {}
+        prefix = f"{self._options.transactional_id}{_SEPARATOR}"
+        found: dict[str, str] = {}
+        wanted = {partition: ReadRange(extent.start, extent.end)}
+        with Reader(
+            self._settings, wanted, read_committed=True, columns=["key", "value"]
+        ) as reader:
+            for chunk in reader:
+                keys, values = (chunk.columns.column(name).to_pylist() for name in ("key", "value"))
+                for key, value in zip(keys, values, strict=True):
+                    if key is not None and key.startswith(prefix.encode()) and value is not None:
+                        found[key.decode().removeprefix(prefix)] = value.decode()
+        return found
+
+
+class TopicLedger:
+    """The marks under a writer's transactional id."""
+
+    def __init__(self, writer: TopicWriter) -> None:
+        self.book = MarkBook()
+        self._writer = writer
+
+    def load(self) -> Marks:
+        self._writer.open()
+        return self.book.all()
+
+    def committed(self) -> Marks:
+        return self.book.all()
+
+
+def _merged(marks: Sequence[Marks]) -> dict[str, str]:
+    merged: dict[str, str] = {}
+    for each in marks:
+        merged.update(each)
+    return merged
+
+
+def _close_quietly(writer: Writer) -> None:
+    try:
+        writer.close()
+    except ClientError as error:
+        _log.info("writer_closed_with_error", reason=str(error))

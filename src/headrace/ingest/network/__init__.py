@@ -1,0 +1,1 @@
+"""Servers and protocols of the network sources and sinks."""

@@ -1,0 +1,1 @@
+"""One partition's log: opening, appending, reading, truncating, retention."""

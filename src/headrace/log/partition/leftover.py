@@ -1,0 +1,121 @@
+"""What a crash, a compaction or a delayed deletion left in a partition's directory."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.log.producer.producer_snapshot import snapshot_offset
+from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.segment_name import (
+    CLEANED,
+    DELETED,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    parse_segment_file_name,
+    segment_file_name,
+)
+from headrace.log.storage import Storage
+
+_SCRATCH = ".tmp"  # of FileSystem.write_atomically
+
+
+@dataclass(slots=True)
+class Tidied:
+    """The directory after tidying.
+
+    Attributes:
+        files: suffixes of the files of each segment, by base offset.
+        snapshots: offsets of the producer snapshots.
+    """
+
+    files: dict[int, set[str]] = field(default_factory=dict)
+    snapshots: list[int] = field(default_factory=list)
+    changed: bool = False
+
+
+def tidy(storage: Storage, directory: Path) -> Tidied:
+    """Finish or undo what was going on, remove what has no use, and list what is left.
+
+    Rule 1: `.deleted`, `.tmp` and `.cleaned` go. Files of a segment without its `.log` go too.
+    Rule 2: `.swap` at or above a `.cleaned` go as well: the exchange they belong to had not been
+        prepared whole, and the old segments are all there.
+    Rule 3: any other `.swap` takes its place; the segments whose offsets it covers go.
+    """
+    tidied, swaps, cleaned, doomed = _sort(storage.filesystem.list(directory))
+    _finish_swaps(storage, directory, tidied, swaps, min(cleaned, default=None))
+    for base_offset in [base for base, found in tidied.files.items() if LOG not in found]:
+        suffixes = tidied.files.pop(base_offset)
+        doomed.extend(segment_file_name(base_offset, suffix) for suffix in suffixes)
+    for name in doomed:
+        storage.filesystem.remove(directory / name)
+        tidied.changed = True
+    if tidied.changed:
+        storage.filesystem.sync_directory(directory)
+    return tidied
+
+
+def _sort(names: list[str]) -> tuple[Tidied, dict[int, set[str]], list[int], list[str]]:
+    """What stays, what is to be swapped in, the bases of what is `.cleaned`, and what goes."""
+    tidied = Tidied()
+    swaps: dict[int, set[str]] = {}
+    cleaned: list[int] = []
+    doomed: list[str] = []
+    for name in names:
+        parsed = parse_segment_file_name(name)
+        if parsed is None:
+            if name.endswith(_SCRATCH):
+                doomed.append(name)
+            continue
+        base_offset, suffix, stage = parsed
+        if stage in (DELETED, CLEANED):
+            doomed.append(name)
+            if stage == CLEANED:
+                cleaned.append(base_offset)
+        elif stage == SWAP:
+            swaps.setdefault(base_offset, set()).add(suffix)
+        elif suffix in SEGMENT_SUFFIXES:
+            tidied.files.setdefault(base_offset, set()).add(suffix)
+        elif (offset := snapshot_offset(name)) is not None:
+            tidied.snapshots.append(offset)
+    return tidied, swaps, cleaned, doomed
+
+
+def _finish_swaps(
+    storage: Storage,
+    directory: Path,
+    tidied: Tidied,
+    swaps: dict[int, set[str]],
+    first_cleaned: int | None,
+) -> None:
+    filesystem = storage.filesystem
+    for base_offset in sorted(swaps):
+        suffixes = swaps[base_offset]
+        unprepared = first_cleaned is not None and base_offset >= first_cleaned
+        tidied.changed = True
+        if unprepared:
+            for suffix in suffixes:
+                filesystem.remove(directory / segment_file_name(base_offset, suffix, SWAP))
+            continue
+        if LOG in suffixes:
+            end = _end_offset(storage, directory / segment_file_name(base_offset, LOG, SWAP))
+            for covered in [base for base in tidied.files if base_offset < base < end]:
+                for suffix in tidied.files.pop(covered):
+                    filesystem.remove(directory / segment_file_name(covered, suffix))
+            # They must not come back once the `.swap` that covers them is gone.
+            filesystem.sync_directory(directory)
+        # A file that is no longer `.swap` was put in its place before the crash.
+        for suffix in sorted(suffixes, key=SEGMENT_SUFFIXES.index):
+            filesystem.replace(
+                directory / segment_file_name(base_offset, suffix, SWAP),
+                directory / segment_file_name(base_offset, suffix),
+            )
+        tidied.files.setdefault(base_offset, set()).update(suffixes)
+
+
+def _end_offset(storage: Storage, path: Path) -> int:
+    end = 0
+    size = storage.filesystem.size(path)
+    for head in walk_heads(storage.files.get(path), 0, size):
+        end = head.next_offset
+    storage.files.forget(path)
+    return end

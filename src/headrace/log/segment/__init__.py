@@ -1,0 +1,1 @@
+"""One segment's files, and the list of a partition's segments."""

@@ -1,0 +1,1 @@
+"""The sink of the format `headrace`: rows of a DataFrame into topics."""

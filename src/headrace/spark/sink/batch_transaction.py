@@ -1,0 +1,93 @@
+"""One transaction that the driver writes ready record batches in.
+
+Rule 1: taking the transactional id over fences every other driver that has it, and ends whatever
+one that died has left open; only then may the ledger be asked.
+Rule 2: a transaction that is not committed is aborted. When even that fails, because we were killed
+or nobody answers, the next one to take over aborts it, or its coordinator does when it times out.
+"""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final
+
+from headrace.client.error import ClientError, ProducerFenced
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.write.pending_batch import Room, outgoing
+from headrace.client.write.sender import Sender
+from headrace.client.write.transaction import NO_MEMBERSHIP, CommittedOffset
+from headrace.client.write.transaction_state import TransactionState
+from headrace.model.ids import TopicPartition
+
+_ALL_IN_SYNC: Final = -1
+_MAX_IN_FLIGHT: Final = 5
+_HELD_MAX_BYTES: Final = 32 * 1024 * 1024
+
+
+class BatchTransaction:
+    """The next transaction of a transactional id.
+
+    Example:
+        with BatchTransaction(pool, "headrace-sink-1", 60_000) as transaction:
+            transaction.write(TopicPartition("clicks", 0), batch)
+            transaction.commit("headrace-sink-1", entries(["clicks"], 7, record_count=1))
+
+    Raises:
+        ProducerFenced: from every call, when somebody else has taken the transactional id over.
+        ClientError: from every call, when a broker refuses or cannot be reached for too long.
+    """
+
+    def __init__(self, pool: ConnectionPool, transactional_id: str, timeout_ms: int) -> None:
+        self._state = TransactionState(pool, transactional_id, timeout_ms)
+        self._sender = Sender(
+            pool,
+            acks=_ALL_IN_SYNC,
+            max_in_flight=_MAX_IN_FLIGHT,
+            transactional_id=transactional_id,
+            enlist=self._state.enlist,
+        )
+        identity = self._state.take_over()
+        self._sender.adds_partitions = self._state.second_version
+        self._sender.restart(identity)
+        self._state.begin(identity)
+
+    def write(self, target: TopicPartition, data: memoryview) -> None:
+        """Send a batch, or wait until there is room for it.
+
+        Args:
+            data: one whole batch in memory that can be written to and is not used elsewhere.
+        """
+        room = Room(len(data), 1)
+        self._sender.hold(room.size_bytes)
+        self._sender.push(target, outgoing([data], room))
+        self._sender.pump()
+        while self._sender.held_bytes > _HELD_MAX_BYTES:
+            self._sender.wait()
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Make everything visible, and these offsets of a group with it, if there are any."""
+        while not self._sender.is_idle:
+            self._sender.wait()
+        self._sender.check()
+        self._state.commit_offsets(group, offsets, NO_MEMBERSHIP)
+        self._state.end(committed=True)
+
+    def __enter__(self) -> "BatchTransaction":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            # After fencing there is nothing left that we could abort.
+            if self._state.is_open and not isinstance(error, ProducerFenced):
+                self._sender.discard()
+                self._state.end(committed=False)
+        except ClientError as second:
+            if error is None:
+                raise
+            error.add_note(f"the transaction could not be aborted either: {second}")
+        finally:
+            self._sender.close()

@@ -1,0 +1,100 @@
+"""The rows of one task as record batches, each for one partition."""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.write.placement import Placement
+from headrace.model.ids import TopicPartition
+from headrace.records.batch import HEADER_BYTES
+from headrace.records.encode import encode
+from headrace.spark.sink.column import SinkColumns
+from headrace.spark.sink.topic import find_topic
+
+_GATHERED_BYTES: Final = 4 * 1024 * 1024
+"""Spark hands over ten thousand rows at a time. Cut up by key they would make small batches."""
+
+_PIECE_BYTES: Final = 16 * 1024 * 1024
+_ROW_OVERHEAD_BYTES: Final = 10
+
+
+class SinkEncoder:
+    """Cuts rows up by topic and partition, and encodes them: columns in, batches out.
+
+    The batches carry no producer: whoever sends them puts it into their heads.
+    """
+
+    def __init__(
+        self, pool: ConnectionPool, columns: SinkColumns, *, codec: str, batch_bytes: int
+    ) -> None:
+        self._pool = pool
+        self._columns = columns
+        self._codec = codec
+        self._batch_bytes = batch_bytes
+        self._placements: dict[str, Placement] = {}
+
+    def batches(
+        self, rows: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        """Each batch with its target and the number of its records.
+
+        Raises:
+            BrokerError: a topic is not there.
+            InvalidArgument: rows that cannot be records, or a partition that is not there.
+        """
+        for table in _gathered(rows):
+            for topic, records in self._columns.split(table):
+                yield from self._encoded(self._placement(topic), records)
+
+    def _encoded(
+        self, placement: Placement, records: pa.Table
+    ) -> Iterator[tuple[TopicPartition, memoryview, int]]:
+        row_bytes = records.nbytes // max(1, records.num_rows) + _ROW_OVERHEAD_BYTES
+        now_ms = time.time_ns() // 1_000_000
+        for partition, part in placement.split(records, self._batch_bytes // row_bytes):
+            encoded = encode(
+                part,
+                timestamp_ms=now_ms,
+                max_batch_bytes=max(HEADER_BYTES + 1, self._batch_bytes),
+                codec=self._codec,
+            )
+            for batch in encoded.batches:
+                index = placement.next() if partition is None else partition
+                yield TopicPartition(placement.topic, index), batch, _count(batch)
+
+    def _placement(self, topic: str) -> Placement:
+        found = self._placements.get(topic)
+        if found is None:
+            partitions = find_topic(self._pool, topic).partitions.values()
+            led = [each.index for each in partitions if each.leader >= 0]
+            found = self._placements[topic] = Placement(topic, len(partitions), led)
+        return found
+
+
+def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Tables of about `_GATHERED_BYTES`, without a copy."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rows:
+        for piece in _pieces(batch):
+            waiting.append(piece)
+            size += piece.nbytes
+            if size >= _GATHERED_BYTES:
+                yield pa.Table.from_batches(waiting)
+                waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Ten thousand rows may be large: encoding must not double all of them at once."""
+    step = max(1, batch.num_rows * _PIECE_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)
+
+
+def _count(batch: memoryview) -> int:
+    return int.from_bytes(batch[HEADER_BYTES - 4 : HEADER_BYTES], "big")

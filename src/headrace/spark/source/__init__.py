@@ -1,0 +1,1 @@
+"""The source of the format `headrace`: ranges of topics as rows."""

@@ -1,0 +1,89 @@
+"""A batch read: `spark.read.format("headrace")`."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from headrace.model.error import ConfigError
+from headrace.spark.source.filter import SourceFilter
+from headrace.spark.source.offset_finder import OffsetFinder
+from headrace.spark.source.offset_limit import EARLIEST, LATEST, EachPartition, EveryPartition
+from headrace.spark.source.offset_range import OffsetRange, split_ranges
+from headrace.spark.source.option import SourceOptions
+from headrace.spark.source.task import RangePartition, SourceTask
+
+
+class BatchSource(DataSourceReader):
+    """Plans on the driver (`pushFilters`, `partitions`) and reads in tasks (`read`)."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        options.check_batch()
+        self._options = options
+        self._schema = schema
+        SourceTask(options, schema).check()
+        self._filter = SourceFilter()
+        self._reading = f"read-{uuid.uuid4().hex}"
+        self.pushFilters: Any = _Pushdown(self._filter)
+
+    def partitions(self) -> list[InputPartition]:
+        """Every range is fixed here: what comes later is not part of this read."""
+        finder = OffsetFinder(self._options)
+        try:
+            ranges = self._ranges(finder)
+        finally:
+            finder.close()
+        found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
+        return [RangePartition(each, begins=each.start > 0) for each in found] or [_NOTHING]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, RangePartition):
+            return iter(())
+        task = SourceTask(self._options, self._schema, self._filter.times, self._reading)
+        return task.read(partition.range, begins=partition.begins)
+
+    def _ranges(self, finder: OffsetFinder) -> list[OffsetRange]:
+        options = self._options
+        there = finder.partitions()
+        starting = options.starting or EveryPartition(EARLIEST)
+        starts = finder.starts(starting, there)
+        ends = finder.ends(options.ending or EveryPartition(LATEST), there)
+        if isinstance(starting, EachPartition):
+            for each, start in starts.items():
+                if start > ends[each]:
+                    raise ConfigError(
+                        f"startingOffsets has {start} for {each}, which ends at {ends[each]}"
+                    )
+        wanted = [each for each in there if self._filter.wants(each.topic, each.partition)]
+        not_before_ms = self._filter.not_before_ms
+        if not_before_ms is not None:
+            young = finder.not_older(wanted, max(not_before_ms, 0))
+            wanted = [each for each in wanted if each in young]
+            starts = {each: max(starts[each], young[each]) for each in wanted}
+        return [self._filter.narrow(OffsetRange(each, starts[each], ends[each])) for each in wanted]
+
+
+class _Pushdown:
+    """`pushFilters`, in a form that works whether or not spark.sql.python.filterPushdown.enabled is
+    set.
+
+    Spark refuses every read of a source that has this method while the setting is off, which is its
+    default: a source that people use with nothing but pip install cannot have it. It looks for the
+    method by comparing `__func__` with the base class's, and calls whatever is there when the
+    setting is on. So this is an object that calls itself the base class's method.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, taken: SourceFilter) -> None:
+        self._taken = taken
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return [each for each in filters if not self._taken.take(each)]
+
+
+# A topic without records has its columns all the same; Spark wants one partition at least.
+_NOTHING: Final = InputPartition(None)

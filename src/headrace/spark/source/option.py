@@ -1,0 +1,210 @@
+"""The options of the source: the Kafka connector's names and meanings, plus a few of our own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.audit.record import DEFAULT_BUCKET_MS
+from headrace.audit.record import TOPIC as AUDIT_TOPIC
+from headrace.audit.target import AuditTarget
+from headrace.model.error import ConfigError
+from headrace.spark.kafka_option import client_texts
+from headrace.spark.option_text import OptionText
+from headrace.spark.source.offset_limit import OffsetLimit, check_batch, read_limit
+from headrace.spark.source.topic_choice import TopicChoice, read_choice
+from headrace.spark.value.format import VALUE_FORMATS, VALUE_MODES, ValueFormat
+
+SOURCE_OPTIONS: Final[Mapping[str, str]] = {
+    "subscribe": "Topics to read, with commas between.",
+    "subscribePattern": "A regular expression for the names of topics to read.",
+    "assign": 'Partitions to read: `{"clicks":[0,1]}`.',
+    "startingOffsets": "Where to begin: `earliest`, `latest` or "
+    '`{"clicks":{"0":23,"1":-2}}`, where -2 is earliest and -1 latest. '
+    "By default a stream begins at latest and a batch at earliest.",
+    "startingOffsetsByTimestamp": "Times in milliseconds to begin at, by partition.",
+    "startingTimestamp": "One time for all of them; it wins over the two above.",
+    "startingOffsetsByTimestampStrategy": "Where no record is that young: `error` (default), or "
+    "`latest` to begin at the end.",
+    "endingOffsets": "Batch only. Where to end: `latest` (default) or JSON as above.",
+    "endingOffsetsByTimestamp": "Batch only. Times in milliseconds to end at, by partition.",
+    "endingTimestamp": "Batch only. One time for all of them.",
+    "failOnDataLoss": "Whether to fail when records went away unread (default `true`).",
+    "includeHeaders": "Whether there is a column `headers` (default `false`).",
+    "maxOffsetsPerTrigger": "Stream only. How many offsets a micro-batch has at most.",
+    "minOffsetsPerTrigger": "Stream only. How many must be there to start one.",
+    "maxTriggerDelay": "Stream only. How long to wait for them (default `15m`).",
+    "minPartitions": "How many tasks there are at least: big partitions are split by offset.",
+    "maxRecordsPerPartition": "How many offsets a task has at most: partitions are split.",
+    "commitProgress": "Stream only. Whether progress is committed to a group (default `true`).",
+    "groupIdPrefix": "What that group's name begins with (default `spark-kafka-source`); "
+    "`kafka.group.id` gives the whole name.",
+    "kafkaConsumer.pollTimeoutMs": "How long a task tries to get what must be there "
+    "(default `120000`).",
+    "fetchOffset.numRetries": "How often to ask again for ends that went backwards (default `3`).",
+    "fetchOffset.retryIntervalMs": "How long to wait before that (default `10`).",
+    "valueFormat": "How values are decoded: `raw` (default), `string`, `json`, `csv`, `avro`.",
+    "valueSchema": "What json, csv or avro values hold: columns as in `page STRING, ms INT`, a "
+    "Spark schema in JSON, or for avro an Avro schema.",
+    "valueMode": "What becomes of values that cannot be decoded: `PERMISSIVE` (default) makes them "
+    "null, `FAILFAST` fails.",
+    "audit.tier": "Count what is read for the audit, as this tier.",
+    "audit.bucketMs": "Length of the audit's buckets (default `600000`).",
+    "audit.topic": "Where the counts go (default `headrace.audit`).",
+}
+"""Every option of the source, as `docs/spark.md` lists them."""
+
+_DEFAULT_PREFIX: Final = "spark-kafka-source"
+_DEFAULT_DELAY_MS: Final = 15 * 60_000
+_DEFAULT_POLL_MS: Final = 120_000
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+# What we read of `kafka.*` besides what the client does.
+_OWN_KAFKA: Final = ("group.id", "isolation.level")
+# Kafka's limit is 32 KiB; anything near it is a mistake.
+_LONGEST_GROUP: Final = 255
+
+_REFUSED: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "set the option startingOffsets to earliest or latest instead; it holds "
+    "for a new query, and a restarted one goes on where it was",
+    "key.deserializer": "keys are always bytes; use functions of DataFrames on the column key",
+    "value.deserializer": "values are always bytes; use functions of DataFrames on the column "
+    "value, or the option valueFormat",
+    "enable.auto.commit": "Spark keeps the offsets; progress is committed by itself",
+    "interceptor.classes": "interceptors are Java classes that may change what is read",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a user asked for, typed. It pickles: tasks get it along with the reader.
+
+    Attributes:
+        client: what `ClientSettings.of` takes.
+        group: where a stream commits its progress, or None.
+        audit: as what, and where to, tasks count what they read.
+    """
+
+    choice: TopicChoice
+    client: Mapping[str, str]
+    read_committed: bool
+    starting: OffsetLimit | None
+    ending: OffsetLimit | None
+    latest_if_none_match: bool
+    fail_on_data_loss: bool
+    include_headers: bool
+    max_offsets: int | None
+    min_offsets: int | None
+    max_delay_ms: int
+    min_partitions: int | None
+    max_records: int | None
+    group: str | None
+    fetch_retries: int
+    fetch_retry_ms: int
+    value_format: ValueFormat
+    audit: AuditTarget | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "SourceOptions":
+        """Read and check everything that holds for batches and streams alike.
+
+        Raises:
+            ConfigError: naming the option and what to write instead.
+        """
+        texts = OptionText(options)
+        texts.reject_unknown(SOURCE_OPTIONS)
+        choice = read_choice(texts)
+        kafka = texts.kafka()
+        for name, instead in _REFUSED.items():
+            if name in kafka:
+                raise ConfigError(f"option kafka.{name} is not supported: {instead}")
+        found = cls(
+            choice=choice,
+            client=_client(texts, kafka),
+            read_committed=_read_committed(kafka),
+            starting=read_limit(texts, "starting"),
+            ending=read_limit(texts, "ending"),
+            latest_if_none_match=texts.choice(
+                "startingOffsetsByTimestampStrategy", "error", ("error", "latest")
+            )
+            == "latest",
+            fail_on_data_loss=texts.boolean("failOnDataLoss", True),
+            include_headers=texts.boolean("includeHeaders", False),
+            max_offsets=texts.number("maxOffsetsPerTrigger", 1, _LONG_MAX),
+            min_offsets=texts.number("minOffsetsPerTrigger", 0, _LONG_MAX),
+            max_delay_ms=texts.duration_ms("maxTriggerDelay", _DEFAULT_DELAY_MS),
+            min_partitions=texts.number("minPartitions", 1, _INT_MAX),
+            max_records=texts.number("maxRecordsPerPartition", 1, _LONG_MAX),
+            group=_group(texts, kafka, choice),
+            fetch_retries=_or(texts.number("fetchOffset.numRetries", 0, _INT_MAX), 3),
+            fetch_retry_ms=_or(texts.number("fetchOffset.retryIntervalMs", 0, _INT_MAX), 10),
+            value_format=_value_format(texts),
+            audit=_audit(texts),
+        )
+        if found.max_offsets is not None and (found.min_offsets or 0) > found.max_offsets:
+            raise ConfigError(
+                f"minOffsetsPerTrigger ({found.min_offsets}) is higher than "
+                f"maxOffsetsPerTrigger ({found.max_offsets})"
+            )
+        return found
+
+    def check_batch(self) -> None:
+        """Raises:
+        ConfigError: for limits that a batch cannot have.
+        """
+        check_batch(self.starting, self.ending)
+
+    def check_stream(self) -> None:
+        """Raises:
+        ConfigError: for an end, which a stream does not have.
+        """
+        if self.ending is not None:
+            raise ConfigError(
+                "endingOffsets, endingOffsetsByTimestamp and endingTimestamp are for batches: "
+                "a stream does not end"
+            )
+
+
+def _client(texts: OptionText, kafka: Mapping[str, str]) -> dict[str, str]:
+    poll_ms = _or(texts.number("kafkaConsumer.pollTimeoutMs", 1, _INT_MAX), _DEFAULT_POLL_MS)
+    found = client_texts(kafka, _OWN_KAFKA)
+    return {"default.api.timeout.ms": str(poll_ms), "client.id": "headrace-spark"} | found
+
+
+def _read_committed(kafka: Mapping[str, str]) -> bool:
+    text = kafka.get("isolation.level", "read_uncommitted").strip().lower()
+    if text not in ("read_committed", "read_uncommitted"):
+        raise ConfigError(
+            f"option kafka.isolation.level cannot be {text!r}: "
+            "write read_committed or read_uncommitted"
+        )
+    return text == "read_committed"
+
+
+def _group(texts: OptionText, kafka: Mapping[str, str], choice: TopicChoice) -> str | None:
+    """Where progress goes. The name must not change when the query starts again, and Spark does not
+    tell a source which query it serves: so it is made of what is read."""
+    if not texts.boolean("commitProgress", True):
+        return None
+    whole = kafka.get("group.id", "").strip()
+    if whole:
+        return whole
+    prefix = texts.get("groupIdPrefix") or _DEFAULT_PREFIX
+    return f"{prefix}-{choice.text}"[:_LONGEST_GROUP]
+
+
+def _value_format(texts: OptionText) -> ValueFormat:
+    return ValueFormat.of(
+        texts.choice("valueFormat", "raw", VALUE_FORMATS),
+        texts.get("valueSchema"),
+        texts.choice("valueMode", "PERMISSIVE", VALUE_MODES),
+    )
+
+
+def _audit(texts: OptionText) -> AuditTarget | None:
+    bucket_ms = _or(texts.number("audit.bucketMs", 1, _LONG_MAX), DEFAULT_BUCKET_MS)
+    tier = texts.get("audit.tier")
+    return AuditTarget(tier, bucket_ms, texts.get("audit.topic") or AUDIT_TOPIC) if tier else None
+
+
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number

@@ -1,0 +1,171 @@
+"""A streaming read: `spark.readStream.format("headrace")`.
+
+The driver keeps one Python process with one `StreamSource` for as long as the query runs and asks
+it for offsets; ranges are read by tasks. Spark's checkpoint has the offsets, so this object can die
+at any point: the next one is asked about the same batch again and answers the same ranges.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from headrace.model.ids import TopicPartition
+from headrace.spark.source.data_loss import report_loss
+from headrace.spark.source.offset_admission import MinimumDelay, capped_end, waiting_offsets
+from headrace.spark.source.offset_finder import OffsetFinder
+from headrace.spark.source.offset_json import Offsets, dump_offsets, load_offsets
+from headrace.spark.source.offset_limit import LATEST, EveryPartition, depends_on_now
+from headrace.spark.source.offset_range import OffsetRange, split_ranges
+from headrace.spark.source.option import SourceOptions
+from headrace.spark.source.progress import Progress
+from headrace.spark.source.task import RangePartition, SourceTask
+
+Shape = dict[str, dict[str, int]]
+
+
+class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets on the driver, records in tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        options.check_stream()
+        self._options = options
+        self._task = SourceTask(options, schema)
+        self._task.check()
+        self._finder = OffsetFinder(options)
+        self._progress = None if options.group is None else Progress(options.group, options.client)
+        self._delay = (
+            None
+            if options.min_offsets is None
+            else MinimumDelay(options.min_offsets, options.max_delay_ms)
+        )
+        self._unpinned: Offsets | None = None
+        self._available_now = False
+        self._target: Offsets | None = None
+        self._latest: Offsets = {}
+        # A query that goes on may not have counted for the audit before.
+        self._begins = True
+
+    def initialOffset(self) -> Shape:  # noqa: N802, Spark's name
+        """Where a query begins that has no checkpoint, or died in its first micro-batch.
+
+        Spark writes down where a micro-batch ends and never where the first one begins. If that is
+        the end of the log, it would lie further on after a crash, and what came in between would be
+        lost. So the first micro-batch of such a query is empty: it ends where it begins, and pins
+        that down. Spark runs it in any case, as it does with its own connector.
+        """
+        limit = self._options.starting or EveryPartition(LATEST)
+        found = self._finder.starts(limit, self._finder.partitions())
+        if depends_on_now(limit, latest_if_none_match=self._options.latest_if_none_match):
+            self._unpinned = found
+        return dump_offsets(found)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802, Spark's name
+        """Spark's Python API has one limit; with both options, `latestOffset` adds the minimum."""
+        if self._options.max_offsets is not None:
+            return ReadMaxRows(self._options.max_offsets)
+        if self._options.min_offsets is not None:
+            return ReadMinRows(self._options.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802, Spark's name
+        self._available_now = True
+
+    def latestOffset(self, start: Shape, limit: ReadLimit) -> Shape:  # noqa: N802, Spark's name
+        """Where the next micro-batch ends.
+
+        Spark asks when the micro-batch that ended at `start` is done and its commit is on disk,
+        also when nothing new has come: the moment to commit progress. Its own `commit` comes only
+        once there is a next micro-batch, which would leave an idle stream one behind.
+        """
+        begin = load_offsets(start)
+        if self._progress is not None:
+            self._progress.reached(begin)
+        pins, self._unpinned = begin == self._unpinned, None
+        if pins:
+            return start
+        self._latest = latest = self._ends(begin)
+        end = self._admitted(begin, latest, limit)
+        return start if end == begin else dump_offsets(end)
+
+    def reportLatestOffset(self) -> Shape | None:  # noqa: N802, Spark's name
+        return dump_offsets(self._latest) or None
+
+    def partitions(self, start: Shape, end: Shape) -> list[InputPartition]:
+        begin, until = load_offsets(start), load_offsets(end)
+        # A first micro-batch that is run again was empty, wherever it would begin now.
+        if begin in (until, self._unpinned):
+            return []
+        ranges = self._ranges(begin, until)
+        found = split_ranges(ranges, self._options.min_partitions, self._options.max_records)
+        begins, self._begins = self._begins and bool(found), self._begins and not found
+        return [RangePartition(each, begins=begins and each.start > 0) for each in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return self._task.read(partition.range, begins=partition.begins)
+
+    def commit(self, end: Shape) -> None:
+        """Told late; `latestOffset` has committed more by then, except in a query that ended."""
+
+    def stop(self) -> None:
+        self._finder.close()
+        if self._progress is not None:
+            self._progress.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles a reader for its tasks, before it asks for anything; they only `read`."""
+        return {**self.__dict__, "_finder": None, "_progress": None}
+
+    def _ends(self, begin: Mapping[TopicPartition, int]) -> Offsets:
+        if not self._available_now:
+            return self._finder.latest_after(begin)
+        if self._target is None:
+            self._target = self._finder.latest_after(begin)
+        return self._target
+
+    def _admitted(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
+        if isinstance(limit, ReadAllAvailable):
+            return latest
+        added = [each for each in latest if each not in begin]
+        known = {**self._finder.earliest(added), **begin} if added else begin
+        now_ms = time.monotonic() * 1000
+        if (
+            self._delay is not None
+            and not self._available_now
+            and self._delay.holds_back(waiting_offsets(known, latest), now_ms)
+        ):
+            return begin
+        if isinstance(limit, ReadMaxRows):
+            return capped_end(known, latest, limit.max_rows)
+        return latest
+
+    def _ranges(self, begin: Offsets, until: Offsets) -> list[OffsetRange]:
+        fail = self._options.fail_on_data_loss
+        added = [each for each in until if each not in begin]
+        known = {**self._finder.earliest(added), **begin} if added else begin
+        for each in added:
+            if each not in known:
+                report_loss(f"{each} was deleted before it could be read", fail=fail)
+            elif known[each] > 0:
+                report_loss(f"{each} is new and begins at {known[each]} instead of 0", fail=fail)
+        for each in sorted(begin.keys() - until.keys()):
+            report_loss(f"{each} is gone", fail=fail)
+        ranges = [OffsetRange(each, known.get(each, end), end) for each, end in until.items()]
+        for found in ranges:
+            if found.size < 0:
+                report_loss(
+                    f"{found.partition} was read up to {found.start} and now ends at {found.end}",
+                    fail=fail,
+                )
+        return ranges

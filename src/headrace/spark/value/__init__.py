@@ -1,0 +1,1 @@
+"""Values decoded into columns: JSON, CSV, Avro."""

@@ -1,0 +1,129 @@
+"""The bytes of values, made into columns.
+
+Rule 1: a whole column is decoded in one step. Only when that step meets bad values is the column
+cut in halves until they are found, so that good data never pays for it.
+Rule 2: a value that cannot be decoded is null (PERMISSIVE) or fails the read (FAILFAST). The whole
+value is: a row never holds half of it.
+Rule 3: a null value, a tombstone, is null in every mode.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.model.error import ConfigError, HeadraceError
+from headrace.spark.value.format import ValueFormat
+
+_SHOWN_BYTES: Final = 80
+
+
+class BadValue(HeadraceError):
+    """A value that is not what valueFormat and valueSchema say, with valueMode FAILFAST."""
+
+
+class Undecodable(Exception):
+    """Raised by a `ColumnDecoder`: not every value of the column is sound."""
+
+
+ColumnDecoder = Callable[[pa.Array, pa.DataType], pa.Array]
+"""Turns binary values without nulls into a column of the type and the same length, or raises
+`Undecodable`."""
+
+
+def value_decoder(
+    value_format: ValueFormat, kind: pa.DataType
+) -> Callable[[pa.Array], pa.Array] | None:
+    """What turns a column of bytes into one of this type; None when it stays as it is.
+
+    Raises:
+        ConfigError: the format cannot hold such a type.
+    """
+    if value_format.name == "raw":
+        return None
+    if value_format.name in ("json", "csv"):
+        _check_type(value_format.name, kind)
+    return _Decoding(_column_decoder(value_format), kind, value_format)
+
+
+def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
+    if value_format.name == "string":
+        return _decode_strings
+    if value_format.name == "json":
+        from headrace.spark.value.json import decode_json
+
+        return decode_json
+    if value_format.name == "csv":
+        from headrace.spark.value.csv import decode_csv
+
+        return decode_csv
+    from headrace.spark.value.avro import AvroDecoder
+
+    assert value_format.schema is not None
+    return AvroDecoder(value_format.schema)
+
+
+class _Decoding:
+    """One column after the other, with what to do about bad values."""
+
+    def __init__(self, decode: ColumnDecoder, kind: pa.DataType, value_format: ValueFormat) -> None:
+        self._decode = decode
+        self._kind = kind
+        self._format = value_format
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        if values.null_count == 0:
+            return self._halve(values)
+        present = values.drop_null()
+        decoded = self._halve(present)
+        # Each row takes the next decoded value, or none.
+        valid = values.is_valid()
+        places = pa.compute.subtract(pa.compute.cumulative_sum(valid.cast(pa.int64())), 1)
+        return decoded.take(pa.compute.if_else(valid, places, pa.scalar(None, pa.int64())))
+
+    def _halve(self, values: pa.Array) -> pa.Array:
+        if len(values) == 0:
+            return pa.nulls(0, self._kind)
+        try:
+            return self._decode(values, self._kind)
+        except Undecodable as error:
+            if len(values) == 1:
+                return self._bad(values, error)
+        middle = len(values) // 2
+        halves = [self._halve(values.slice(0, middle)), self._halve(values.slice(middle))]
+        return pa.concat_arrays(halves)
+
+    def _bad(self, values: pa.Array, error: Undecodable) -> pa.Array:
+        if self._format.fail_fast:
+            shown = bytes(values[0].as_py()[:_SHOWN_BYTES])
+            raise BadValue(
+                f"the value {shown!r} is no {self._format.name} of the type {self._kind}: {error}; "
+                "to read such values as null, set the option valueMode to PERMISSIVE"
+            ) from error
+        return pa.nulls(1, self._kind)
+
+
+def _decode_strings(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise Undecodable("it is not UTF-8") from error
+
+
+def _check_type(name: str, kind: pa.DataType) -> None:
+    """Raises:
+    ConfigError: Arrow's readers do not make such columns.
+    """
+    if not pa.types.is_struct(kind):
+        raise ConfigError(f"valueFormat {name} makes a struct, not {kind}")
+    for each in kind:
+        nested = pa.types.is_nested(each.type)
+        if name == "csv" and nested:
+            raise ConfigError(f"valueFormat csv cannot have the nested column {each.name}")
+        if pa.types.is_map(each.type):
+            raise ConfigError(
+                f"valueFormat json cannot decode the map {each.name}: "
+                "leave values raw and use from_json"
+            )
+        if pa.types.is_struct(each.type):
+            _check_type(name, each.type)

@@ -1,0 +1,1 @@
+"""What the project's own tests, benchmarks and tools share. Not part of the wheel."""

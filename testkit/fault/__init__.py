@@ -1,0 +1,1 @@
+"""What breaks: networks, disks, clusters, and the histories that judge the outcome."""

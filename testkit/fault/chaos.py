@@ -1,0 +1,278 @@
+"""Faults on a cluster of real processes, one after the other, while clients write and read."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.client.error import ClientError
+from headrace.testing.readiness import wait_until
+from testkit.fault.broken_network import CLIENTS, Point, broker_point, zookeeper_point
+from testkit.fault.history import Anomaly
+from testkit.fault.small_disk import SmallDisk
+from testkit.fault.workload import Workload
+from testkit.process.cluster_process import ClusterProcess
+
+_MORE_RECORDS = 10
+_WAIT_SECONDS = 120.0
+
+
+@dataclass(slots=True)
+class ChaosReport:
+    """What was done, and what the clients and the checker say of it."""
+
+    seed: int
+    faults: Counter[str] = field(default_factory=Counter)
+    sent: int = 0
+    acknowledged: int = 0
+    transactions: int = 0
+    silences: list[tuple[float, str]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    anomalies: list[Anomaly] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        return not self.failures and not self.anomalies and self.sent == self.acknowledged
+
+    def text(self) -> str:
+        longest: dict[str, float] = {}
+        for seconds, name in self.silences:
+            longest[name] = max(seconds, longest.get(name, 0.0))
+        faults = "\n".join(
+            f"| {name} | {times} | {longest.get(name, 0.0):.1f} s |"
+            for name, times in sorted(self.faults.items())
+        )
+        return (
+            "| fault | times | longest wait for acknowledgements |\n"
+            f"|---|---:|---:|\n{faults}\n\n"
+            f"Seed {self.seed}: {sum(self.faults.values())} faults, {self.sent} records sent, "
+            f"{self.acknowledged} acknowledged, {self.transactions} transactions, "
+            f"{len(self.failures)} errors at the clients, {len(self.anomalies)} violations. A wait "
+            "is from a fault, or its end, until every partition has acknowledged records that were "
+            "sent later.\n"
+        )
+
+
+class Chaos:
+    """Breaks a cluster, mends it, and goes on when clients do.
+
+    A fault begins only when the one before is over and all replicas are in sync: two replicas of
+    three must be enough, and one is not. Which faults there are depends on the cluster: network
+    cuts need its network, full disks need `disks`, single ZooKeeper servers an ensemble.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterProcess,
+        topic: str,
+        partitions: int,
+        seed: int,
+        *,
+        disks: Mapping[int, SmallDisk] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._disks = dict(disks or {})
+        self._random = random.Random(seed)
+        self._workload = Workload(cluster.address, topic, partitions)
+        self._now = ""
+        self.report = ChaosReport(seed)
+
+    def faults(self) -> dict[str, Callable[[], None]]:
+        found: dict[str, Callable[[], None]] = {
+            "leader killed": lambda: self._kill(self._leader()),
+            "follower killed": lambda: self._kill(self._follower()),
+            "controller killed": lambda: self._kill(self._controller()),
+            "leader stopped and started": lambda: self._restart(self._leader()),
+            "follower stopped and started": lambda: self._restart(self._follower()),
+            "leader asleep past its session": lambda: self._sleep(self._leader()),
+            "follower asleep past its session": lambda: self._sleep(self._follower()),
+            "all ZooKeeper servers killed": self._kill_zookeeper,
+        }
+        if len(self._cluster.zookeeper.servers) > 2:
+            found["ZooKeeper server killed"] = self._kill_zookeeper_server
+        if self._cluster.network is not None:
+            found |= {
+                "two brokers cut off from each other": self._cut_two,
+                "leader cut off from brokers and ZooKeeper": lambda: self._isolate(self._leader()),
+                "follower cut off from ZooKeeper": lambda: self._cut_zookeeper(self._follower()),
+            }
+            if self._cluster.network.CUTS_CLIENTS:
+                found["leader unplugged"] = lambda: self._isolate(self._leader(), CLIENTS)
+        if self._disks:
+            found["leader's disk full"] = lambda: self._fill_disk(self._leader())
+            found["follower's disk full"] = lambda: self._fill_disk(self._follower())
+        return found
+
+    def run(
+        self,
+        faults: int,
+        tell: Callable[[str], None] = lambda _: None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> ChaosReport:
+        """As many faults, each kind as often as the others, in an order that the seed gives; fewer,
+        when somebody has had `enough`."""
+        kinds = self.faults()
+        order = [name for _ in range(-(-faults // len(kinds))) for name in kinds][:faults]
+        self._random.shuffle(order)
+        return self.run_all(order, tell, enough)
+
+    def run_all(
+        self,
+        order: Sequence[str],
+        tell: Callable[[str], None] = lambda _: None,
+        enough: Callable[[], bool] = lambda: False,
+    ) -> ChaosReport:
+        """Just these, one after the other."""
+        workload, report, kinds = self._workload, self.report, self.faults()
+        with workload.running():
+            self._go_on()
+            for name in order:
+                if enough():
+                    break
+                self._now = name
+                report.faults[name] += 1
+                tell(name)
+                kinds[name]()
+                self._cluster.wait_in_sync(self._topic)
+        self._cluster.wait_in_sync(self._topic)
+        report.sent, report.acknowledged = workload.sent, workload.acknowledged
+        report.transactions = workload.transactions
+        report.failures = workload.failures
+        report.anomalies = workload.history.check(workload.read_all())
+        return report
+
+    def _go_on(self) -> None:
+        """Wait until records that are sent from now on are acknowledged, by every partition."""
+        began = time.monotonic()
+        wait_until(
+            self._workload.goes_on(_MORE_RECORDS),
+            what=f"acknowledged records ({self._now})",
+            timeout_seconds=_WAIT_SECONDS,
+        )
+        self.report.silences.append((time.monotonic() - began, self._now))
+
+    # -- whom it hits
+
+    def _leader(self) -> int:
+        partition = self._random.randrange(3)
+        found = self._ask(lambda: self._cluster.leader(self._topic, partition))
+        return found if found in self._cluster.brokers else self._any()
+
+    def _follower(self) -> int:
+        leader = self._leader()
+        return self._random.choice([each for each in self._cluster.brokers if each != leader])
+
+    def _controller(self) -> int:
+        found = self._ask(lambda: self._cluster.metadata(self._topic).controller)
+        return found if found in self._cluster.brokers else self._any()
+
+    def _ask(self, question: Callable[[], int]) -> int:
+        """-1 when whoever was asked is not sure itself."""
+        try:
+            return question()
+        except ClientError:
+            return -1
+
+    def _any(self) -> int:
+        return self._random.choice(list(self._cluster.brokers))
+
+    def _wait_until_counted_out(self, number: int) -> None:
+        others = [each for each in self._cluster.brokers if each != number]
+
+        def gone() -> bool:
+            try:
+                return number not in self._cluster.metadata(self._topic, asked=others).brokers
+            except ClientError:
+                return False
+
+        wait_until(gone, what=f"the end of broker {number}'s session", timeout_seconds=60)
+
+    def _is_out_of_sync(self, number: int) -> bool:
+        try:
+            found = self._cluster.metadata(self._topic).topics[self._topic]
+        except ClientError:
+            return False
+        return all(number not in each.in_sync for each in found.partitions.values())
+
+    # -- what happens to it
+
+    def _kill(self, number: int) -> None:
+        self._cluster.broker(number).kill()
+        self._go_on()
+        self._cluster.broker(number).start()
+        self._go_on()
+
+    def _restart(self, number: int) -> None:
+        self._cluster.broker(number).stop()
+        self._go_on()
+        self._cluster.broker(number).start()
+        self._go_on()
+
+    def _sleep(self, number: int) -> None:
+        pid = self._cluster.broker(number).pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self._wait_until_counted_out(number)
+            self._go_on()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self._go_on()
+
+    def _kill_zookeeper(self) -> None:
+        self._cluster.zookeeper.kill()
+        self._go_on()
+        self._cluster.zookeeper.start()
+        self._go_on()
+
+    def _kill_zookeeper_server(self) -> None:
+        server = self._random.choice(list(self._cluster.zookeeper.servers.values()))
+        server.kill()
+        self._go_on()
+        server.start()
+        self._go_on()
+
+    def _cut_two(self) -> None:
+        one, other = self._random.sample(list(self._cluster.brokers), 2)
+        self._cut(broker_point(one), broker_point(other))
+
+    def _isolate(self, number: int, *more: Point) -> None:
+        """Clients reach it, unless they are cut off, too, and it takes records that it can never
+        commit: those must vanish."""
+        others = [broker_point(each) for each in self._cluster.brokers if each != number]
+        others += [*self._zookeepers(), *more]
+        self._cut(broker_point(number), *others, counted_out=number)
+
+    def _cut_zookeeper(self, number: int) -> None:
+        self._cut(broker_point(number), *self._zookeepers(), counted_out=number)
+
+    def _zookeepers(self) -> list[str]:
+        return [zookeeper_point(each) for each in self._cluster.zookeeper.servers]
+
+    def _cut(self, one: str, *others: str, counted_out: int | None = None) -> None:
+        network = self._cluster.network
+        assert network is not None
+        network.cut(one, *others)
+        try:
+            if counted_out is not None:
+                self._wait_until_counted_out(counted_out)
+            self._go_on()
+        finally:
+            network.mend()
+        self._go_on()
+
+    def _fill_disk(self, number: int) -> None:
+        """As Kafka's, a broker whose disk was full is started again when there is room."""
+        disk = self._disks[number]
+        disk.fill()
+        try:
+            wait_until(lambda: self._is_out_of_sync(number), what="a full disk", timeout_seconds=60)
+            self._go_on()
+        finally:
+            disk.make_room()
+        self._cluster.broker(number).stop()
+        self._cluster.broker(number).start()
+        self._go_on()

@@ -1,0 +1,1 @@
+"""Programs from elsewhere, started for tests: Kafka, Flume, HDFS, PostgreSQL, ZooKeeper, Spark."""

@@ -1,0 +1,91 @@
+"""A real PostgreSQL server on loopback, for as long as a test runs."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from headrace.process.child import die_with_parent
+from headrace.testing.readiness import free_port, wait_until
+from testkit.peer.peer import PeerMissing
+
+_PROGRAMS = Path("/usr/lib/postgresql")
+_USER = "postgres"
+
+
+def find_postgres() -> Path:
+    """The folder with `initdb` and `postgres`, of the newest version Debian has installed.
+
+    Raises:
+        PeerMissing: naming the package.
+    """
+    found = sorted(_PROGRAMS.glob("*/bin/initdb"), key=lambda path: path.parts[-3])
+    if not found:
+        raise PeerMissing("PostgreSQL is not installed; on Debian: apt-get install postgresql")
+    return found[-1].parent
+
+
+class PostgresServer:
+    """Trusts everybody on loopback; the database and its owner are called `postgres`.
+
+    It refuses to run as root: a test that does starts it as Debian's user `postgres`.
+    """
+
+    def __init__(self) -> None:
+        self._programs = find_postgres()
+        self._folder = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{_USER}@127.0.0.1:{self._port}/postgres"
+
+    def __enter__(self) -> "PostgresServer":
+        if os.geteuid() == 0:
+            shutil.chown(self._folder, _USER)
+        data = str(self._folder / "data")
+        options = ["-U", _USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
+        self._run([str(self._programs / "initdb"), "-D", data, *options]).wait(120)
+        self._process = self._run(
+            [
+                str(self._programs / "postgres"),
+                *("-D", data, "-h", "127.0.0.1", "-p", str(self._port)),
+                *("-c", f"unix_socket_directories={self._folder}", "-c", "fsync=off"),
+            ]
+        )
+        wait_until(self._answers, what="PostgreSQL", timeout_seconds=60)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            # Not SIGTERM: with that it waits until the last client has gone.
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        user = _USER if os.geteuid() == 0 else None
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder,
+            user=user,
+            extra_groups=[] if user else None,
+            preexec_fn=die_with_parent,
+        )
+
+    def _answers(self) -> bool:
+        ready = self._programs / "pg_isready"
+        command = [str(ready), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        return subprocess.run(command, check=False).returncode == 0

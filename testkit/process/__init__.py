@@ -1,0 +1,1 @@
+"""Headrace in processes of its own, and clients that talk to it."""

@@ -1,0 +1,1 @@
+"""Data and programs to test with."""

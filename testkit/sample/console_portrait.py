@@ -1,0 +1,41 @@
+"""Pictures of a console's pages, for the documentation."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from testkit.peer.browser import chromium, strict_page
+
+DESK: Final = {"width": 1280, "height": 860}
+PHONE: Final = {"width": 390, "height": 800}
+THEMES: Final = ("light", "dark")
+_LOADED: Final = "() => document.querySelector('#main tbody tr, #main .card, #main li') !== null"
+# Answers come every few seconds, and what moves must have moved.
+_SETTLE_MS: Final = 3_500
+
+
+def portray(url: str, folder: Path, pages: Mapping[str, str], phone: Mapping[str, str]) -> None:
+    """Keep `console-NAME-THEME.png` of every page, and `console-NAME-phone.png` of some.
+
+    Args:
+        pages, phone: names of pictures, and the paths of the pages they show.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with chromium() as browser:
+        for theme in THEMES:
+            with strict_page(browser, url, color_scheme=theme, viewport=DESK) as page:
+                for name, path in pages.items():
+                    _shoot(page, path, folder / f"console-{name}-{theme}.png")
+        small = {"viewport": PHONE, "is_mobile": True, "device_scale_factor": 2}
+        with strict_page(browser, url, color_scheme="light", **small) as page:
+            for name, path in phone.items():
+                _shoot(page, path, folder / f"console-{name}-phone.png")
+
+
+def _shoot(page: Any, path: str, to: Path) -> None:
+    page.evaluate("path => { location.hash = path }", path)
+    page.wait_for_selector("#main h1")
+    page.wait_for_function(_LOADED)
+    page.wait_for_timeout(_SETTLE_MS)
+    page.evaluate("window.scrollTo(0, 0)")
+    page.screenshot(path=str(to))

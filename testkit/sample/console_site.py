@@ -1,0 +1,223 @@
+"""A small website's cluster with everything a console shows: topics with records that come all the
+time, groups, audit counts, an agent whose one channel fills up, flows that are played and one that
+runs; and some data that means harm."""
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.audit.reporter import Reporter
+from headrace.audit.tally import Tally
+from headrace.client.admin.admin import Admin, NewTopic
+from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.network.address import Address
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.config.properties import parse_properties
+from headrace.console.server import ConsoleServer
+from headrace.console.settings import ConsoleSettings
+from headrace.flow.monitoring.registry import FOLDER_VARIABLE
+from headrace.ingest.agent.agent import Agent
+from headrace.ingest.agent.assembly import assemble
+from headrace.ingest.agent.monitor import Monitor
+from headrace.ingest.config.reader import plan_agent
+from headrace.model.ids import TopicPartition
+from headrace.testing.readiness import free_port, wait_until
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.flow_process import FlowProcess
+from testkit.sample.figure_server import FigureServer
+from testkit.sample.site_traffic import COUNTING, FLOWS, site_traffic
+
+EVERY_LEGAL_CHARACTER = (
+    "All.legal_characters-0123456789-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+SCRIPT = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+HOSTILE_GROUP = 'a/group & "more" <b>%2F</b>'
+LIVE_FLOW = "shout"
+RISING: Final[dict[str, Any]] = {
+    "title": "Rising pages",
+    "columns": ["page", "views", "before", "change"],
+    "rows": [["/pricing", 412, 130, 282], ["/blog", 95, 120, -25], [SCRIPT, 7, 7, 0]],
+}
+
+_AGENT = """
+a1.sources = log numbers
+a1.channels = quick stuck
+a1.sinks = topic onwards
+a1.sources.log.type = TAILDIR
+a1.sources.log.filegroups = site
+a1.sources.log.filegroups.site = {folder}/access.log
+a1.sources.log.positionFile = {folder}/positions.json
+a1.sources.log.channels = quick
+a1.sources.numbers.type = seq
+a1.sources.numbers.totalEvents = 300
+a1.sources.numbers.channels = stuck
+a1.channels.quick.type = memory
+a1.channels.quick.capacity = 1000
+a1.channels.stuck.type = memory
+a1.channels.stuck.capacity = 400
+a1.sinks.topic.type = kafka
+a1.sinks.topic.channel = quick
+a1.sinks.topic.kafka.bootstrap.servers = {brokers}
+a1.sinks.topic.kafka.topic = access-log
+a1.sinks.onwards.type = avro
+a1.sinks.onwards.channel = stuck
+a1.sinks.onwards.hostname = 127.0.0.1
+a1.sinks.onwards.port = {nobody}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSite:
+    settings: ClientSettings
+    server: ConsoleServer
+    flow: FlowProcess | None
+    figures: FigureServer
+
+
+@contextmanager
+def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSite]:
+    """All of it, and its end. The flow that runs starts meanwhile: who needs it waits for it.
+
+    Args:
+        for_tests: with data that means harm, and with a flow that runs; not for pictures.
+    """
+    with ExitStack() as parts:
+        broker = parts.enter_context(
+            BrokerProcess(folder / "broker", {"message.max.bytes": "9000000"})
+        )
+        settings = ClientSettings.of({"bootstrap.servers": broker.address})
+        flows = folder / "flows"
+        parts.enter_context(_environment(FOLDER_VARIABLE, str(flows)))
+        with ConnectionPool(settings) as pool:
+            _make_topics(pool, for_tests=for_tests)
+            flow = None
+            if for_tests:
+                flow = parts.enter_context(_live_flow(folder, flows, broker.address))
+                _write_hostile(broker.address)
+            _write_site(broker.address, 3_000)
+            _commit_some(pool, for_tests=for_tests)
+        _audit_some(settings)
+        servers = {name: parts.enter_context(FigureServer()) for name in FLOWS}
+        for name, server in servers.items():
+            table = [RISING] if for_tests else [{**RISING, "rows": RISING["rows"][:2]}]
+            tables = table if name == COUNTING else []
+            server.tell(graph=FLOWS[name], tables=tables, batch=1, batch_ms=200, records=0)
+        parts.enter_context(site_traffic(settings, folder / "access.log", servers))
+        agent = parts.enter_context(_agent(broker.address, folder))
+        told = ConsoleSettings(
+            settings,
+            listen=Address("127.0.0.1", 0),
+            agents={"collector": agent},
+            flows={name: server.url for name, server in servers.items()},
+            interval_seconds=0.5 if for_tests else 2.0,
+        )
+        console = parts.enter_context(ConsoleServer(told))
+        wait_until(lambda: _seen(console), what="a first look", timeout_seconds=120)
+        yield ConsoleSite(settings, console, flow, servers[COUNTING])
+
+
+def _seen(server: ConsoleServer) -> bool:
+    return server.desk.watch.problem is None and bool(server.desk.watch.sight.groups)
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _make_topics(pool: ConnectionPool, *, for_tests: bool) -> None:
+    wide = ("page-views", "searches", "impressions", "profiles")
+    narrow = ["access-log", "alerts", "page-counts", "page-minutes", "country-views"]
+    if for_tests:
+        narrow += ["loud-alerts", "hostile", EVERY_LEGAL_CHARACTER]
+    topics = [*(NewTopic(each, 3) for each in wide), *(NewTopic(each, 1) for each in narrow)]
+    assert set(Admin(pool).create_topics(topics).values()) == {None}
+
+
+def _live_flow(folder: Path, flows: Path, brokers: str) -> FlowProcess:
+    place = folder / LIVE_FLOW
+    place.mkdir()
+    return FlowProcess(
+        place, flows, brokers=brokers, name=LIVE_FLOW, source="alerts", target="loud-alerts"
+    )
+
+
+def _write_site(address: str, views: int) -> None:
+    from confluent_kafka import Producer
+
+    chance = random.Random(7)
+    producer = Producer({"bootstrap.servers": address})
+    for number in range(views):
+        user = f"user-{chance.randrange(400)}"
+        page = chance.choice(["/", "/docs", "/pricing", "/blog/lag-without-thresholds"])
+        view = {"user": user, "page": page, "ms": chance.randrange(900), "status": 200}
+        producer.produce("page-views", json.dumps(view), user, headers={"trace": f"{number:06x}"})
+        if number % 3 == 0:
+            producer.produce("searches", json.dumps({"user": user, "q": "kafka"}), user)
+            producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def _write_hostile(address: str) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": address, "message.max.bytes": 9_000_000})
+    producer.produce("hostile", b"x" * 5_000_000, b"5 MB")
+    producer.produce("hostile", bytes(range(256)), bytes(range(128, 256)))
+    producer.produce("hostile", None, b"tombstone")
+    producer.produce("hostile", SCRIPT, SCRIPT, headers={SCRIPT: SCRIPT})
+    producer.produce("hostile", json.dumps({"html": SCRIPT}), b"json")
+    producer.produce(EVERY_LEGAL_CHARACTER, "a value", "a key")
+    assert producer.flush(60) == 0
+
+
+def _commit_some(pool: ConnectionPool, *, for_tests: bool) -> None:
+    admin = GroupAdmin(pool)
+    partitions = [TopicPartition("page-views", index) for index in range(3)]
+    groups = {"mailing-list": 900, "search-index": 200, "headrace-sink-page-count-1f": 7}
+    if for_tests:
+        groups[HOSTILE_GROUP] = 5
+    for group, offset in groups.items():
+        assert set(admin.commit(group, dict.fromkeys(partitions, offset)).values()) == {None}
+
+
+def _audit_some(settings: ClientSettings) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for tier, lost in (("producer", 0), ("broker", 0), ("lake", 7)):
+        tally = Tally(tier, bucket_ms=60_000)
+        for minute in range(2, 8):
+            tally.count("page-views", now_ms - minute * 60_000, 12_000 - lost * (minute == 4))
+            tally.count("searches", now_ms - minute * 60_000, 4_000)
+        Reporter(tally, settings).report()
+
+
+@contextmanager
+def _agent(brokers: str, folder: Path) -> Iterator[str]:
+    """A running agent of which one sink finds nobody; where it serves its numbers."""
+    texts = _AGENT.format(brokers=brokers, nobody=free_port(), folder=folder)
+    plan, _ = plan_agent(parse_properties(texts, {}), "a1")
+    assembly = assemble(plan)
+    agent = Agent(assembly)
+    monitor = Monitor(Address("127.0.0.1", 0), lambda: assembly)
+    agent.start()
+    monitor.start()
+    try:
+        yield f"http://127.0.0.1:{monitor.port}/metrics"
+    finally:
+        monitor.stop()
+        agent.stop(drain_seconds=0)

@@ -1,0 +1,61 @@
+"""The examples, each in topics of its own, for tests with a session."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.topic import create_missing
+from headrace.flow.execution.job import start
+from headrace.flow.plan.plan import Plan
+from testkit.peer.transactional import read_to_end
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_SECONDS = 300.0
+
+
+class Showroom:
+    """Examples of `examples/`, with topics that begin with `name` and checkpoints in `folder`."""
+
+    def __init__(self, address: str, spark: Any, name: str, folder: Path) -> None:
+        self.address, self.spark, self.name, self.folder = address, spark, name, folder
+        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 0})
+
+    def topic(self, name: str) -> str:
+        return f"{self.name}-{name}"
+
+    def plan(self, path: str, *topics: str, **pairs: str) -> Plan:
+        """The example, with these of its topics renamed, and made."""
+        told = {each: self.topic(each) for each in topics} | pairs
+        plan = load_program(str(EXAMPLES / path), Given(self.address, told)).plan
+        create_missing(plan, self.address)
+        return plan
+
+    def feed(self, topic: str, *values: Any) -> None:
+        for value in values:
+            text = value if isinstance(value, str) else json.dumps(value)
+            self._producer.produce(self.topic(topic), text)
+        assert self._producer.flush(60) == 0
+
+    def run(self, plan: Plan) -> None:
+        """Everything that is there."""
+        where = self.folder / plan.name
+        query = start(
+            plan, self.spark, brokers=self.address, checkpoint=where, trigger={"availableNow": True}
+        )
+        try:
+            assert query.awaitTermination(_SECONDS)
+        finally:
+            query.stop()
+
+    def forget_last_batch(self, plan: Plan) -> None:
+        """Let Spark believe that the driver died before it noted the last batch as done."""
+        commits = self.folder / plan.name / "commits"
+        last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
+    def read(self, topic: str) -> list[Any]:
+        return [json.loads(each) for each in read_to_end(self.address, self.topic(topic))]

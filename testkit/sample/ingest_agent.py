@@ -1,0 +1,131 @@
+"""Agents for tests: made from the text of a configuration, with ends to look into."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+
+from headrace.config.properties import parse_properties
+from headrace.ingest.agent.agent import Agent
+from headrace.ingest.agent.assembly import Assembly, assemble
+from headrace.ingest.agent.channel_processor import ChannelProcessor
+from headrace.ingest.agent.registry import find_component
+from headrace.ingest.channel import Channel
+from headrace.ingest.component import Component
+from headrace.ingest.config.reader import plan_agent
+from headrace.ingest.error import ChannelError, DeliveryFailed
+from headrace.ingest.event import Batch, Event
+from headrace.ingest.selectors.replicating import ReplicatingSelector
+from headrace.ingest.settings import Settings
+from headrace.ingest.sink import Sink
+from headrace.ingest.source import Source
+
+
+def make(kind: str, type_name: str, texts: Mapping[str, str], *wiring: object) -> Component:
+    """One component by its type, as a configuration would make it."""
+    found = find_component(kind, type_name)
+    return found("it", Settings.from_texts(found.SETTINGS, texts), *wiring)
+
+
+def assemble_text(text: str, name: str = "a1") -> Assembly:
+    """The components of a configuration, with everything that is wrong about it."""
+    plan, problems = plan_agent(parse_properties(text, {}), name)
+    assembly = assemble(plan)
+    assembly.problems = sorted([*problems, *assembly.problems], key=lambda each: each.line)
+    return assembly
+
+
+@contextmanager
+def running(text: str, name: str = "a1") -> Iterator[Agent]:
+    """An agent that runs while the block does; a configuration with errors fails the test."""
+    assembly = assemble_text(text, name)
+    assert not assembly.errors, assembly.errors
+    agent = Agent(assembly)
+    agent.start()
+    try:
+        assert agent.wait_ready(), "the agent did not start"
+        yield agent
+    finally:
+        agent.stop()
+
+
+class CollectingSink(Sink):
+    """Keeps what it gets. `type = testkit.sample.ingest_agent:CollectingSink`."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        super().__init__(name, settings)
+        self.batches: list[Batch] = []
+        self.failing = False
+
+    def deliver(self, batch: Batch) -> None:
+        if self.failing:
+            raise DeliveryFailed(f"sink {self.name} was told to fail")
+        self.batches.append(batch)
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for batch in list(self.batches) for event in batch]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for batch in list(self.batches) for body in batch.bodies]
+
+
+class RecordingProcessor(ChannelProcessor):
+    """Stands at a source's end and keeps what it delivers; can be told to refuse a few times."""
+
+    def __init__(self) -> None:
+        selector = ReplicatingSelector(
+            "it", Settings.from_texts(ReplicatingSelector.SETTINGS, {}), {}
+        )
+        super().__init__("it", (), selector)
+        self.batches: list[Batch] = []
+        self.refusals = 0
+        self._lock = Lock()
+
+    @property
+    def transaction_capacity(self) -> int:
+        return 1_000_000
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for batch in list(self.batches) for body in batch.bodies]
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for batch in list(self.batches) for event in batch]
+
+    def _parts(self, batch: Batch) -> list:  # type: ignore[type-arg]
+        with self._lock:
+            if self.refusals:
+                self.refusals -= 1
+                raise ChannelError("told to refuse")
+            self.batches.append(batch)
+        return []
+
+    def process_patiently(self, batch: Batch, stopping: object) -> bool:
+        self._parts(batch)
+        return True
+
+
+@contextmanager
+def source_alone(
+    type_name: str, texts: Mapping[str, str]
+) -> Iterator[tuple[Source, RecordingProcessor]]:
+    """A started source that delivers into the hands of the test. A pollable one is not polled."""
+    source = make("source", type_name, texts)
+    assert isinstance(source, Source)
+    processor = RecordingProcessor()
+    source.processor = processor
+    source.start()
+    try:
+        yield source, processor
+    finally:
+        source.stopping.set()
+        source.stop()
+
+
+def memory_channel(**texts: str) -> Channel:
+    """A memory channel that does not wait long."""
+    channel = make("channel", "memory", {"keep-alive": "0", **texts})
+    assert isinstance(channel, Channel)
+    return channel

@@ -1,0 +1,143 @@
+"""A `GroupRegistry` between a log in memory and clients that are plain calls.
+
+It does for the registry what the broker does: append, settle or reject, release replies, tick. The
+log can be made to fail, and can be read again into a new shard as after a restart.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+from headrace.groups.config import GroupConfig
+from headrace.groups.effect import Effects, Producer, Token
+from headrace.groups.record_codec import encode
+from headrace.groups.registry import GroupRegistry
+from headrace.groups.topic import TopicImage, TopicSource
+from headrace.model.ids import ProducerId
+
+Event: TypeAlias = Callable[[Any, Token, int], Effects]
+
+
+@dataclass(frozen=True)
+class LoggedRecord:
+    """One record as the log holds it."""
+
+    key: bytes
+    value: bytes | None
+    producer: Producer | None
+
+
+@dataclass(frozen=True)
+class LoggedMarker:
+    """The end of a transaction as the log holds it."""
+
+    producer_id: ProducerId
+    commit: bool
+
+
+class GroupShard:
+    """See the module.
+
+    Attributes:
+        log: everything appended, in order.
+        answers: for each token every answer it got; more than one is a fault of the registry.
+        fail_appends: while True every append fails and is rejected.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        topics: TopicSource | None = None,
+        now_ms: int = 1_700_000_000_000,
+    ) -> None:
+        self.config = config or GroupConfig()
+        self.now_ms = now_ms
+        self.log: list[LoggedRecord | LoggedMarker] = []
+        self.answers: dict[Token, list[Any]] = {}
+        self.fail_appends = False
+        self._replica: GroupRegistry | None = None
+        self._replicated = 0
+        self._tokens = count(1)
+        self._ids = count(1)
+        self.registry = GroupRegistry(
+            self.config, topics or TopicImage(), new_id=lambda: f"id{next(self._ids)}"
+        )
+
+    def send(self, event: Event, request: Any) -> Token:
+        """Hand a request to a method of the registry; returns the token of its reply."""
+        token = next(self._tokens)
+        self.run(event(request, token, self.now_ms))
+        return token
+
+    def ask(self, event: Event, request: Any) -> Any:
+        """`send` a request that is answered at once, and return the answer."""
+        return self.answer(self.send(event, request))
+
+    def answer(self, token: Token) -> Any:
+        """The answer to `token`."""
+        answers = self.answers.get(token, [])
+        assert len(answers) == 1, f"request {token} has {len(answers)} answers"
+        return answers[0]
+
+    def is_parked(self, token: Token) -> bool:
+        return token not in self.answers
+
+    def run(self, effects: Effects) -> None:
+        """Append, settle or reject, release the replies."""
+        if effects.records and self.fail_appends:
+            effects = self.registry.reject(self.now_ms)
+        elif effects.records:
+            self.log += [
+                LoggedRecord(*encode(record), effects.producer) for record in effects.records
+            ]
+            self.registry.settle()
+        for reply in effects.replies:
+            self.answers.setdefault(reply.token, []).append(reply.answer)
+
+    def end_transaction(self, producer_id: ProducerId, *, commit: bool) -> None:
+        """Append a transaction marker."""
+        self.log.append(LoggedMarker(producer_id, commit))
+        self.registry.complete_transaction(producer_id, commit=commit)
+
+    def advance(self, duration_ms: int) -> None:
+        """Let time pass, waking the registry exactly when it asked for it."""
+        end_ms = self.now_ms + duration_ms
+        while (deadline_ms := self.registry.deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            while (effects := self.registry.tick(self.now_ms)) is not None:
+                self.run(effects)
+        self.now_ms = end_ms
+
+    def sweep(self) -> None:
+        """Expire offsets and groups, as the broker does now and then."""
+        for group_id in self.registry.group_ids():
+            self.run(self.registry.expire(group_id, self.now_ms))
+
+    def replica(self) -> GroupRegistry:
+        """A registry that only reads the log: the durable state, to compare with the live one.
+
+        It is kept and reads on from where it was, so it may be asked for after every step.
+        """
+        if self._replica is None:
+            self._replica = GroupRegistry(self.config, self.registry.topics)
+        _replay(self.log[self._replicated :], self._replica)
+        self._replicated = len(self.log)
+        return self._replica
+
+    def reopened(self) -> "GroupShard":
+        """A new shard from the same log, as after a restart; parked requests are lost."""
+        shard = GroupShard(self.config, self.registry.topics, self.now_ms)
+        shard.log = list(self.log)
+        shard._ids = count(10_000 + len(self.log))
+        _replay(self.log, shard.registry)
+        shard.registry.start(self.now_ms)
+        return shard
+
+
+def _replay(log: list[LoggedRecord | LoggedMarker], registry: GroupRegistry) -> None:
+    for entry in log:
+        if isinstance(entry, LoggedMarker):
+            registry.complete_transaction(entry.producer_id, commit=entry.commit)
+        else:
+            registry.replay(entry.key, entry.value, entry.producer)

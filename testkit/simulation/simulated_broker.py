@@ -1,0 +1,390 @@
+"""One broker of the cluster simulator: the pure parts of a real one, and a log in memory."""
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from headrace.cluster.broker import BrokerRecord
+from headrace.cluster.controller import Controller
+from headrace.cluster.partition_command import IsrProposal
+from headrace.cluster.store import node_path
+from headrace.cluster.term import CONTROLLER_PATH
+from headrace.cluster.topic import PartitionRecord, TopicRecord
+from headrace.model.error import BrokerIdTaken, StorageError, VersionConflict
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from headrace.model.offset import HighWatermark, LogEndOffset
+from headrace.replication.divergence import Divergence, cut_offset, divergence
+from headrace.replication.state import PartitionState
+from testkit.simulation.memory_store import MemoryStore
+from testkit.simulation.simulated_log import Entry, SimulatedLog
+
+TOPIC = "orders"
+TOPIC_ID = TopicId(UUID(int=7))
+PARTITION = TopicPartition(TOPIC, 0)
+MIN_INSYNC = 2
+
+_TICK_MS = 40
+_FETCH_AGAIN_MS = 120
+_LAG_MS = 200
+_RETRY_MS = 60
+_POLL_MS = 25
+_FETCH_ENTRIES = 3
+
+
+class World(Protocol):
+    """The simulator, as a broker sees it."""
+
+    now_ms: int
+    random: Random
+    brokers: "dict[int, SimulatedBroker]"
+
+    def after(self, wait_ms: int, event: Callable[[], None]) -> None: ...
+    def say(self, who: object, what: str) -> None: ...
+    def send(self, sender: int, receiver: int, deliver: Callable[[], None]) -> None: ...
+    def connect(self, broker_id: int) -> MemoryStore: ...
+    def uncertain(self, broker: "SimulatedBroker") -> None: ...
+    def registration(self, broker_id: int) -> BrokerRecord: ...
+    def acknowledge(self, broker_id: int, offset: int, value: int) -> None: ...
+    def leads(self, broker_id: int, epoch: int, entries: list[Entry]) -> None: ...
+    def shows(self, broker_id: int, entries: list[Entry], high_watermark: int) -> None: ...
+
+
+class Fetch(NamedTuple):
+    """What a follower asks."""
+
+    replica: int
+    broker_epoch: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+
+
+class Fetched(NamedTuple):
+    """What a leader answers; `entries` None means that it does not lead in that epoch."""
+
+    entries: list[Entry] | None
+    high_watermark: int = 0
+    diverging: Divergence | None = None
+
+
+class SimulatedBroker:
+    """Leads or follows the one partition there is, and is the controller if it can."""
+
+    def __init__(self, world: World, broker_id: int) -> None:
+        self.broker_id = BrokerId(broker_id)
+        self.log = SimulatedLog()
+        self.running = False
+        self.store: MemoryStore | None = None
+        self.state: PartitionState | None = None
+        self.partition: PartitionRecord | None = None
+        self._world = world
+        self._checkpoint = 0
+        self._high_watermark = 0
+        self._life = 0
+        self._epoch = -1
+        self._controller: Controller | None = None
+        self._registered = False
+        self._unheard: set[str] = set()
+        self._waiting: list[tuple[int, int]] = []
+        self._fetch_number = 0
+        self._asked_ms = 0
+        self._committing = False
+
+    def _say(self, what: str) -> None:
+        self._world.say(f"broker {self.broker_id}", what)
+
+    def _after(self, wait_ms: int, event: Callable[[], None]) -> None:
+        """Only in this life."""
+        life = self._life
+
+        def still() -> None:
+            if self.running and self._life == life:
+                event()
+
+        self._world.after(wait_ms, still)
+
+    # -- coming and going
+
+    def start(self) -> None:
+        if self.running:
+            return
+        self.running = True
+        self._life += 1
+        self._say("started")
+        self._high_watermark = min(self._checkpoint, self.log.log_end_offset)
+        self._join()
+        self._after(_TICK_MS, self._tick)
+
+    def crash(self) -> None:
+        self._say(f"crashed at {self.log.log_end_offset}")
+        self.running = False
+        # A checkpoint of the high watermark is as old as it may be.
+        self._checkpoint = self._world.random.randint(0, self._high_watermark)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.state = self.partition = self.store = self._controller = None
+        self._registered = False
+        self._committing = False
+        self._unheard.clear()
+        self._waiting.clear()
+
+    def back(self) -> None:
+        """The way to ZooKeeper is free again; the session may be over."""
+        if not self.running:
+            return
+        if self.store is None or self.store.expired:
+            self._say("comes back with a new session")
+            self._forget()
+            self._join()
+        else:
+            self._look_again()
+
+    def _join(self) -> None:
+        """Register, which takes a former life out of everything first; until it works."""
+        try:
+            self.store = self._world.connect(self.broker_id)
+            self._controller = Controller(self.store)
+            self._epoch = self._controller.join(self._world.registration(self.broker_id)).epoch
+        except (StorageError, VersionConflict, BrokerIdTaken):
+            self._after(_RETRY_MS, self._join)
+            return
+        self._registered = True
+        self._say(f"joined with broker epoch {self._epoch}")
+        self._look_again()
+
+    # -- word from ZooKeeper
+
+    def heard(self, path: str) -> None:
+        watched = path == CONTROLLER_PATH or path.startswith(("/topics/", "/brokers/"))
+        if watched and self.running and self._registered:
+            self._unheard.add(path)
+            self._catch_up()
+
+    def _look_again(self) -> None:
+        brokers = (node_path(BrokerRecord.KIND, str(each)) for each in self._world.brokers)
+        self._unheard |= {node_path(TopicRecord.KIND, TOPIC), CONTROLLER_PATH, *brokers}
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        controller = self._controller
+        if controller is None or not self._registered:
+            return
+        try:
+            if CONTROLLER_PATH in self._unheard:
+                controller.claim_term(self.broker_id)
+            controller.catch_up(self._unheard - {CONTROLLER_PATH})
+            self._unheard.clear()
+            if controller.in_term:
+                controller.settle()
+        except VersionConflict:
+            controller.end_term()
+            self._unheard.add(CONTROLLER_PATH)
+            self._after(_RETRY_MS, self._catch_up)
+        except StorageError:
+            self._after(_RETRY_MS, self._look_again)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Lead or follow, as the state that is known here says."""
+        controller = self._controller
+        topic = None if controller is None else controller.state.topics.get(TOPIC)
+        if topic is None or topic.partitions[0] == self.partition:
+            return
+        before, self.partition = self.partition, topic.partitions[0]
+        leads = self.partition.leader == self.broker_id
+        fresh = before is None or before.leader_epoch != self.partition.leader_epoch
+        if leads and (fresh or self.state is None):
+            self._lead(self.partition)
+        elif leads and self.state is not None:
+            self.state.set_isr(self.partition.isr, self.partition.partition_epoch)
+            self._committing = False
+            self._show()
+        elif fresh or self.state is not None:
+            self.state = None
+            self._waiting.clear()
+            self._fetch()
+
+    def _lead(self, partition: PartitionRecord) -> None:
+        self._say(f"leads in epoch {partition.leader_epoch} with {sorted(partition.isr)}")
+        self._world.leads(self.broker_id, partition.leader_epoch, self.log.entries)
+        self.log.begin_epoch(partition.leader_epoch)
+        self._waiting.clear()
+        self._committing = False
+        self.state = PartitionState(
+            broker_id=self.broker_id,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            isr=partition.isr,
+            replicas=partition.replicas,
+            log_end=LogEndOffset(self.log.log_end_offset),
+            high_watermark=HighWatermark(self._high_watermark),
+            min_insync=MIN_INSYNC,
+            now_ms=self._world.now_ms,
+        )
+        self._show()
+
+    # -- leading
+
+    def produce(self, value: int) -> None:
+        state = self.state
+        if state is None or not state.has_enough(MIN_INSYNC):
+            return
+        offset = self.log.log_end_offset
+        self.log.append([Entry(state.leader_epoch, value)])
+        self._waiting.append((offset, value))
+        self._say(f"appended {value} at {offset} in epoch {state.leader_epoch}")
+        state.appended(LogEndOffset(offset + 1))
+        self._show()
+
+    def _show(self) -> None:
+        state = self.state
+        if state is None:
+            return
+        self._high_watermark = state.high_watermark
+        self._world.shows(self.broker_id, self.log.entries, state.high_watermark)
+        while self._waiting and self._waiting[0][0] < state.high_watermark:
+            self._world.acknowledge(self.broker_id, *self._waiting.pop(0))
+
+    def answer(self, fetch: Fetch) -> Fetched:
+        state = self.state
+        if not self.running or state is None or fetch.leader_epoch != state.leader_epoch:
+            return Fetched(None)
+        if fetch.replica not in state.replicas:
+            return Fetched(None)
+        parted = divergence(self.log, fetch.last_epoch, fetch.offset)
+        if parted is not None or fetch.offset > self.log.log_end_offset:
+            return Fetched([], 0, parted or Divergence(-1, -1))
+        state.follower_fetched(
+            BrokerId(fetch.replica),
+            LogEndOffset(fetch.offset),
+            LeaderEpoch(fetch.leader_epoch),
+            now_ms=self._world.now_ms,
+            broker_epoch=fetch.broker_epoch,
+        )
+        self._show()
+        self._expand(BrokerId(fetch.replica))
+        entries = self.log.entries[fetch.offset : fetch.offset + _FETCH_ENTRIES]
+        return Fetched(list(entries), state.high_watermark)
+
+    def _expand(self, follower: BrokerId) -> None:
+        state = self.state
+        if state is not None and follower not in state.isr and follower in state.replicas:
+            wanted = state.expanded(follower)
+            if follower in wanted:
+                self._propose(wanted)
+
+    def _tick(self) -> None:
+        self._after(_TICK_MS, self._tick)
+        state = self.state
+        if state is not None:
+            late = state.late(self._world.now_ms, _LAG_MS)
+            if late:
+                self._propose(state.shrunk(late))
+        elif self._world.now_ms - self._asked_ms > _FETCH_AGAIN_MS:
+            self._fetch()
+
+    def _propose(self, isr: frozenset[BrokerId]) -> None:
+        """First it counts, then it is committed: some time later, as through a thread."""
+        state = self.state
+        if state is None or self._committing:
+            return
+        self._committing = True
+        state.propose(isr)
+        proposal = IsrProposal(
+            partition=PARTITION,
+            topic_id=TOPIC_ID,
+            leader=self.broker_id,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            isr={each: state.broker_epoch(each) if each not in state.isr else -1 for each in isr},
+        )
+        self._say(f"proposes {sorted(isr)}")
+        self._after(self._world.random.randint(1, 30), lambda: self._commit(state, proposal))
+
+    def _commit(self, state: PartitionState, proposal: IsrProposal) -> None:
+        controller = self._controller
+        if controller is None or self.state is not state:
+            return
+        try:
+            plan = controller.alter_isr([proposal])
+        except (StorageError, VersionConflict):
+            # It may have been done: it counts until the state has been read again.
+            self._after(_RETRY_MS, self._settle_proposal)
+            self._world.uncertain(self)
+            return
+        if not isinstance(plan.outcomes[PARTITION], PartitionRecord):
+            self._after(1, self._settle_proposal)
+            return
+        self._follow()
+
+    def _settle_proposal(self) -> None:
+        controller = self._controller
+        if controller is None:
+            return
+        try:
+            controller.catch_up([node_path(TopicRecord.KIND, TOPIC)])
+        except StorageError:
+            self._after(_RETRY_MS, self._settle_proposal)
+            return
+        self._follow()
+        if self.state is not None and self._committing:
+            self.state.withdraw()
+            self._committing = False
+
+    # -- following
+
+    def _fetch(self) -> None:
+        partition = self.partition
+        if partition is None or self.state is not None or not self._registered:
+            return
+        leader = self._world.brokers.get(partition.leader)
+        if leader is None or leader is self:
+            return
+        self._fetch_number += 1
+        self._asked_ms = self._world.now_ms
+        number, life = self._fetch_number, self._life
+        fetch = Fetch(
+            replica=self.broker_id,
+            broker_epoch=self._epoch,
+            leader_epoch=partition.leader_epoch,
+            offset=self.log.log_end_offset,
+            last_epoch=self.log.last_epoch,
+        )
+
+        def take(fetched: Fetched) -> None:
+            if self.running and (life, number) == (self._life, self._fetch_number):
+                self._take(fetch, fetched)
+
+        def ask() -> None:
+            fetched = leader.answer(fetch)
+            self._world.send(leader.broker_id, self.broker_id, lambda: take(fetched))
+
+        self._world.send(self.broker_id, leader.broker_id, ask)
+
+    def _take(self, fetch: Fetch, fetched: Fetched) -> None:
+        partition = self.partition
+        if partition is None or self.state is not None or fetched.entries is None:
+            return
+        if partition.leader_epoch != fetch.leader_epoch:
+            return
+        if fetched.diverging is not None:
+            self._cut(fetched.diverging)
+        else:
+            self.log.append(fetched.entries)
+            self._high_watermark = max(
+                self._high_watermark, min(fetched.high_watermark, self.log.log_end_offset)
+            )
+            self._world.shows(self.broker_id, self.log.entries, self._high_watermark)
+        # A leader with nothing to send would keep the fetch waiting.
+        if fetched.entries or fetched.diverging is not None:
+            self._fetch()
+        else:
+            self._after(_POLL_MS, self._fetch)
+
+    def _cut(self, told: Divergence) -> None:
+        at = cut_offset(self.log, told)
+        self._say(f"cuts to {at} of {self.log.log_end_offset} as it was told {told}")
+        self.log.truncate_to(0 if at is None else at)
+        self._high_watermark = min(self._high_watermark, self.log.log_end_offset)

@@ -1,0 +1,360 @@
+"""Fetches of a follower that repeat themselves are served in a lane as the handler serves them."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from headrace.broker.call import Call
+from headrace.broker.fastpath.leader_fetch import ReplicaLane
+from headrace.broker.handlers import fetch
+from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.connection import Answer, Connection, Parts
+from headrace.broker.replica.partition import Partition
+from headrace.broker.server import Server
+from headrace.cluster.topic_command import NewTopic
+from headrace.log.partition.admission import unchecked
+from headrace.log.partition.read import LogSlice
+from headrace.model.clock import ManualClock
+from headrace.model.ids import BrokerId
+from headrace.testing.local_broker import local_broker
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    pack_fetch_request,
+)
+from headrace.wire.fetch_response import FetchPartitionResult, FetchResponse, read_fetch_response
+from headrace.wire.request import parse_request
+from testkit.sample.batch import sample_batch
+
+VERSION = 17
+BODY_AT = 9  # behind size, correlation id and no tags
+FOLLOWER = BrokerId(9)
+PARTITIONS = 3
+
+
+class Follower:
+    """Follows all partitions of a topic over one connection, by the handler and by the lane."""
+
+    def __init__(self, server: Server) -> None:
+        self.broker = server.broker
+        # Only an authorizer looks at who asks.
+        self._connection = cast(Connection, None)
+        self.lane = ReplicaLane(self.broker, self._connection)
+        topic = self.broker.topics.by_name("clicks")
+        assert topic is not None
+        self.topic_id = topic.topic_id
+        self.partitions = [cast(Partition, each) for each in topic.partitions]
+        for each in self.partitions:
+            state = each.state
+            state.set_replicas({state.broker_id, FOLLOWER}, 0)
+            state.set_isr({state.broker_id, FOLLOWER})
+        self.copies = [b""] * PARTITIONS
+        self.ends = [0] * PARTITIONS
+        self.told_high_watermarks = [0] * PARTITIONS
+        self.session_id = self.session_epoch = 0
+        self.number = 0
+        self.asked_by_lane = 0
+        self._named = list(range(PARTITIONS))
+
+    def frame(self, *, wait_ms: int = 500, last_epoch: int | None = None) -> bytes:
+        """The next request: the partitions whose offset has changed."""
+        self.number += 1
+        named = [
+            FetchPartition(
+                index,
+                self.partitions[index].leader_epoch,
+                self.ends[index],
+                self.partitions[index].leader_epoch if last_epoch is None else last_epoch,
+                0,
+                1 << 20,
+            )
+            for index in self._named
+        ]
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            topics=[FetchTopic(None, self.topic_id, named)] if named else [],
+            session_id=self.session_id,
+            session_epoch=self.session_epoch,
+            replica_id=FOLLOWER,
+            replica_epoch=1,
+        )
+        return pack_fetch_request(VERSION, self.number, "me", request)[4:]
+
+    def ask(self, frame: bytes) -> Answer:
+        """By the lane, or by the handler when that stands aside."""
+        answer = self.lane.serve(frame)
+        self.asked_by_lane += answer is not None
+        return self.ask_handler(frame) if answer is None else answer
+
+    def ask_handler(self, frame: bytes) -> Answer:
+        request = parse_request(frame)
+        answer = fetch.handle(self.broker, Call(self._connection, request))
+        self.lane.learn(frame, request)
+        return answer
+
+    def take(self, answer: Answer) -> FetchResponse:
+        """Append what came, and note what the next request names."""
+        if isinstance(answer, Promise):
+            answer = answer.result()
+        assert answer is not None
+        response = read(cast(Parts, answer))
+        assert response.error_code == 0
+        self.session_id = response.session_id
+        self.session_epoch += 1
+        self._named = []
+        for topic in response.topics:
+            for result in topic.partitions:
+                self._apply(result)
+        return response
+
+    def _apply(self, result: FetchPartitionResult[memoryview]) -> None:
+        index = result.partition
+        self.told_high_watermarks[index] = result.high_watermark
+        if result.records:
+            self.copies[index] += bytes(result.records)
+            self.ends[index] = unchecked(result.records)[-1].last_offset + 1
+            self._named.append(index)
+
+    def append(self, index: int) -> None:
+        """As a producer's lane does."""
+        batch = memoryview(sample_batch(b"click"))
+        if self.partitions[index].append_replicated(batch, acks_all=True) is None:
+            self.partitions[index].append(batch)
+
+    def in_step(self) -> bool:
+        return self.ends == [each.log.log_end_offset for each in self.partitions]
+
+    def get_in_step(self) -> None:
+        """Twice through the handler, which the lane learns from, and then as far as it goes."""
+        self.append(0)
+        self.take(self.ask_handler(self.frame(wait_ms=0)))
+        self.append(0)
+        self.take(self.ask_handler(self.frame()))
+        assert self.in_step()
+
+
+def read(parts: Parts) -> FetchResponse:
+    content = b"".join(each.read() if isinstance(each, LogSlice) else bytes(each) for each in parts)
+    assert int.from_bytes(content[:4]) == len(content) - 4
+    return read_fetch_response(VERSION, memoryview(content), BODY_AT)
+
+
+def run(folder: Path, scenario: Callable[[Follower, ManualClock], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with local_broker(folder, clock=clock) as server:
+            configs = {"min.insync.replicas": "1"}
+            topic = NewTopic(
+                name="clicks", partitions=PARTITIONS, replication_factor=1, configs=configs
+            )
+            await server.broker.create_topics([topic])
+            await scenario(Follower(server), clock)
+
+    asyncio.run(main())
+
+
+def take_away(partition: Partition) -> None:
+    """The follower is no replica any more."""
+    partition.state.set_isr({partition.state.broker_id})
+    partition.state.set_replicas({partition.state.broker_id}, 0)
+
+
+def stored(partition: Partition) -> bytes:
+    end = partition.log.log_end_offset
+    return partition.log.read(0, 1 << 20, max_offset=end).read() if end else b""
+
+
+async def turns() -> None:
+    """Let what was put off until the request was served run."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_a_fetch_that_waits_is_answered_with_the_next_batch(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+
+        waiting = follower.lane.serve(follower.frame())
+        assert isinstance(waiting, Promise)
+        assert not waiting.done()
+        # What it asked for says that it has the record before.
+        assert follower.partitions[0].log.high_watermark == 2
+        follower.append(0)
+        await turns()
+        follower.take(waiting)
+
+        assert follower.in_step()
+        assert follower.copies[0] == stored(follower.partitions[0])
+
+    run(tmp_path, scenario)
+
+
+def test_what_grew_elsewhere_is_sent_as_well(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        frame = follower.frame()
+        follower.append(1)
+        follower.append(2)
+
+        response = follower.take(follower.lane.serve(frame))
+
+        assert {each.partition for each in response.topics[0].partitions} == {1, 2}
+        assert follower.in_step()
+
+    run(tmp_path, scenario)
+
+
+def test_what_was_sent_and_not_taken_is_sent_again(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        frame = follower.frame()
+        follower.append(1)
+        lost = follower.lane.serve(frame)
+        assert lost is not None
+        # It takes the answer for the session, and forgets the records in it.
+        ends, copies = list(follower.ends), list(follower.copies)
+        follower.take(lost)
+        follower.ends, follower.copies = ends, copies
+        follower.append(0)
+        follower._named = [0]
+
+        follower.take(follower.ask(follower.frame()))
+
+        assert follower.in_step()
+
+    run(tmp_path, scenario)
+
+
+def test_time_that_is_up_brings_the_high_watermark(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        waiting = follower.lane.serve(follower.frame())
+        assert isinstance(waiting, Promise)
+
+        follower.lane.finish()
+        follower.take(waiting)
+
+        assert follower.told_high_watermarks[0] == follower.partitions[0].log.high_watermark == 2
+
+    run(tmp_path, scenario)
+
+
+def test_now_and_then_the_handler_looks_at_all_partitions(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, clock: ManualClock) -> None:
+        follower.get_in_step()
+        clock.advance(250)
+
+        assert follower.lane.serve(follower.frame()) is None
+
+    run(tmp_path, scenario)
+
+
+def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        waiting = follower.lane.serve(follower.frame())
+        topic = follower.broker.topics.by_name("clicks")
+        assert topic is not None
+        topic.partitions[0] = None
+        follower.broker.topics.changed()
+        follower.partitions[0].resign()
+        await turns()
+
+        [topic_result] = follower.take(waiting).topics
+
+        gone = follower.broker.missing_code(None, follower.topic_id, 0)
+        assert topic_result.partitions[0].error_code == gone != ErrorCode.none
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda follower: follower.broker.topics.changed(),
+        lambda follower: follower.ends.__setitem__(0, 99),
+        lambda follower: setattr(follower, "session_epoch", 77),
+        lambda follower: take_away(follower.partitions[0]),
+    ],
+    ids=["topics", "offset", "session epoch", "replicas"],
+)
+def test_a_lane_stands_aside_when_something_is_not_as_it_was(
+    tmp_path: Path, change: Callable[[Follower], object]
+) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        change(follower)
+        before = follower.partitions[0].log.high_watermark
+
+        assert follower.lane.serve(follower.frame()) is None
+        assert follower.partitions[0].log.high_watermark == before
+
+    run(tmp_path, scenario)
+
+
+def test_records_of_an_older_epoch_are_left_to_the_handler(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+
+        assert follower.lane.serve(follower.frame(last_epoch=-1)) is None
+
+    run(tmp_path, scenario)
+
+
+def test_a_follower_that_is_gone_is_told_nothing_any_more(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        waiting = follower.lane.serve(follower.frame())
+        assert isinstance(waiting, Promise)
+
+        waiting.cancel()
+        follower.lane.close()
+        follower.append(0)
+        await turns()
+
+        assert waiting.cancelled()
+        assert not any(each._replica_waiters for each in follower.partitions)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_follower_has_everything_whichever_way_its_fetches_go(tmp_path: Path, seed: int) -> None:
+    async def scenario(follower: Follower, clock: ManualClock) -> None:
+        chance = random.Random(seed)
+        waiting: Answer = None
+        for _ in range(120):
+            what = chance.random()
+            if what < 0.5:
+                follower.append(chance.choice((0, 0, 0, 1, 2)))
+            elif what < 0.55:
+                clock.advance(chance.choice((1, 100, 250)))
+            if chance.random() < 0.5:
+                await turns()
+            if waiting is None:
+                waiting = follower.ask(follower.frame())
+            if not isinstance(waiting, Promise) or waiting.done():
+                follower.take(waiting)
+                waiting = None
+        await turns()
+        while not (follower.in_step() and isinstance(waiting, Promise) and not waiting.done()):
+            if waiting is not None:
+                follower.take(waiting)
+            waiting = follower.ask(follower.frame())
+
+        for partition, copy in zip(follower.partitions, follower.copies, strict=True):
+            assert partition.state.is_committed(partition.log.log_end_offset)
+            assert stored(partition) == copy
+        assert follower.asked_by_lane > 5
+        waiting.cancel()
+
+    run(tmp_path, scenario)

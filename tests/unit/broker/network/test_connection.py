@@ -1,0 +1,457 @@
+"""A connection between a real pair of sockets: order, bounds, and what bad bytes do."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from headrace.broker.config.listener import Listener
+from headrace.broker.network.connection import Answer, Connection, Parts
+from headrace.broker.network.limited_warning import Complaints
+from headrace.broker.network.partial_requests import UnfinishedRequests
+from headrace.broker.network.poller import Poller
+from headrace.log.filesystem import Disk
+from headrace.log.partition.read import LogSlice
+from headrace.model.error import PeerError
+from headrace.model.offset import Offset
+from headrace.wire.framing import BufferPool, Frame
+
+PRODUCE = b"\x00\x00"
+OTHER = b"\x00\x03"
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def request(number: int, kind: bytes = OTHER) -> bytes:
+    return framed(kind + b"%d" % number)
+
+
+class Peer:
+    """The client's end, the connection, and what the connection was asked."""
+
+    def __init__(self, answer: Callable[[bytes], Answer], **limits: int) -> None:
+        self.client, server = socket.socketpair()
+        self.client.setblocking(False)
+        server.setblocking(False)
+        self.loop = asyncio.get_running_loop()
+        self.asked: list[bytes] = []
+        self.left: list[Connection] = []
+        self._answer = answer
+        self.poller = Poller(self.loop)
+        _peers.append(self)
+        self.connection = Connection(
+            self.loop,
+            self.poller,
+            server,
+            "127.0.0.1",
+            Listener("PLAINTEXT", "127.0.0.1", 9092),
+            BufferPool(),
+            dispatch=self._dispatch,
+            on_close=self.left.append,
+            complaints=Complaints(self.loop.time),
+            unfinished=UnfinishedRequests(2**30),
+            max_request_bytes=limits.get("max_request_bytes", 1 << 20),
+            max_pending=limits.get("max_pending", 500),
+        )
+
+    def _dispatch(self, _: Connection, frame: Frame) -> Answer:
+        self.asked.append(bytes(frame))
+        return self._answer(bytes(frame))
+
+    async def send(self, content: bytes) -> None:
+        await self.loop.sock_sendall(self.client, content)
+
+    async def receive(self, size: int) -> bytes:
+        """So many bytes, or fewer when the connection ends before."""
+        found = bytearray()
+        while len(found) < size:
+            try:
+                chunk = await self.loop.sock_recv(self.client, size - len(found))
+            except ConnectionResetError:
+                break
+            if not chunk:
+                break
+            found += chunk
+        return bytes(found)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the loop turn until it holds."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0)
+
+    async def settle(self) -> None:
+        """Let the loop turn often enough that whatever could happen has."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+_peers: list[Peer] = []
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Run it, not for ever, and close the sockets it leaves."""
+
+    async def bounded() -> None:
+        try:
+            async with asyncio.timeout(20):
+                await scenario()
+        finally:
+            while _peers:
+                peer = _peers.pop()
+                peer.client.close()
+                peer.connection.close()
+                peer.poller.close()
+
+    asyncio.run(bounded())
+
+
+def echo(frame: bytes) -> Answer:
+    return (frame,)
+
+
+def slice_of(path: Path, size: int) -> LogSlice:
+    return LogSlice(Disk().open(path, read_only=True), 0, size, Offset(0), Offset(1))
+
+
+class Promises:
+    """Answers that are given when the test says so."""
+
+    def __init__(self) -> None:
+        self.made: list[asyncio.Future[Parts | None]] = []
+
+    def __call__(self, frame: bytes) -> Answer:
+        promise: asyncio.Future[Parts | None] = asyncio.get_running_loop().create_future()
+        self.made.append(promise)
+        return promise
+
+
+# -- order
+
+
+def test_produces_are_answered_in_the_order_they_came_whichever_is_ready_first() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1, PRODUCE) + request(2, PRODUCE) + request(3, PRODUCE))
+        await peer.until(lambda: len(promises.made) == 3)
+        promises.made[2].set_result((b"C",))
+        promises.made[0].set_result((b"A",))
+        assert await peer.receive(1) == b"A"
+        promises.made[1].set_result((b"B",))
+        assert await peer.receive(2) == b"BC"
+
+    run(scenario)
+
+
+def test_another_request_waits_until_the_one_before_it_is_answered() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1) + request(2))
+        await peer.until(lambda: len(promises.made) == 1)
+        await peer.settle()
+        assert len(peer.asked) == 1
+        promises.made[0].set_result((b"A",))
+        await peer.until(lambda: len(promises.made) == 2)
+
+    run(scenario)
+
+
+def test_a_produce_does_not_overtake_what_waits_before_it() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1) + request(2, PRODUCE))
+        await peer.settle()
+        assert len(peer.asked) == 1
+
+    run(scenario)
+
+
+def test_a_request_without_an_answer_does_not_hold_up_the_next() -> None:
+    async def scenario() -> None:
+        peer = Peer(lambda frame: None if frame == PRODUCE + b"1" else (frame,))
+        await peer.send(request(1, PRODUCE) + request(2, PRODUCE))
+        assert await peer.receive(3) == PRODUCE + b"2"
+
+    run(scenario)
+
+
+def test_ten_thousand_requests_in_one_go_are_all_answered_in_order() -> None:
+    async def scenario() -> None:
+        peer = Peer(lambda frame: (framed(frame),))
+        numbers = range(10_000)
+        sending = asyncio.create_task(peer.send(b"".join(request(n) for n in numbers)))
+        expected = b"".join(request(n) for n in numbers)
+        assert await peer.receive(len(expected)) == expected
+        await sending
+
+    run(scenario)
+
+
+# -- bounds
+
+
+def test_one_turn_of_the_loop_starts_a_bounded_number_of_requests() -> None:
+    async def scenario() -> None:
+        peer = Peer(lambda frame: None)
+        peer.client.send(b"".join(request(n) for n in range(1000)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert 0 < len(peer.asked) <= 64
+        await peer.until(lambda: len(peer.asked) == 1000)
+
+    run(scenario)
+
+
+def test_a_client_that_does_not_read_is_not_served_on() -> None:
+    async def scenario() -> None:
+        answer = b"x" * 50_000
+        peer = Peer(lambda frame: (answer,))
+        peer.client.send(b"".join(request(n) for n in range(1000)))
+        await peer.settle()
+        before = len(peer.asked)
+        await peer.settle()
+        assert len(peer.asked) == before < 100
+        assert len(await peer.receive(1000 * len(answer))) == 1000 * len(answer)
+
+    run(scenario)
+
+
+def test_only_so_many_produces_wait_for_their_answers_at_once() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises, max_pending=3)
+        await peer.send(b"".join(request(n, PRODUCE) for n in range(10)))
+        await peer.settle()
+        assert len(promises.made) == 3
+        promises.made[0].set_result(None)
+        await peer.until(lambda: len(promises.made) == 4)
+
+    run(scenario)
+
+
+def test_only_so_many_bytes_of_produces_wait_for_their_answers_at_once() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises, max_request_bytes=4 << 20)
+        body = PRODUCE + bytes(3 << 20)
+        sending = asyncio.create_task(peer.send(framed(body) * 4))
+        await peer.until(lambda: len(promises.made) == 2)
+        await peer.settle()
+        assert len(promises.made) == 2
+        promises.made[0].set_result(None)
+        await peer.until(lambda: len(promises.made) == 3)
+        sending.cancel()
+
+    run(scenario)
+
+
+def test_a_muted_client_is_answered_and_then_waits() -> None:
+    async def scenario() -> None:
+        peer = Peer(echo)
+        peer.connection.mute(20)
+        await peer.send(request(1))
+        await peer.settle()
+        assert not peer.asked
+        assert await peer.receive(3) == OTHER + b"1"
+
+    run(scenario)
+
+
+# -- bad bytes
+
+
+def test_a_negative_size_ends_the_connection_without_an_answer() -> None:
+    async def scenario() -> None:
+        peer = Peer(echo)
+        await peer.send(b"\xff\xff\xff\xff")
+        assert await peer.receive(1) == b""
+        assert peer.left == [peer.connection]
+
+    run(scenario)
+
+
+def test_requests_before_a_bad_size_are_answered_before_the_connection_ends() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1) + request(2) + struct.pack(">i", 2**31 - 1))
+        await peer.until(lambda: len(promises.made) == 1)
+        promises.made[0].set_result((b"A",))
+        await peer.until(lambda: len(promises.made) == 2)
+        promises.made[1].set_result((b"B",))
+        assert await peer.receive(3) == b"AB"
+        assert peer.connection.closed
+
+    run(scenario)
+
+
+def test_requests_before_a_bad_one_are_answered_and_those_after_it_are_not() -> None:
+    async def scenario() -> None:
+        def answer(frame: bytes) -> Answer:
+            if frame == OTHER + b"2":
+                raise PeerError("no such thing")
+            return (frame,)
+
+        peer = Peer(answer)
+        await peer.send(request(1) + request(2) + request(3))
+        assert await peer.receive(6) == OTHER + b"1"
+        assert peer.asked == [OTHER + b"1", OTHER + b"2"]
+
+    run(scenario)
+
+
+def test_a_promise_that_fails_ends_the_connection() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1))
+        await peer.until(lambda: len(promises.made) == 1)
+        promises.made[0].set_exception(PeerError("unreadable"))
+        assert await peer.receive(1) == b""
+
+    run(scenario)
+
+
+# -- clients that leave
+
+
+def test_a_wait_ends_when_its_client_leaves() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1))
+        await peer.until(lambda: len(promises.made) == 1)
+        peer.client.close()
+        await peer.until(promises.made[0].cancelled)
+        assert peer.connection.closed
+
+    run(scenario)
+
+
+def test_work_goes_on_when_its_client_leaves() -> None:
+    async def scenario() -> None:
+        step = asyncio.Event()
+        done: list[bool] = []
+
+        async def work() -> Parts:
+            await step.wait()
+            done.append(True)
+            return (b"A",)
+
+        peer = Peer(lambda frame: asyncio.create_task(work()))
+        await peer.send(request(1))
+        await peer.until(lambda: len(peer.asked) == 1)
+        peer.client.close()
+        await peer.until(lambda: peer.connection.closed)
+        step.set()
+        await peer.until(lambda: done == [True])
+
+    run(scenario)
+
+
+def test_a_client_that_left_is_noticed_although_nothing_is_read_from_it() -> None:
+    async def scenario() -> None:
+        peer = Peer(Promises())
+        await peer.send(request(1) + request(2))
+        await peer.until(lambda: len(peer.asked) == 1)
+        assert not peer.connection.has_left()
+        peer.client.close()
+        await peer.settle()
+        assert not peer.connection.closed
+        assert peer.connection.has_left()
+
+    run(scenario)
+
+
+def test_it_closes_when_what_it_owes_is_sent() -> None:
+    async def scenario() -> None:
+        promises = Promises()
+        peer = Peer(promises)
+        await peer.send(request(1))
+        await peer.until(lambda: len(promises.made) == 1)
+        peer.connection.close_when_idle()
+        assert not peer.connection.closed
+        promises.made[0].set_result((b"A",))
+        assert await peer.receive(2) == b"A"
+        assert peer.connection.closed
+
+    run(scenario)
+
+
+def test_a_handler_may_ask_for_the_end_and_still_answer() -> None:
+    async def scenario() -> None:
+        def answer(frame: bytes) -> Answer:
+            peer.connection.close_when_idle()
+            return (b"bye",)
+
+        peer = Peer(answer)
+        await peer.send(request(1) + request(2))
+        assert await peer.receive(4) == b"bye"
+        assert len(peer.asked) == 1
+
+    run(scenario)
+
+
+# -- pieces of files
+
+
+def test_bytes_and_pieces_of_files_arrive_in_order(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        content = bytes(range(256)) * 40_000
+        path = tmp_path / "segment"
+        path.write_bytes(content)
+        parts = (b"head", slice_of(path, len(content)), b"tail", slice_of(path, 10), b"end")
+        peer = Peer(lambda frame: parts)
+        await peer.send(request(1))
+        expected = b"head" + content + b"tail" + content[:10] + b"end"
+        assert await peer.receive(len(expected)) == expected
+
+    run(scenario)
+
+
+def test_many_small_parts_arrive_in_order() -> None:
+    async def scenario() -> None:
+        parts = [b"%d," % n for n in range(1000)]
+        peer = Peer(lambda frame: parts)
+        await peer.send(request(1))
+        assert await peer.receive(len(b"".join(parts))) == b"".join(parts)
+
+    run(scenario)
+
+
+def test_a_file_that_ends_early_ends_the_connection(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "segment"
+        path.write_bytes(b"short")
+        peer = Peer(lambda frame: (b"head", slice_of(path, 100)))
+        await peer.send(request(1))
+        assert await peer.receive(1000) == b"headshort"
+        assert peer.connection.closed
+
+    run(scenario)
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_file_lets_go_of_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "segment"
+        with path.open("wb") as file:
+            file.truncate(64 << 20)
+        opened = Disk().open(path, read_only=True)
+        descriptor = opened.fileno()
+        pieces = [LogSlice(opened, 0, 64 << 20, Offset(0), Offset(1))]
+        del opened
+        peer = Peer(lambda frame: (pieces.pop(),))
+        await peer.send(request(1))
+        await peer.receive(1 << 20)
+        assert peer.connection.stalled
+        peer.client.close()
+        await peer.until(lambda: peer.connection.closed)
+        assert not Path(f"/proc/self/fd/{descriptor}").exists()
+
+    run(scenario)

@@ -1,0 +1,179 @@
+"""Listeners behind TLS, for stock clients and for our own."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.network.tls import Tls, distinguished_name
+from headrace.broker.server import Server
+from headrace.client.error import ClientError
+from headrace.client.network.pool import ConnectionPool
+from headrace.client.settings import ClientSettings
+from headrace.cluster.topic_command import NewTopic
+from headrace.model.error import ConfigError
+from headrace.testing.local_broker import local_broker
+from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.certificate import Certificate
+
+WAIT_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return made(tmp_path_factory.mktemp("certificate"))
+
+
+def made(folder: Path, name: str = "localhost") -> Certificate:
+    try:
+        return Certificate.make(folder, name)
+    except PeerMissing as missing:
+        require_peer(str(missing))
+
+
+def listener(certificate: Certificate, **more: str) -> dict[str, str]:
+    return {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(certificate.keystore),
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def client_of(server: Server, certificate: Certificate, **more: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": server.broker.advertised["SSL"].address,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(certificate.certificate),
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def play(
+    data: Path, settings: dict[str, str], talk: Callable[[Server], object], topic: str = "orders"
+) -> None:
+    """A broker on the event loop, and a client that talks to it in a thread."""
+
+    async def run() -> None:
+        async with local_broker(data, settings) as server:
+            await server.broker.create_topics([NewTopic(name=topic, partitions=1)])
+            await asyncio.to_thread(talk, server)
+
+    asyncio.run(run())
+
+
+def test_large_records_go_in_and_come_out(tmp_path: Path, certificate: Certificate) -> None:
+    """Larger than TLS records, receive buffers and socket buffers, many in one fetch."""
+    values = [bytes([number]) * 500_000 for number in range(20)]
+
+    def talk(server: Server) -> None:
+        settings = client_of(server, certificate)
+        producer = Producer({**settings, "message.max.bytes": 1_000_000})
+        for value in values:
+            producer.produce("orders", value, partition=0)
+        assert producer.flush(WAIT_SECONDS) == 0
+        consumer = Consumer({**settings, "group.id": "readers"})
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        read: list[bytes] = []
+        while len(read) < len(values):
+            (message,) = consumer.consume(1, WAIT_SECONDS)
+            assert message.error() is None, message.error()
+            read.append(message.value() or b"")
+        consumer.close()
+        assert read == values
+
+    play(tmp_path, listener(certificate), talk)
+
+
+def test_our_own_client_talks_to_it(tmp_path: Path, certificate: Certificate) -> None:
+    def talk(server: Server) -> None:
+        with ConnectionPool(ClientSettings.of(client_of(server, certificate))) as pool:
+            assert list(pool.metadata().topics) == ["orders"]
+
+    play(tmp_path, listener(certificate), talk)
+
+
+def test_a_certificate_that_is_required_says_who_the_client_is(
+    tmp_path: Path, certificate: Certificate
+) -> None:
+    anna = made(tmp_path, "anna")
+    seen: list[str] = []
+
+    def talk(server: Server) -> None:
+        shown = client_of(
+            server,
+            certificate,
+            ssl_certificate_location=str(anna.certificate),
+            ssl_key_location=str(anna.key),
+        )
+        with ConnectionPool(ClientSettings.of(shown)) as pool:
+            pool.metadata()
+            seen.extend(each.principal for each in server.acceptor.connections)
+        with (
+            ConnectionPool(ClientSettings.of(client_of(server, certificate))) as pool,
+            pytest.raises(ClientError),
+        ):
+            pool.metadata()
+
+    required = {"ssl_client_auth": "required", "ssl_truststore_location": str(anna.certificate)}
+    play(tmp_path / "data", listener(certificate, **required), talk)
+
+    assert seen == ["User:CN=anna,O=Mill"]
+
+
+def test_who_does_not_speak_tls_is_cut_off(tmp_path: Path, certificate: Certificate) -> None:
+    def talk(server: Server) -> None:
+        told = server.broker.advertised["SSL"]
+        with socket.create_connection((told.host, told.port), timeout=WAIT_SECONDS) as plain:
+            plain.sendall(b"\0\0\0\x0a" + bytes(10))
+            with suppress(ConnectionResetError):
+                while plain.recv(1024):
+                    pass
+
+    play(tmp_path, listener(certificate), talk)
+
+
+def test_a_client_does_not_believe_a_stranger(tmp_path: Path, certificate: Certificate) -> None:
+    stranger = made(tmp_path, "stranger")
+
+    def talk(server: Server) -> None:
+        with (
+            ConnectionPool(ClientSettings.of(client_of(server, stranger))) as pool,
+            pytest.raises(ClientError, match="not trusted"),
+        ):
+            pool.metadata()
+
+    play(tmp_path / "data", listener(certificate), talk)
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        ({}, r"ssl\.keystore\.location"),
+        ({"ssl.keystore.location": "/nowhere"}, "no file"),
+        ({"ssl.keystore.location": __file__}, "no PEM file"),
+    ],
+)
+def test_a_keystore_that_cannot_be_used_is_named(texts: dict[str, str], wanted: str) -> None:
+    with pytest.raises(ConfigError, match=wanted):
+        Tls(BrokerSettings({"listeners": "SSL://127.0.0.1:0", **texts}))
+
+
+def test_client_certificates_need_authorities(certificate: Certificate) -> None:
+    with pytest.raises(ConfigError, match=r"ssl\.truststore\.location"):
+        Tls(BrokerSettings(listener(certificate, ssl_client_auth="required")))
+
+
+def test_a_name_is_written_as_java_does() -> None:
+    subject = (
+        (("countryName", "CH"),),
+        (("organizationName", "Mill, Ltd"), ("organizationalUnitName", " x#")),
+        (("commonName", "anna"),),
+    )
+
+    assert distinguished_name(subject) == "CN=anna,O=Mill\\, Ltd+OU=\\ x#,C=CH"

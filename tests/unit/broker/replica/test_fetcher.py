@@ -1,0 +1,112 @@
+"""What a follower makes of a leader that does not answer."""
+
+import asyncio
+
+from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.peer.connector import PeerWay
+from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.throttle import ReplicationThrottle
+from headrace.cluster.broker import BrokerRecord, Endpoint
+from headrace.cluster.topic import random_topic_id
+from headrace.model.clock import SystemClock
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.topic_config import LogConfig
+from headrace.testing.readiness import free_port
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC_ID = random_topic_id()
+
+
+def leader_at(port):
+    return BrokerRecord(
+        broker_id=BrokerId(1), endpoints=(Endpoint("PLAINTEXT", "127.0.0.1", port),)
+    )
+
+
+class EmptyLog:
+    """As much of a log as a fetch needs that is never answered."""
+
+    log_start_offset = log_end_offset = 0
+    config = LogConfig()
+
+
+async def told_until(enough, port, folder, meanwhile=lambda fetchers: None, **more):
+    """Who is said to be gone by a follower of the leader at `port`, when `enough` holds."""
+    told = []
+    texts = {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "10"}
+    settings = BrokerSettings(texts | {name.replace("_", "."): text for name, text in more.items()})
+    record = leader_at(port)
+    throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
+    fetchers = ReplicaFetchers(
+        settings,
+        PeerWay(settings, lambda _: record),
+        lambda _: record,
+        lambda: 0,
+        lambda _: None,
+        told.append,
+        throttle,
+    )
+    fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
+    async with asyncio.timeout(60):
+        while not enough(told):
+            meanwhile(fetchers)
+            await asyncio.sleep(0.01)
+    await fetchers.stop()
+    return told
+
+
+def test_a_leader_whose_machine_refuses_connections_is_said_to_be_gone(tmp_path):
+    port = free_port()
+
+    assert asyncio.run(told_until(bool, port, tmp_path)) == [leader_at(port)]
+
+
+def test_a_leader_that_hangs_up_is_there(tmp_path):
+    calls = []
+
+    async def hang_up(reader, writer):
+        calls.append(1)
+        writer.close()
+        await writer.wait_closed()
+
+    async def scenario():
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        told = await told_until(lambda _: len(calls) > 3, port, tmp_path)
+        server.close()
+        await server.wait_closed()
+        return told
+
+    assert asyncio.run(scenario()) == []
+
+
+def calls_of_a_follower(folder, **options):
+    """How often a leader is called that takes connections and says nothing: thrice, or more."""
+    calls = []
+
+    async def say_nothing(reader, writer):
+        calls.append(1)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    async def scenario():
+        server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        await told_until(lambda _: len(calls) > 2, port, folder, **options)
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(scenario())
+    return len(calls)
+
+
+def test_a_leader_that_says_nothing_while_a_follower_counts_as_in_sync_is_called_anew(tmp_path):
+    waits = {"replica_fetch_wait_max_ms": "10", "replica_lag_time_max_ms": "50"}
+
+    assert calls_of_a_follower(tmp_path, **waits) >= 3
+
+
+def test_a_leader_that_was_counted_out_is_called_anew(tmp_path):
+    assert calls_of_a_follower(tmp_path, meanwhile=lambda each: each.reconnect(BrokerId(1))) >= 3

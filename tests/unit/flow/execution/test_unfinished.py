@@ -1,0 +1,48 @@
+"""Checkpoints as Spark leaves them when its driver dies in the middle of a batch."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.flow.execution.unfinished import skip_unfinished
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Three batches were begun, two were finished."""
+    for folder, count in (("offsets", 3), ("commits", 2)):
+        (tmp_path / folder).mkdir()
+        for batch in range(count):
+            (tmp_path / folder / str(batch)).write_text(f"v1\n{folder} {batch}")
+            (tmp_path / folder / f".{batch}.crc").write_bytes(b"sum")
+    return tmp_path
+
+
+def test_without_state_the_batch_counts_as_done(checkpoint: Path) -> None:
+    skip_unfinished(checkpoint, stateful=False)
+
+    assert (checkpoint / "commits" / "2").read_text().startswith("v1\n{")
+    assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 1"
+
+
+def test_with_state_the_batch_is_run_again_over_nothing(checkpoint: Path) -> None:
+    skip_unfinished(checkpoint, stateful=True)
+
+    assert not (checkpoint / "commits" / "2").exists()
+    assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 2"
+    assert not (checkpoint / "offsets" / ".1.crc").exists()
+
+
+def test_what_is_finished_stays_as_it_is(checkpoint: Path) -> None:
+    (checkpoint / "commits" / "2").write_text("v1\ncommits 2")
+
+    skip_unfinished(checkpoint, stateful=True)
+
+    assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 1"
+    assert (checkpoint / "commits" / "2").read_text() == "v1\ncommits 2"
+
+
+def test_a_first_start_has_nothing_to_skip(tmp_path: Path) -> None:
+    skip_unfinished(tmp_path / "none", stateful=False)
+
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,348 @@
+"""Opening a log after a clean stop, after a crash, and after damage."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headrace.log.partition.loader import Recovered, load_log
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.storage import Storage
+from headrace.model.clock import ManualClock
+from headrace.model.error import CorruptLog, LogDirectoryOffline
+from headrace.model.ids import TopicPartition
+from headrace.model.topic_config import LogConfig
+from headrace.records.batch import iter_batches
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
+
+CONFIG = LogConfig(segment_bytes=1024, index_interval_bytes=150)
+Load = Callable[..., tuple[PartitionLog, Recovered]]
+
+
+@pytest.fixture
+def storage(disk: CrashDisk) -> Storage:
+    return Storage(disk, ManualClock())
+
+
+@pytest.fixture
+def load(disk: CrashDisk, directory: Path) -> Load:
+    def load(config: LogConfig = CONFIG, **how: int) -> tuple[PartitionLog, Recovered]:
+        storage = Storage(disk, ManualClock())
+        return load_log(storage, TopicPartition("clicks", 0), directory, config, **how)
+
+    return load
+
+
+def write(log: PartitionLog, count: int, size: int = 50) -> None:
+    for number in range(count):
+        log.append(
+            sample_batch(b"v" * size, timestamp_ms=SAMPLE_TIME_MS + log.log_end_offset + number), 0
+        )
+
+
+def stored(log: PartitionLog) -> list[int]:
+    found: list[int] = []
+    offset = int(log.log_start_offset)
+    while offset < log.log_end_offset:
+        piece = log.read(offset, 1 << 20, max_offset=log.log_end_offset)
+        for batch in iter_batches(piece.read()):
+            batch.validate()
+            found.append(batch.base_offset)
+            offset = batch.next_offset
+    return found
+
+
+def flip(disk: CrashDisk, path: Path, position: int) -> None:
+    file = disk.open(path)
+    byte = file.pread(1, position)[0]
+    file.pwritev([bytes([byte ^ 0xFF])], position)
+    file.sync()
+
+
+def test_an_empty_directory_becomes_an_empty_log(load: Load) -> None:
+    log, recovered = load()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert recovered == Recovered()
+
+
+def test_after_a_clean_stop_no_batch_below_the_last_index_entry_is_read(
+    load: Load, disk: CrashDisk, directory: Path
+) -> None:
+    log, _ = load()
+    write(log, 60)
+    log.close()
+    before = disk.calls
+
+    log, recovered = load(clean=True, recovery_point=60)
+
+    assert recovered == Recovered()
+    assert log.log_end_offset == 60
+    assert disk.calls - before < 20 + len(log.segments)
+    assert stored(log) == list(range(60))
+
+
+def test_after_a_crash_only_what_lies_past_the_recovery_point_is_scanned(
+    load: Load, disk: CrashDisk
+) -> None:
+    log, _ = load()
+    write(log, 20)
+    log.flush()
+    write(log, 2)
+    grown = sum(segment.size_bytes - segment.synced_bytes for segment in log.segments)
+    disk.sync_all()
+    disk.crash(Random(1))
+
+    log, recovered = load(recovery_point=20)
+
+    assert log.log_end_offset == 22
+    assert recovered.scanned_bytes == grown
+    assert recovered.cut_bytes == 0
+
+
+def test_a_torn_tail_is_cut_and_counted(load: Load, disk: CrashDisk, directory: Path) -> None:
+    log, _ = load()
+    write(log, 5)
+    log.sync()
+    path, size = log.segments[0].path, log.segments[0].size_bytes
+    disk.open(path).pwritev([sample_batch(b"torn", base_offset=5)[:40]], size)
+    disk.sync_all()
+    disk.crash(Random(1))
+
+    log, recovered = load()
+
+    assert recovered.cut_bytes == 40
+    assert stored(log) == [0, 1, 2, 3, 4]
+    assert disk.size(path) == size
+    write(log, 1)
+    assert stored(log) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_tail_of_zeros_is_cut(load: Load, disk: CrashDisk) -> None:
+    log, _ = load()
+    write(log, 5)
+    log.sync()
+    path, size = log.segments[0].path, log.segments[0].size_bytes
+    disk.open(path).pwritev([bytes(5000)], size)
+    disk.sync_all()
+
+    log, recovered = load()
+
+    assert recovered.cut_bytes == 5000
+    assert log.log_end_offset == 5
+
+
+def test_segments_behind_a_torn_one_are_dropped(load: Load, disk: CrashDisk) -> None:
+    log, _ = load()
+    write(log, 3)
+    log.roll()
+    write(log, 2)
+    first, second = log.segments
+    disk.sync_all()
+    flip(disk, first.path, first.size_bytes - 1)
+
+    log, recovered = load()
+
+    assert stored(log) == [0, 1]
+    assert recovered.dropped_segments == 1
+    assert not disk.exists(second.path)
+
+
+def test_damage_below_the_recovery_point_takes_the_directory_offline(
+    disk: CrashDisk, load: Load, directory: Path
+) -> None:
+    log, _ = load()
+    write(log, 3)
+    log.flush()
+    segment = log.segments[0]
+    disk.open(segment.path).truncate(segment.size_bytes - 5)
+    disk.sync_all()
+    storage = Storage(disk, ManualClock())
+
+    with pytest.raises(CorruptLog, match="synced"):
+        load_log(storage, TopicPartition("clicks", 0), directory, CONFIG, recovery_point=3)
+    with pytest.raises(LogDirectoryOffline):
+        storage.check_online()
+
+
+def test_damage_in_a_segment_that_must_have_been_synced_is_not_cut(
+    load: Load, disk: CrashDisk
+) -> None:
+    log, _ = load()
+    for _ in range(3):
+        write(log, 3)
+        log.roll()
+    write(log, 1)
+    first = log.segments[0]
+    disk.sync_all()
+    flip(disk, first.path, first.size_bytes - 1)
+
+    with pytest.raises(CorruptLog, match="damaged"):
+        load()
+    assert disk.exists(log.segments[-1].path)
+
+
+def test_a_missing_middle_is_told_from_a_torn_tail(load: Load, disk: CrashDisk) -> None:
+    log, _ = load()
+    for _ in range(3):
+        write(log, 3)
+        log.roll()
+    write(log, 1)
+    disk.sync_all()
+    disk.remove(log.segments[1].path)
+
+    with pytest.raises(CorruptLog):
+        load()
+
+
+def test_indexes_are_rebuilt_when_they_are_missing(
+    load: Load, disk: CrashDisk, directory: Path
+) -> None:
+    log, _ = load()
+    write(log, 30)
+    log.close()
+    for name in disk.list(directory):
+        if name.endswith("index"):
+            disk.remove(directory / name)
+
+    log, recovered = load(clean=True, recovery_point=30)
+
+    assert recovered.rebuilt_indexes == len(log.segments)
+    log.set_high_watermark(30)
+    assert log.offset_for_timestamp(SAMPLE_TIME_MS).offset == 0
+    assert log.segments[0].offset_index.count > 1
+
+
+def test_a_cold_index_that_does_not_hold_is_rebuilt_when_it_is_read(
+    load: Load, disk: CrashDisk
+) -> None:
+    log, _ = load()
+    write(log, 30)
+    log.close()
+    file = disk.open(log.segments[0].offset_index.path)
+    file.pwritev([b"\xff" * 3], file.size())
+
+    log, _ = load(clean=True, recovery_point=30)
+
+    assert stored(log) == list(range(30))
+
+
+def test_producers_and_transactions_are_as_before(load: Load, disk: CrashDisk) -> None:
+    log, _ = load()
+    log.append(
+        sample_batch(b"t", producer_id=1, producer_epoch=0, sequence=0, transactional=True), 0
+    )
+    log.roll()
+    log.append(
+        sample_batch(b"t", producer_id=2, producer_epoch=5, sequence=0, transactional=True), 0
+    )
+    log.append_marker(2, 5, 0, commit=False, coordinator_epoch=1)
+    log.sync()
+    disk.crash(Random(3))
+
+    log, _ = load()
+
+    log.set_high_watermark(log.log_end_offset)
+    assert log.has_open_transaction(1, 0) and not log.has_open_transaction(2, 5)
+    assert log.last_stable_offset == 0
+    assert [each.producer_id for each in log.aborted_transactions(0, 3)] == [2]
+
+
+def test_what_was_deleted_stays_deleted(load: Load, disk: CrashDisk) -> None:
+    log, _ = load()
+    write(log, 30)
+    first = log.segments[0]
+    log.flush()
+
+    log, _ = load(log_start=20, recovery_point=30)
+
+    assert log.log_start_offset == 20
+    assert not disk.exists(first.path)
+    assert stored(log)[0] == 20
+
+
+def test_offsets_below_a_start_that_outlived_its_records_are_not_given_again(load: Load) -> None:
+    log, _ = load(log_start=50)
+    assert log.append(sample_batch(b"a"), 0).base_offset == 50
+
+
+def test_leftovers_of_deletion_and_compaction_go(
+    load: Load, disk: CrashDisk, directory: Path
+) -> None:
+    log, _ = load()
+    write(log, 3)
+    log.close()
+    for name in (
+        "00000000000000000000.log.deleted",
+        "00000000000000000000.log.cleaned",
+        "00000000000000000001.log.swap",
+        "00000000000000000009.index",
+        "leader-epoch-checkpoint.tmp",
+    ):
+        disk.open(directory / name, create=True).pwritev([b"junk"], 0)
+
+    log, _ = load(clean=True, recovery_point=3)
+
+    assert stored(log) == [0, 1, 2]
+    assert {name.partition(".")[2] for name in disk.list(directory)} <= {
+        "log",
+        "index",
+        "timeindex",
+        "snapshot",
+        "",
+    }
+
+
+def test_a_swap_that_was_ready_is_finished(load: Load, disk: CrashDisk, directory: Path) -> None:
+    log, _ = load()
+    write(log, 3)
+    log.roll()
+    write(log, 1)
+    log.close()
+    compacted = sample_batch(b"kept", base_offset=1, leader_epoch=0)
+    swap = disk.open(directory / "00000000000000000000.log.swap", create=True)
+    swap.pwritev([compacted], 0)
+    for suffix in ("index", "timeindex"):
+        disk.open(directory / f"00000000000000000000.{suffix}.swap", create=True)
+
+    log, _ = load(clean=True, recovery_point=4)
+
+    log.set_high_watermark(4)
+    assert log.read(0, 1 << 20).read() == compacted
+    assert log.log_end_offset == 4
+
+
+def abort_in_two_segments(log: PartitionLog) -> None:
+    for producer_id in (1, 2):
+        log.append(
+            sample_batch(
+                b"t", producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True
+            ),
+            0,
+        )
+        log.append_marker(producer_id, 0, 0, commit=False, coordinator_epoch=0)
+        if producer_id == 1:
+            log.roll()
+    log.set_high_watermark(log.log_end_offset)
+
+
+@pytest.mark.parametrize("kind", ["txnindex", "timeindex", "index"])
+@pytest.mark.parametrize("base", [0, 2])
+def test_any_index_that_was_damaged_while_we_were_away_is_rebuilt(
+    load: Load, disk: CrashDisk, directory: Path, kind: str, base: int
+) -> None:
+    log, _ = load()
+    abort_in_two_segments(log)
+    log.close()
+    file = disk.open(directory / f"{base:020d}.{kind}")
+    file.pwritev([b"\xff" * 5], file.size())
+
+    log, _ = load(clean=True, recovery_point=4)
+    write(log, 2)
+    log.set_high_watermark(log.log_end_offset)
+
+    assert [each.producer_id for each in log.aborted_transactions(0, 4)] == [1, 2]
+    assert log.offset_of_max_timestamp().offset >= 0
+    assert stored(log) == [0, 1, 2, 3, 4, 5]
+    assert log.apply_retention() == 0

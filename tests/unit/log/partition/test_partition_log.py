@@ -1,0 +1,204 @@
+"""Truncate, trim and replace parts of one partition."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.segment.segment import Placed, Segment
+from headrace.log.segment.segment_name import CLEANED, DELETED
+from headrace.model.clock import ManualClock
+from headrace.model.error import (
+    InvalidArgument,
+    OffsetOutOfRange,
+)
+from headrace.records.batch import iter_batches
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.batch import sample_batch
+from testkit.sample.filled_log import fill, offsets
+
+OpenLog = Callable[..., PartitionLog]
+
+
+# -- truncation ------------------------------------------------------------------------------------
+
+
+def test_truncating_takes_whole_batches(log: PartitionLog) -> None:
+    log.append(sample_batch(b"a", b"b"), 0)
+    log.append(sample_batch(b"c", b"d"), 0)
+
+    assert log.truncate_to(3)
+
+    assert log.log_end_offset == 2
+    assert not log.truncate_to(2)
+
+
+def test_truncating_across_segments_restores_what_was_known_then(log: PartitionLog) -> None:
+    log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
+    fill(log, 50)
+    for sequence in range(1, 50):
+        log.append(sample_batch(b"b", producer_id=1, producer_epoch=0, sequence=sequence), 1)
+
+    log.truncate_to(20)
+
+    assert log.log_end_offset == log.segments[-1].end_offset == 20
+    assert [entry.last_sequence for entry in log.producer_entries()] == [0]
+    assert log.latest_epoch == 0
+    log.append(sample_batch(b"c", producer_id=1, producer_epoch=0, sequence=1), 2)
+    assert log.log_end_offset == 21
+
+
+def test_starting_anew_at_an_offset(log: PartitionLog) -> None:
+    fill(log, 50)
+
+    log.truncate_fully_and_start_at(1000)
+
+    assert log.log_start_offset == log.high_watermark == log.log_end_offset == 1000
+    assert log.append(sample_batch(b"a"), 0).base_offset == 1000
+
+
+def test_truncating_below_the_start_starts_anew(log: PartitionLog) -> None:
+    fill(log, 10)
+    log.delete_records(8)
+
+    log.truncate_to(5)
+
+    assert log.log_start_offset == log.log_end_offset == 5
+
+
+@pytest.mark.parametrize("call", ["truncate_to", "truncate_fully_and_start_at"])
+def test_a_negative_offset_is_a_wrong_argument(log: PartitionLog, call: str) -> None:
+    with pytest.raises(InvalidArgument):
+        getattr(log, call)(-1)
+
+
+# -- trimming --------------------------------------------------------------------------------------
+
+
+def test_deleted_records_are_out_of_range(log: PartitionLog) -> None:
+    fill(log, 10)
+
+    assert log.delete_records(4) == 4
+
+    with pytest.raises(OffsetOutOfRange):
+        log.read(3, 1000)
+    assert offsets(log, 4)[0] == 4
+
+
+def test_minus_one_deletes_up_to_the_high_watermark(log: PartitionLog) -> None:
+    fill(log, 10)
+    log.set_high_watermark(7)
+    assert log.delete_records(-1) == 7
+
+
+@pytest.mark.parametrize("before", [-2, 8])
+def test_deleting_past_the_high_watermark_is_refused(log: PartitionLog, before: int) -> None:
+    fill(log, 10)
+    log.set_high_watermark(7)
+    with pytest.raises(OffsetOutOfRange):
+        log.delete_records(before)
+
+
+def test_retention_by_time_drops_old_segments_and_moves_the_start(
+    open_log: OpenLog, clock: ManualClock
+) -> None:
+    log = open_log(segment_bytes=1024, retention_ms=1000)
+    fill(log, 30)
+    clock.advance(1001)
+    fill(log, 1, timestamp_ms=clock.wall_ms())
+
+    dropped = log.apply_retention()
+
+    assert dropped > 0
+    assert log.log_start_offset == log.segments[0].base_offset > 0
+
+
+def test_when_everything_is_old_an_empty_segment_is_left(
+    open_log: OpenLog, clock: ManualClock
+) -> None:
+    log = open_log(retention_ms=1000)
+    fill(log, 5)
+    clock.advance(5000)
+
+    assert log.apply_retention() == 1
+
+    assert log.log_start_offset == log.log_end_offset == 5
+    assert [segment.size_bytes for segment in log.segments] == [0]
+
+
+def test_dropped_files_wait_for_the_delay(
+    open_log: OpenLog, clock: ManualClock, disk: CrashDisk, directory: Path
+) -> None:
+    log = open_log(segment_bytes=1024, retention_bytes=0, file_delete_delay_ms=500)
+    fill(log, 30)
+    log.apply_retention()
+    assert any(name.endswith(DELETED) for name in disk.list(directory))
+    assert log.remove_deleted() == 0
+
+    clock.advance(500)
+
+    assert log.remove_deleted() > 0
+    assert not any(name.endswith(DELETED) for name in disk.list(directory))
+
+
+# -- replacing segments ----------------------------------------------------------------------------
+
+
+def rewrite(log: PartitionLog, source: Segment, *offsets: int) -> Segment:
+    """What compaction would leave of a segment: the batches that start at these offsets."""
+    new = Segment(log.storage, log.path, source.base_offset, new=True, stage=CLEANED)
+    new.create()
+    for batch in iter_batches(source.file().pread(source.size_bytes, 0)):
+        if batch.base_offset in offsets:
+            placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+            new.append([batch.data], [placed], 0)
+    new.end_offset = source.end_offset
+    new.close_indexes()
+    return new
+
+
+def test_replaced_segments_are_read_at_once(
+    log: PartitionLog, disk: CrashDisk, directory: Path
+) -> None:
+    fill(log, 5)
+    log.roll()
+    fill(log, 5)
+
+    log.replace_segments(log.segments[:1], [rewrite(log, log.segments[0], 1, 3)])
+
+    assert offsets(log, 0) == [1, 3]
+    assert offsets(log, 2) == [3]
+    assert offsets(log, 4) == [5, 6, 7, 8, 9]
+    assert not any("swap" in name or "cleaned" in name for name in disk.list(directory))
+
+
+def test_a_reader_that_holds_the_old_segment_looks_again(log: PartitionLog) -> None:
+    fill(log, 5)
+    log.roll()
+    old = log.segments[0]
+    log.replace_segments([old], [rewrite(log, old, 2)])
+
+    with pytest.raises(FileNotFoundError):
+        old.file()
+
+
+def test_several_segments_become_one(log: PartitionLog) -> None:
+    fill(log, 5)
+    log.roll()
+    fill(log, 5)
+    log.roll()
+    new = rewrite(log, log.segments[0], 0)
+    new.end_offset = 10
+
+    log.replace_segments(log.segments[:2], [new])
+
+    assert [segment.base_offset for segment in log.segments] == [0, 10]
+    assert log.read(1, 1000).size == 0
+
+
+def test_the_active_segment_cannot_be_replaced(log: PartitionLog) -> None:
+    fill(log, 5)
+    new = rewrite(log, log.segments[0], 0)
+    with pytest.raises(InvalidArgument):
+        log.replace_segments(log.segments, [new])

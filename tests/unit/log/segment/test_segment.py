@@ -1,0 +1,173 @@
+"""One segment: its file, its indexes, and when it is time for the next one."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.log.segment.segment import Placed, Segment
+from headrace.log.segment.segment_name import CLEANED, DELETED, LOG, SWAP, parse_segment_file_name
+from headrace.log.storage import Storage
+from headrace.model.clock import ManualClock
+from headrace.model.topic_config import LogConfig
+from headrace.records.batch import Batch
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
+
+
+@pytest.fixture
+def storage(disk: CrashDisk) -> Storage:
+    return Storage(disk, ManualClock())
+
+
+@pytest.fixture
+def segment(storage: Storage, directory: Path) -> Segment:
+    segment = Segment(storage, directory, 100, new=True)
+    segment.create()
+    return segment
+
+
+def put(segment: Segment, *values: bytes, interval_bytes: int = 0, time_ms: int = 0) -> Batch:
+    data = sample_batch(
+        *values, base_offset=segment.end_offset, timestamp_ms=SAMPLE_TIME_MS + time_ms
+    )
+    batch = Batch(data)
+    placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+    segment.append([data], [placed], interval_bytes)
+    return batch
+
+
+def test_a_batch_is_found_by_any_offset_in_it(segment: Segment) -> None:
+    put(segment, b"a", b"b")
+    second = put(segment, b"c", b"d", b"e")
+
+    found = segment.find(103)
+
+    assert found is not None
+    assert (found.base_offset, found.last_offset) == (102, 104)
+    assert found.size_bytes == second.size_bytes
+
+
+def test_nothing_is_found_past_the_end(segment: Segment) -> None:
+    put(segment, b"a")
+    assert segment.find(101) is None
+
+
+def test_the_index_leads_where_the_memory_of_the_tail_does_not_reach(segment: Segment) -> None:
+    for _ in range(300):
+        put(segment, b"x" * 20, interval_bytes=500)
+
+    assert segment.offset_index.count > 10
+    for offset in range(100, 400, 7):
+        found = segment.find(offset)
+        assert found is not None and found.base_offset == offset
+
+
+def test_an_empty_segment_does_not_roll(segment: Segment) -> None:
+    config = LogConfig(segment_bytes=1024)
+    assert not segment.should_roll(config, 5000, 101, SAMPLE_TIME_MS)
+
+
+def test_it_rolls_when_the_batch_would_not_fit(segment: Segment) -> None:
+    config = LogConfig(segment_bytes=1024)
+    put(segment, b"x" * 500)
+    assert not segment.should_roll(config, 400, 101, SAMPLE_TIME_MS)
+    assert segment.should_roll(config, 600, 101, SAMPLE_TIME_MS)
+
+
+def test_it_rolls_by_the_time_of_its_first_batch(segment: Segment) -> None:
+    config = LogConfig(segment_ms=1000)
+    put(segment, b"x")
+    assert not segment.should_roll(config, 100, 101, SAMPLE_TIME_MS + 1000)
+    assert segment.should_roll(config, 100, 101, SAMPLE_TIME_MS + 1001)
+
+
+def test_jitter_makes_it_roll_earlier(segment: Segment) -> None:
+    put(segment, b"x")
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=1000)
+    rolls = [segment.should_roll(config, 1, 101, SAMPLE_TIME_MS + ms) for ms in range(1002)]
+    assert rolls == sorted(rolls) and rolls[-1]
+    assert rolls.index(True) < 1001
+
+
+def test_it_rolls_when_an_index_is_full(segment: Segment) -> None:
+    config = LogConfig(segment_index_bytes=16)
+    for _ in range(3):
+        put(segment, b"x")
+    assert segment.offset_index.count == 2
+    assert segment.should_roll(config, 1, 103, SAMPLE_TIME_MS)
+
+
+def test_it_rolls_when_an_offset_does_not_fit_the_index(segment: Segment) -> None:
+    put(segment, b"x")
+    assert not segment.should_roll(LogConfig(), 1, 100 + 2**31 - 1, SAMPLE_TIME_MS)
+    assert segment.should_roll(LogConfig(), 1, 100 + 2**31, SAMPLE_TIME_MS)
+
+
+def test_truncating_takes_whole_batches_and_their_index_entries(segment: Segment) -> None:
+    for _ in range(5):
+        put(segment, b"a", b"b")
+
+    segment.truncate_to(105)
+
+    assert segment.end_offset == 104
+    assert segment.find(104) is None
+    assert segment.offset_index.last_offset < 104
+
+
+def test_the_newest_timestamp_is_known_again_after_truncation(segment: Segment) -> None:
+    put(segment, b"a", time_ms=10)
+    put(segment, b"b", time_ms=50)
+    put(segment, b"c", time_ms=90)
+
+    segment.truncate_to(102)
+
+    assert segment.max_timestamp_ms == SAMPLE_TIME_MS + 50
+
+
+def test_a_cold_segment_learns_its_newest_timestamp_from_the_time_index_and_the_tail(
+    segment: Segment, storage: Storage, directory: Path
+) -> None:
+    for ms in (10, 90, 20, 30, 95):
+        put(segment, b"a", time_ms=ms, interval_bytes=100)
+    segment.close()
+
+    cold = Segment(storage, directory, 100, size_bytes=segment.size_bytes, end_offset=105)
+
+    assert cold.max_timestamp_ms == SAMPLE_TIME_MS + 95
+    assert cold.offset_of_max_timestamp == 104
+
+
+def test_renaming_takes_all_files_along(segment: Segment, disk: CrashDisk, directory: Path) -> None:
+    put(segment, b"a")
+    segment.sync_indexes()
+
+    segment.rename(DELETED)
+
+    assert all(name.endswith(DELETED) for name in disk.list(directory))
+    assert segment.file().size() == segment.size_bytes
+
+
+def test_a_retired_segment_gives_no_file(segment: Segment) -> None:
+    segment.retired = True
+    with pytest.raises(FileNotFoundError):
+        segment.file()
+
+
+def test_removing_leaves_nothing(segment: Segment, disk: CrashDisk, directory: Path) -> None:
+    put(segment, b"a")
+    segment.sync_indexes()
+
+    segment.remove()
+
+    assert disk.list(directory) == []
+
+
+@pytest.mark.parametrize("stage", ["", CLEANED, SWAP, DELETED])
+def test_names_tell_base_offset_kind_and_stage(stage: str) -> None:
+    name = f"00000000000000000042.log{stage}"
+    assert parse_segment_file_name(name) == (42, LOG, stage)
+
+
+@pytest.mark.parametrize("name", ["42.log", "00000000000000000042.txt", "meta.properties", ".lock"])
+def test_other_names_are_no_segments(name: str) -> None:
+    assert parse_segment_file_name(name) is None

@@ -1,0 +1,107 @@
+"""What the driver believes when a broker does not know of all that there is."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from headrace.client.error import BrokerError
+from headrace.model.ids import TopicPartition
+from headrace.records.encode import encode
+from headrace.spark.source.offset_finder import GONE_SECONDS, OffsetFinder
+from headrace.spark.source.option import SourceOptions
+from headrace.wire.error_code import ErrorCode
+from testkit.fault.moving_cluster import MovingCluster
+
+CLICKS = TopicPartition("clicks", 0)
+
+
+class Clock:
+    """Moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def cluster() -> Iterator[MovingCluster]:
+    data = encode(pa.record_batch({"value": ["v"] * 5}), timestamp_ms=0, base_offset=0).data
+    with MovingCluster([data], nodes=1) as brokers:
+        yield brokers
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=[{"subscribe": "clicks"}, {"subscribePattern": "cl.*"}])
+def finder(
+    request: pytest.FixtureRequest, cluster: MovingCluster, clock: Clock
+) -> Iterator[OffsetFinder]:
+    options = {
+        "kafka.bootstrap.servers": cluster.address,
+        "kafka.retry.backoff.ms": "1",
+        "kafka.default.api.timeout.ms": "1000",
+    }
+    made = OffsetFinder(SourceOptions.of({**options, **request.param}), clock, clock.sleep)
+    yield made
+    made.close()
+
+
+def test_a_partition_that_a_broker_does_not_know_for_a_moment_stays(
+    finder: OffsetFinder, cluster: MovingCluster, clock: Clock
+) -> None:
+    cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 5
+
+    assert finder.latest_after({CLICKS: 3}) == {CLICKS: 5}
+
+    assert clock.now < 100 + GONE_SECONDS
+
+
+def test_one_that_nobody_knows_for_seconds_is_gone(
+    finder: OffsetFinder, cluster: MovingCluster, clock: Clock
+) -> None:
+    cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 1000
+
+    assert finder.latest_after({CLICKS: 3}) == {}
+
+    assert clock.now >= 100 + GONE_SECONDS
+
+
+def test_what_is_gone_is_not_waited_for_again(
+    finder: OffsetFinder, cluster: MovingCluster, clock: Clock
+) -> None:
+    cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 1000
+    finder.latest_after({CLICKS: 3})
+    then = clock.now
+
+    assert finder.latest_after({CLICKS: 3}) == {}
+
+    assert clock.now == then
+
+
+def test_a_topic_that_changes_leaders_is_waited_for(
+    finder: OffsetFinder, cluster: MovingCluster
+) -> None:
+    cluster.topic_errors = [ErrorCode.leader_not_available] * 5
+    assert finder.partitions() == [CLICKS]
+
+
+def test_but_not_for_ever(finder: OffsetFinder, cluster: MovingCluster) -> None:
+    cluster.topic_errors = [ErrorCode.leader_not_available] * 1000
+    with pytest.raises(BrokerError):
+        finder.partitions()
+
+
+def test_the_beginning_of_a_new_partition_is_asked_for_until_it_is_known(
+    finder: OffsetFinder, cluster: MovingCluster
+) -> None:
+    cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 2
+    assert finder.earliest([CLICKS]) == {CLICKS: 0}
