@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.testing.readiness import free_port
 from testkit.peer.java import SHORT_RUN, find_java
-from testkit.peer.kafka_jars import kafka_jars
+from testkit.peer.kafka_jars import KAFKA_JARS
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 from testkit.process.server_process import ServerFailed, ServerProcess
 
@@ -103,7 +103,7 @@ class ApacheKafka(ServerProcess):
         self._settings = dict(settings or {})
         self._cluster_id = new_cluster_id()
         self._java = find_java()
-        self._jars = kafka_jars()
+        self._jars = KAFKA_JARS.find()
 
     def start(self) -> None:
         """Return when the broker answers requests. Formats the data directory the first time.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.peer.connector_jars import connector_jars, fetch_connector_jars
+from testkit.peer.connector_jars import CONNECTOR_JARS
 from testkit.peer.peer import PeerMissing
 
 # Stands in for Maven: has everything but one version of the connector.
@@ -35,13 +35,13 @@ def picky_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_not_fetched_says_how_to_get_it() -> None:
     with pytest.raises(PeerMissing, match="run tools/setup-peers"):
-        connector_jars()
+        CONNECTOR_JARS.find()
 
 
 def test_jars_known_to_work_stand_in_for_the_same_version() -> None:
-    fetched = fetch_connector_jars()
+    fetched = CONNECTOR_JARS.fetch()
 
-    assert connector_jars() == fetched
+    assert CONNECTOR_JARS.find() == fetched
     assert [path.name for path in fetched.folder.glob("*.jar")] == [
         "spark-sql-kafka-0-10_2.13-4.2.0.jar"
     ]
