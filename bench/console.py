@@ -49,8 +49,10 @@ def run() -> list[Row]:
     ):
         settings = ClientSettings.of({"bootstrap.servers": broker.address})
         _fill(settings)
-        told = ConsoleSettings(settings, listen=Address("127.0.0.1", 0), interval_seconds=1.0)
-        with ConsoleServer(told) as server:
+        console_settings = ConsoleSettings(
+            settings, listen=Address("127.0.0.1", 0), interval_seconds=1.0
+        )
+        with ConsoleServer(console_settings) as server:
             wait_until(
                 lambda: server.desk.watch.problem is None, what="a look", timeout_seconds=120
             )

@@ -63,7 +63,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
 
 @pytest.fixture
 def topic() -> str:
-    """A name nobody else uses."""
+    """Return a name that no other test uses."""
     return f"topic-{next(_numbers)}"
 
 

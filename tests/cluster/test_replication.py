@@ -28,7 +28,7 @@ async def until(condition, what):
 
 
 def view_of(server):
-    """What a broker thinks of the cluster, for whoever reads why a test failed."""
+    """Return a broker's view of the cluster, to explain why a test failed."""
     broker = server.broker
     topic = broker.topics.by_name("orders")
     return f"broker {broker.node_id} sees {sorted(broker.members)}, {topic and topic.record}"

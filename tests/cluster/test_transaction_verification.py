@@ -47,7 +47,7 @@ async def places(servers):
 
 
 class Till:
-    """A producer that says exactly what it is told to, to either broker."""
+    """A producer that sends exactly the given requests, to either broker."""
 
     def __init__(self, leader, coordinator, name):
         self.leader, self.coordinator, self.name = leader, coordinator, name

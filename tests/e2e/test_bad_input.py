@@ -385,7 +385,7 @@ def test_requests_that_never_end_hold_only_so_much_together(own_broker: BrokerPr
                 peer.sendall(bytes(8 << 20))
 
         def given_up() -> bool:
-            return "queued.max.request.bytes" in own_broker.server_log.read_text()
+            return "queued.max.request.bytes" in own_broker.log
 
         wait_until(given_up, what="giving the oldest up")
         with WireClient(own_broker.address) as client:

@@ -11,7 +11,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
 
 PASSWORD = "correct-horse"
@@ -33,7 +34,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "super.users": "User:ANONYMOUS",
     }
     with BrokerProcess(folder / "broker", settings) as process:
-        found = re.search(r"listens on (\S+), (\S+)", process.server_log.read_text())
+        found = re.search(r"listens on (\S+), (\S+)", process.log)
         assert found is not None
         admin = AdminClient({"bootstrap.servers": found[1]})
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):

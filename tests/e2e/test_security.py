@@ -33,10 +33,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 from testkit.peer.peer import PeerMissing, require_peer
+from testkit.process.broker_process import BrokerProcess
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD = "correct-horse"
@@ -51,7 +52,7 @@ class SecureBroker:
 
     def __init__(self, process: BrokerProcess) -> None:
         self.process = process
-        found = re.search(r"listens on (\S+), (\S+)", process.server_log.read_text())
+        found = re.search(r"listens on (\S+), (\S+)", process.log)
         assert found is not None
         self.open_address, self.sasl_address = found.groups()
         self.admin = AdminClient({"bootstrap.servers": self.open_address})
@@ -173,8 +174,8 @@ def test_scram_logs_in(secure: SecureBroker, mechanism: str) -> None:
     ("who", "password", "mechanism"),
     [
         ("anna", "wrong-pony", "PLAIN"),
-        ("nobody", PASSWORD, "PLAIN"),
-        ("nobody", PASSWORD, "SCRAM-SHA-256"),
+        ("unknown", PASSWORD, "PLAIN"),
+        ("unknown", PASSWORD, "SCRAM-SHA-256"),
     ],
 )
 def test_a_wrong_password_is_refused_and_never_logged(
@@ -183,7 +184,7 @@ def test_a_wrong_password_is_refused_and_never_logged(
     said = authentication_error(secure.client(who, password, mechanism))
 
     assert "the user or the password is wrong" in said
-    logged = secure.process.server_log.read_text()
+    logged = secure.process.log
     assert "authentication failed" in logged
     assert "wrong-pony" not in logged
     assert PASSWORD not in logged
@@ -477,7 +478,7 @@ def test_who_may_only_write_cannot_read(secure: SecureBroker, user: str, topic: 
 
     consumer = Consumer({**client, "group.id": "none", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    # Its group is closed to it as well, and either may be told first.
+    # Its group is closed to it as well, and either may be reported first.
     seen: set[int] = set()
 
     def refused() -> bool:

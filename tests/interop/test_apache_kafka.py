@@ -9,7 +9,7 @@ import pytest
 from headrace.model.error import InvalidArgument
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
-from testkit.process.server_process import ServerFailed
+from testkit.process.child_process import ServerFailed
 
 pytestmark = pytest.mark.interop
 

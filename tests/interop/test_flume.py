@@ -46,7 +46,7 @@ def has_all(processor: RecordingProcessor) -> bool:
 
 
 def sent(port: int) -> bool:
-    """Whether somebody took our lines there: Flume does not say when this source is up."""
+    """Return whether our lines were accepted: Flume does not log when this source is up."""
     try:
         with socket.create_connection(("127.0.0.1", port)) as peer:
             peer.sendall(b"".join(b"line %d\n" % number for number in range(50)))

@@ -10,7 +10,7 @@ from testkit.peer.peer import PeerMissing
 
 COORDINATES = ["org.example:tool:1.0"]
 
-# Stands in for Maven: writes one jar where it is told to, and counts how often it was called.
+# Stands in for Maven: writes one jar to the given folder, and counts how often it was called.
 FAKE_MVN = """\
 #!/bin/sh
 echo called >> {calls}
@@ -50,7 +50,7 @@ def test_a_second_fetch_does_nothing(tmp_path: Path, calls: Path) -> None:
     assert calls.read_text().count("called") == 1
 
 
-def test_a_folder_without_its_marker_is_fetched_anew(tmp_path: Path, calls: Path) -> None:
+def test_a_folder_without_its_marker_is_fetched_again(tmp_path: Path, calls: Path) -> None:
     folder = tmp_path / "jars"
     folder.mkdir()
     (folder / "half.jar").write_text("cut short")
