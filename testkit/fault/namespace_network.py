@@ -114,7 +114,7 @@ class NamespaceNetwork(BrokenNetwork):
             try:
                 self._run(None, [f"link add {self.link} type veth peer name clients netns {hub}"])
             except PeerMissing:
-                # Another process was faster; or it is not allowed at all, and will not be the next time.
+                # Another process was faster; or it is not allowed, and the next try fails too.
                 if not Path(f"/sys/class/net/{self.link}").exists():
                     raise
                 continue

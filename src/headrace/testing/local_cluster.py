@@ -21,8 +21,8 @@ FOR_CLUSTER_TESTS: Mapping[str, str] = {
     "headrace.admin.listener": "none",
 }
 
-# No broker is killed in a process that all brokers share: a session, or a follower, that seems to be
-# late means only that the machine is slow.
+# No broker is killed in a process that all brokers share: a session or a follower that seems late
+# means only that the machine is slow.
 _IN_ONE_PROCESS: Mapping[str, str] = {
     **FOR_CLUSTER_TESTS,
     "replica.lag.time.max.ms": "10000",
