@@ -104,7 +104,7 @@ class KafkaTools:
         )
 
     def run(
-        self, tool: KafkaTool, *arguments: str, stdin: str = "", timeout_seconds: float = 60.0
+        self, tool: KafkaTool, *arguments: str, stdin: str = "", timeout_seconds: float = 180.0
     ) -> ToolResult:
         """Run a tool to its end.
 

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from testkit.peer.stock_consumer import read_topic
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 
 
 def transactional_producer(address: str, transactional_id: str, **more: Any) -> Producer:

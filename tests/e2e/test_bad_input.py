@@ -48,7 +48,7 @@ def create(broker: BrokerProcess, topic: str, **configs: str) -> None:
 
 def metrics(broker: BrokerProcess) -> dict[str, float]:
     host, _, port = broker.admin_url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         page = b"".join(iter(lambda: connection.recv(65536), b""))
     lines = page.partition(b"\r\n\r\n")[2].decode().splitlines()

@@ -242,17 +242,17 @@ def test_clients_are_told_the_advertised_address(own_broker: BrokerProcess) -> N
 
 def test_health_readiness_and_metrics_are_served(broker: BrokerProcess) -> None:
     for page, content in (("healthz", b"ok\n"), ("readyz", b"ready\n")):
-        with urlopen(f"{broker.admin_url}/{page}", timeout=10) as answer:
+        with urlopen(f"{broker.admin_url}/{page}", timeout=60) as answer:
             assert answer.read() == content
-    with urlopen(f"{broker.admin_url}/metrics", timeout=10) as answer:
+    with urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
         assert b"headrace_connections " in answer.read()
     with pytest.raises(HTTPError, match="404"):
-        urlopen(f"{broker.admin_url}/other", timeout=10)
+        urlopen(f"{broker.admin_url}/other", timeout=60)
 
 
 def test_bytes_are_counted(broker: BrokerProcess, topic: str) -> None:
     def counted(name: str) -> float:
-        with urlopen(f"{broker.admin_url}/metrics", timeout=10) as answer:
+        with urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
 

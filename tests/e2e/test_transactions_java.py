@@ -152,7 +152,7 @@ def test_a_java_zombie_is_fenced(
         wait_until(lambda: stable_end(broker, created) > 0, what="a first commit")
         transactional_producer(broker.address, created)
         end = stable_end(broker, created)
-        _, complaint = zombie.communicate(timeout=60)
+        _, complaint = zombie.communicate(timeout=180)
 
     assert zombie.returncode != 0
     assert "ProducerFenced" in complaint or "InvalidProducerEpoch" in complaint

@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.02
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float = 90.0) -> None:
     """Return as soon as `condition` holds.
 
     Raises:
