@@ -21,7 +21,7 @@ _numbers = count()
 
 _SPARK = "tests/spark/"
 # Where single tests take longest: what comes last must be short, or one process ends alone.
-_SLOW = ("tests/driver/", "tests/cluster/", "tests/console/", "tests/ingest/", "tests/crash/")
+_SLOW = ("tests/driver/", "tests/cluster/", "tests/console/", "tests/crash/")
 
 
 class _ByFile(LoadScopeScheduling):
