@@ -109,7 +109,7 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
 
             copied = other.broker.topics.follower("orders", None, 0)
             assert copied.log.log_end_offset == 2
-            told = leader.broker.advertised[protocol]
+            told = leader.broker.advertised_listeners[protocol]
             code = await asyncio.to_thread(
                 fetch_as_a_follower, told, created.topic_id, other.broker.node_id, encryption[1]
             )

@@ -24,7 +24,7 @@ EXPLICIT, IMPLICIT = 11, 12
 
 
 def address_of(server):
-    return server.broker.advertised["PLAINTEXT"].address
+    return server.broker.advertised_listeners["PLAINTEXT"].address
 
 
 async def places(servers):

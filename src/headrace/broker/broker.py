@@ -22,8 +22,8 @@ from headrace.broker.coordinator.transaction import TransactionCoordinator
 from headrace.broker.guard import Guard
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.network.callback_future import future_of
-from headrace.broker.peer.connector import PeerWay
-from headrace.broker.peer.transaction_client import TransactionPeers
+from headrace.broker.peer.connector import PeerConnector
+from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.fetch_session import FetchSessions
 from headrace.broker.replica.fetcher import ReplicaFetchers
@@ -34,8 +34,8 @@ from headrace.broker.replica.throttle import ReplicationThrottle
 from headrace.broker.replica.topic_table import (
     CONSUMER_OFFSETS,
     TRANSACTION_STATE,
-    Topic,
-    Topics,
+    HostedTopic,
+    TopicTable,
 )
 from headrace.cluster.acl import Acl
 from headrace.cluster.broker import BrokerConfig, BrokerRecord
@@ -80,11 +80,11 @@ class Broker:
         self.loop = loop
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
-        self.advertised: Mapping[str, Listener] = {}
+        self.advertised_listeners: Mapping[str, Listener] = {}
         self.controller_id = settings.node_id
         # The brokers that are running, by id; the registration of this one has its epoch.
         self.members: dict[BrokerId, BrokerRecord] = {}
-        self.topics = Topics()
+        self.topics = TopicTable()
         self.storage = LogStorage(settings.node_id)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
@@ -95,8 +95,8 @@ class Broker:
         self.features_epoch = 0
         self.settings_followers: list[Callable[[], None]] = []
         self.metrics = BrokerMetrics()
-        self.way = PeerWay(settings, self.members.get)
-        self.peers = TransactionPeers(self.way)
+        self.peer_connector = PeerConnector(settings, self.members.get)
+        self.transaction_client = TransactionClient(self.peer_connector)
         self.groups = GroupCoordinator(self, settings.groups())
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
@@ -111,7 +111,7 @@ class Broker:
         self.peer_gone: Callable[[BrokerRecord], None] = lambda _: None
         self.fetchers = ReplicaFetchers(
             settings,
-            self.way,
+            self.peer_connector,
             self.members.get,
             lambda: self.broker_epoch,
             self._copied,
@@ -126,7 +126,7 @@ class Broker:
         self.cut_off = False
         self.served_apis: frozenset[ApiKey] = frozenset()
         # Calls something when the request that is being served has been.
-        self.soon: Callable[[Callable[[], object]], object] = loop.call_soon
+        self.call_after_event: Callable[[Callable[[], object]], object] = loop.call_soon
         self._store = store
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
@@ -318,7 +318,7 @@ class Broker:
                         self.members[broker_id] = member
                     else:
                         self.members.pop(broker_id, None)
-                        self.peers.forget(broker_id)
+                        self.transaction_client.forget(broker_id)
                         self.fetchers.reconnect(broker_id)
                 case TopicRecord():
                     topics.append(change)
@@ -420,7 +420,7 @@ class Broker:
         """
         topic = self.topics.by_name(record.name)
         if topic is None:
-            topic = Topic(record)
+            topic = HostedTopic(record)
             self.topics.add(topic)
         topic.record = record
         led: list[Partition] = []
@@ -443,7 +443,7 @@ class Broker:
         self._begin_leading(record.name, led)
         return unused
 
-    def _lead(self, topic: Topic, index: int, record: PartitionRecord) -> Partition | None:
+    def _lead(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
         """The partition, if this broker begins to lead it in this epoch."""
         known = topic.partitions[index]
         if known is not None and known.leader_epoch == record.leader_epoch:
@@ -464,7 +464,7 @@ class Broker:
             self._columns_loaded = True
             self.threads.submit(_load_columns)
 
-    def _stop_leading(self, topic: Topic, index: int) -> None:
+    def _stop_leading(self, topic: HostedTopic, index: int) -> None:
         partition = topic.partitions[index]
         if partition is None:
             return
@@ -475,7 +475,7 @@ class Broker:
         elif topic.name == TRANSACTION_STATE:
             self.transactions.unload(index)
 
-    def _follow_leader(self, topic: Topic, index: int, record: PartitionRecord) -> None:
+    def _follow_leader(self, topic: HostedTopic, index: int, record: PartitionRecord) -> None:
         known = topic.followers.get(index)
         if known is not None and known.leader_epoch == record.leader_epoch:
             return
@@ -487,7 +487,7 @@ class Broker:
         topic.followers[index] = follower
         self.fetchers.follow(follower)
 
-    def _stop_following(self, topic: Topic, index: int) -> None:
+    def _stop_following(self, topic: HostedTopic, index: int) -> None:
         follower = topic.followers.pop(index, None)
         if follower is not None:
             follower.wake_all()
@@ -554,7 +554,7 @@ class Broker:
 
     # -- internal topics
 
-    async def internal_topic(self, name: str) -> Topic:
+    async def internal_topic(self, name: str) -> HostedTopic:
         topic = self.topics.by_name(name)
         if topic is not None:
             return topic
@@ -597,7 +597,7 @@ class Broker:
             self._claiming = None
 
     def shut_down(self) -> None:
-        self.peers.close()
+        self.transaction_client.close()
         self.threads.shutdown()
         self._controller_thread.shutdown()
 

@@ -8,13 +8,13 @@ from uuid import UUID
 from headrace.broker.auth.authorizer import Authorizer, all_operations
 from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
 from headrace.broker.call import Call
-from headrace.broker.replica.topic_table import Topics
+from headrace.broker.replica.topic_table import TopicTable
 
 
 class Guard:
     """The authorizer, asked in the words of requests. Lives on the event loop."""
 
-    def __init__(self, authorizer: Authorizer | None, topics: Topics) -> None:
+    def __init__(self, authorizer: Authorizer | None, topics: TopicTable) -> None:
         self.authorizer = authorizer
         self._topics = topics
 

@@ -95,7 +95,7 @@ class Server:
             self.broker.follow_all()
             self._files = FilePool(self._disk)
             self.acceptor = self._make_acceptor()
-            self.broker.soon = self.acceptor.poller.soon
+            self.broker.call_after_event = self.acceptor.poller.soon
             undo.push_async_callback(self.acceptor.stop, 0)
             self._listen()
             await self._start_admin(undo)
@@ -153,7 +153,7 @@ class Server:
             max_connections=self._max_connections(),
             max_connections_per_host=settings["max.connections.per.ip"],
             backlog=settings["socket.listen.backlog.size"],
-            tls=broker.way.tls,
+            tls=broker.peer_connector.tls,
         )
 
     def _max_connections(self) -> int:
@@ -163,7 +163,7 @@ class Server:
 
     def _listen(self) -> None:
         self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
-        told = dict(self._settings.told)
+        told = dict(self._settings.advertised_listeners)
         for listener in self.listeners:
             if told[listener.name].port == 0:
                 told[listener.name] = replace(told[listener.name], port=listener.port)
@@ -174,7 +174,7 @@ class Server:
                     listener=str(listener),
                 )
                 told[listener.name] = replace(told[listener.name], host=_LOOPBACK)
-        self.broker.advertised = told
+        self.broker.advertised_listeners = told
 
     def _open_logs(self, controller: Controller) -> None:
         """Runs in a thread, so that the admin port answers during a long recovery."""
@@ -202,7 +202,7 @@ class Server:
         broker = self.broker
         endpoints = tuple(
             Endpoint(each.name, each.host, each.port, each.protocol)
-            for each in broker.advertised.values()
+            for each in broker.advertised_listeners.values()
         )
         record = BrokerRecord(
             broker_id=broker.node_id,
@@ -222,7 +222,7 @@ class Server:
                 lambda each: each.finalize_default_features(), broker.follow_features
             )
         )
-        login = broker.way.login
+        login = broker.peer_connector.login
         if self._open_shared is not None and login is not None:
             await self._patiently(
                 lambda: broker.administer(login.ensure_known, broker.follow_credentials)

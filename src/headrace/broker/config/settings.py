@@ -50,7 +50,9 @@ class BrokerSettings:
         if not self.listeners:
             raise ConfigError("listeners is empty: write at least one, as PLAINTEXT://HOST:PORT")
         check_distinct(self.listeners)
-        self.told = advertised(self.listeners, self._list("advertised.listeners"), protocols)
+        self.advertised_listeners = advertised(
+            self.listeners, self._list("advertised.listeners"), protocols
+        )
         self.inter_broker_listener = self._inter_broker_listener()
         self.log_dirs = tuple(Path(text) for text in self._list("log.dirs"))
         if not self.log_dirs:

@@ -24,7 +24,7 @@ from uuid import UUID
 
 import structlog
 
-from headrace.broker.coordinator.host import Host
+from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
 from headrace.groups.config import GroupConfig
@@ -58,7 +58,7 @@ Expected = TypeVar("Expected", bound=Answer)
 class BrokerTopics:
     """The broker's topics as the registries want to see them."""
 
-    def __init__(self, broker: Host) -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
 
     @property
@@ -101,7 +101,7 @@ class _Shard:
 class GroupCoordinator:
     """All shards of this broker. Lives on the event loop; only replaying runs in a thread."""
 
-    def __init__(self, broker: Host, config: GroupConfig) -> None:
+    def __init__(self, broker: CoordinatorHost, config: GroupConfig) -> None:
         self._broker = broker
         self._config = config
         self._topics = BrokerTopics(broker)

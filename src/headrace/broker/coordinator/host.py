@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from headrace.broker.peer.transaction_client import TransactionPeers
+from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import Topic, Topics
+from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.model.clock import Clock
 from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 
 Result = TypeVar("Result")
 
 
-class Host(Protocol):
+class CoordinatorHost(Protocol):
     """The broker, seen from a coordinator."""
 
     @property
@@ -23,12 +23,12 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def topics(self) -> Topics: ...
+    def topics(self) -> TopicTable: ...
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run blocking work off the loop."""
 
-    async def internal_topic(self, name: str) -> Topic:
+    async def internal_topic(self, name: str) -> HostedTopic:
         """The topic a coordinator keeps its records in, made if it is not there yet."""
 
     def when_synced(self, partition: Partition, end: int) -> "asyncio.Future[object]":
@@ -41,7 +41,7 @@ class Host(Protocol):
         """Which other broker leads a partition; None if this one does, or nobody."""
 
     @property
-    def peers(self) -> TransactionPeers: ...
+    def transaction_client(self) -> TransactionClient: ...
 
     def take_producer_id(self) -> ProducerId | None:
         """An id never given before; None while more of them are being claimed."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, Topics
+from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TopicTable
 from headrace.model.error import LogDirectoryOffline
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 
@@ -39,7 +39,7 @@ class MarkerWriter:
 
     def __init__(
         self,
-        topics: Topics,
+        topics: TopicTable,
         offsets_ended: OffsetsEnded,
         written: Callable[[ProducerId], None] = lambda _: None,
     ) -> None:

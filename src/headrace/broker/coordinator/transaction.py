@@ -14,11 +14,11 @@ from typing import TypeVar, cast
 
 import structlog
 
-from headrace.broker.coordinator.host import Host
-from headrace.broker.coordinator.key_queue import Turns
+from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.key_queue import KeyQueue
 from headrace.broker.coordinator.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
-from headrace.broker.coordinator.transaction_verifier import Refused, TransactionQuestions
+from headrace.broker.coordinator.transaction_verifier import Refused, TransactionVerifier
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import TRANSACTION_STATE
 from headrace.model.coordinator import coordinator_partition
@@ -54,11 +54,13 @@ class TransactionRefusal(HeadraceError):
 class TransactionCoordinator:
     """All shards of this broker. Lives on the event loop."""
 
-    def __init__(self, host: Host, config: TransactionConfig, offsets_ended: OffsetsEnded) -> None:
-        self._questions = TransactionQuestions(host)
+    def __init__(
+        self, host: CoordinatorHost, config: TransactionConfig, offsets_ended: OffsetsEnded
+    ) -> None:
+        self._questions = TransactionVerifier(host)
         self.markers = MarkerWriter(host.topics, offsets_ended, self._questions.marker_written)
         # Produce requests of an id that had to wait; those that come after them wait behind them.
-        self.produce_turns = Turns()
+        self.produce_queue = KeyQueue()
         self._host = host
         self._config = config
         self._shards: dict[int, TransactionShard] = {}

@@ -25,7 +25,7 @@ from typing import TypeAlias
 import structlog
 
 from headrace.broker.coordinator.group import stored_batches
-from headrace.broker.coordinator.host import Host
+from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, Written
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (
@@ -71,7 +71,7 @@ class TransactionShard:
 
     def __init__(
         self,
-        host: Host,
+        host: CoordinatorHost,
         markers: MarkerWriter,
         partition: Partition,
         registry: TransactionRegistry,
@@ -276,7 +276,7 @@ class TransactionShard:
         """To the leaders that are other brokers. Requests for the id wait meanwhile (rule 2)."""
         busy = self.busy[markers.transactional_id] = self._host.loop.create_future()
         sending = [
-            self._host.peers.write_markers(leader, markers, found)
+            self._host.transaction_client.write_markers(leader, markers, found)
             for leader, found in elsewhere.items()
         ]
 

@@ -12,7 +12,7 @@ transaction that anybody ends, and readers would wait there for ever. So it is a
 import asyncio
 from typing import TypeAlias
 
-from headrace.broker.coordinator.host import Host
+from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError
 from headrace.transactions.event import AddPartitions
@@ -25,10 +25,10 @@ _KEPT_SECONDS = 5.0
 _Key: TypeAlias = tuple[str, ProducerId, int, frozenset[TopicPartition], bool]
 
 
-class TransactionQuestions:
+class TransactionVerifier:
     """Those that are under way, and the answers that wait for whoever asked. On the event loop."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: CoordinatorHost) -> None:
         self._host = host
         self._asked: dict[_Key, asyncio.Future[None]] = {}
         self._answers: dict[_Key, Refused] = {}
@@ -61,7 +61,7 @@ class TransactionQuestions:
             event.partitions, TransactionError.COORDINATOR_NOT_AVAILABLE
         )
         try:
-            refused = await self._host.peers.join(coordinator, event, implicit=key[-1])
+            refused = await self._host.transaction_client.join(coordinator, event, implicit=key[-1])
         finally:
             if key in self._overtaken:
                 self._overtaken.discard(key)

@@ -192,7 +192,7 @@ class ReplicaLane:
         self._due[place] = None
         if self._waiting is not None and not self._scheduled:
             self._scheduled = True
-            self._broker.soon(self._look)
+            self._broker.call_after_event(self._look)
 
     def finish(self) -> None:
         """Answer now, whatever there is."""
@@ -275,8 +275,8 @@ class ReplicaLane:
         item, log, session = place.item, place.partition.log, self._session
         assert session is not None
         assert item.topic_id is not None
-        item.told_high_watermark = high_watermark = log.high_watermark
-        item.told_log_start = log_start = log.log_start_offset
+        item.last_sent_high_watermark = high_watermark = log.high_watermark
+        item.last_sent_log_start = log_start = log.log_start_offset
         self._broker.metrics.fetched_bytes += len(records)
         told = (high_watermark, log.last_stable_offset, log_start)
         place_of = (item.topic_id.bytes, item.wanted.partition)

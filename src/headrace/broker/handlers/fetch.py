@@ -113,7 +113,7 @@ class _Fetch:
         self._wait = DelayedFetch(
             self._broker.loop,
             partitions,
-            soon=self._broker.soon,
+            soon=self._broker.call_after_event,
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
@@ -241,8 +241,8 @@ class _Fetch:
             results = [entry for entry in results if _has_news(*entry)]
         if admission.session is not None:
             for item, result in results:
-                item.told_high_watermark = result.high_watermark
-                item.told_log_start = result.log_start_offset
+                item.last_sent_high_watermark = result.high_watermark
+                item.last_sent_log_start = result.log_start_offset
                 if result.records_bytes and item.key in admission.session.partitions:
                     admission.session.rotate(item)
         size = sum([result.records_bytes for _, result in results])
@@ -389,9 +389,9 @@ def _has_news(item: FetchedPartition, result: Result) -> bool:
     return bool(
         result.error_code
         or result.records_bytes
-        or result.high_watermark != item.told_high_watermark
+        or result.high_watermark != item.last_sent_high_watermark
         or result.diverging_epoch is not None
-        or result.log_start_offset != item.told_log_start
+        or result.log_start_offset != item.last_sent_log_start
     )
 
 

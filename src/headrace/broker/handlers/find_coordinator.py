@@ -13,7 +13,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.membership.view import find_node
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
+from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE, HostedTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
@@ -40,7 +40,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _answer(
-    broker: Broker, call: Call, key_type: int, key: str, topic: Topic | dict[str, Any]
+    broker: Broker, call: Call, key_type: int, key: str, topic: HostedTopic | dict[str, Any]
 ) -> dict[str, Any]:
     denied = _denied(broker, call, key_type, key)
     if denied is not None:
@@ -67,7 +67,7 @@ def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, An
     return None
 
 
-async def _topic(broker: Broker, key_type: int) -> Topic | dict[str, Any]:
+async def _topic(broker: Broker, key_type: int) -> HostedTopic | dict[str, Any]:
     """The coordinator's topic, or the answer where there is none."""
     topic = _TOPICS.get(key_type)
     if topic is None:

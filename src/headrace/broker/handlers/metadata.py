@@ -16,7 +16,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
 from headrace.broker.membership.view import describe_nodes, describe_partition
-from headrace.broker.replica.topic_table import INTERNAL, Topic
+from headrace.broker.replica.topic_table import INTERNAL, HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.ids import topic_name_problem
@@ -123,7 +123,7 @@ def _answer(
     return _describe(broker, topic)
 
 
-def _describe(broker: Broker, topic: Topic) -> dict[str, Any]:
+def _describe(broker: Broker, topic: HostedTopic) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,

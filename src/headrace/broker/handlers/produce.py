@@ -18,7 +18,7 @@ from typing import TypeAlias
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.coordinator.key_queue import Turn
+from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.membership.view import leader_endpoints
 from headrace.broker.network.callback_future import Promise, future_of
@@ -78,11 +78,11 @@ def handle(broker: Broker, call: Call) -> Answer:
     if named is None or broker.guard.denies_transactional_id(call, Operation.WRITE, named):
         code = ErrorCode.transactional_id_authorization_failed
         return _answer(broker, call, request, _refuse(request, code), [])
-    if named not in broker.transactions.produce_turns:
+    if named not in broker.transactions.produce_queue:
         joined = _join(broker, call, request)
         if not isinstance(joined, asyncio.Future):
             return _append_and_answer(broker, call, request, joined)
-    turn = broker.transactions.produce_turns.take(named)
+    turn = broker.transactions.produce_queue.enqueue(named)
     task = broker.loop.create_task(_append_in_turn(broker, call, request, turn))
     # Also when the client goes away before the task has begun.
     task.add_done_callback(lambda _: turn.done())
@@ -155,7 +155,7 @@ def _transactional_batches(
 
 
 async def _append_in_turn(
-    broker: Broker, call: Call, request: ProduceRequest, turn: Turn
+    broker: Broker, call: Call, request: ProduceRequest, turn: Ticket
 ) -> Parts | None:
     """A producer sends up to five requests without waiting for an answer, and numbers its records
     over all of them: the next must not be appended before this one."""

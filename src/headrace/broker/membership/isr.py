@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.5
 
 
-class IsrKeeper:
+class IsrManager:
     """Lives on the event loop."""
 
     def __init__(self, broker: "Broker", max_lag_ms: int, joined: Callable[[], bool]) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.broker.membership.isr import IsrKeeper
+from headrace.broker.membership.isr import IsrManager
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.entity import KINDS
@@ -60,7 +60,7 @@ class ClusterMember:
         self._stopping = False
         settings = broker.settings
         self._unclean = bool(settings["unclean.leader.election.enable"])
-        self._isr = IsrKeeper(broker, settings["replica.lag.time.max.ms"], lambda: self._joined)
+        self._isr = IsrManager(broker, settings["replica.lag.time.max.ms"], lambda: self._joined)
         broker.propose_isr = self._isr.propose
         broker.peer_gone = self._peer_gone
         self._replacing: set[asyncio.Task[None]] = set()
@@ -195,7 +195,7 @@ class ClusterMember:
             await asyncio.sleep(_RETRY_SECONDS)
         log.info("joined the cluster again")
         self._broker.fetchers.reconnect()
-        self._broker.peers.close()
+        self._broker.transaction_client.close()
         for path in list(self._unheard):
             self._note(path)
 

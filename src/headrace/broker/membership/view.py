@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.replica.topic_table import Topic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.broker import BrokerRecord
 from headrace.model.ids import BrokerId
 from headrace.wire.error_code import ErrorCode
@@ -28,7 +28,7 @@ def describe_nodes(broker: Broker, call: Call) -> list[dict[str, Any]]:
 
 def describe_node(broker: Broker, call: Call) -> dict[str, Any]:
     """This broker, as clients of the call's listener should reach it."""
-    told = broker.advertised[call.connection.listener.name]
+    told = broker.advertised_listeners[call.connection.listener.name]
     return {
         "node_id": broker.node_id,
         "host": told.host,
@@ -68,7 +68,7 @@ def leader_endpoints(
     return [NodeEndpoint(**node) for node in nodes if node is not None]
 
 
-def describe_partition(broker: Broker, topic: Topic, index: int) -> dict[str, Any]:
+def describe_partition(broker: Broker, topic: HostedTopic, index: int) -> dict[str, Any]:
     """As Metadata and DescribeTopicPartitions tell it."""
     record = topic.record.partitions[index]
     leader = record.leader

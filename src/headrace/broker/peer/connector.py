@@ -109,7 +109,7 @@ class PeerLogin:
         )
 
 
-class PeerWay:
+class PeerConnector:
     """Makes connections to other brokers. Lives on the event loop."""
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from headrace.broker.peer.connection import PeerConnection, PeerLost
-from headrace.broker.peer.connector import PeerWay
+from headrace.broker.peer.connector import PeerConnector
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.transactions.effect import WriteMarkers
 from headrace.transactions.error import TransactionError
@@ -32,11 +32,11 @@ _ANSWER_SECONDS = 10.0
 _REFUSED = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced)
 
 
-class TransactionPeers:
+class TransactionClient:
     """One connection a broker, made when it is needed. Lives on the event loop."""
 
-    def __init__(self, way: PeerWay) -> None:
-        self._way = way
+    def __init__(self, way: PeerConnector) -> None:
+        self._connector = way
         self._connections: dict[BrokerId, asyncio.Task[PeerConnection]] = {}
 
     async def join(
@@ -108,7 +108,7 @@ class TransactionPeers:
     ) -> Any:
         connecting = self._connections.get(broker_id)
         if connecting is None or _broken(connecting):
-            connecting = asyncio.get_running_loop().create_task(self._way.connect(broker_id))
+            connecting = asyncio.get_running_loop().create_task(self._connector.connect(broker_id))
             self._connections[broker_id] = connecting
         try:
             connection = await asyncio.shield(connecting)

@@ -42,7 +42,7 @@ class Acknowledgement:
         pack: Callable[[Failures], Parts],
     ) -> None:
         self.answer: Promise[Parts | None] = Promise()
-        self._soon = broker.soon
+        self._soon = broker.call_after_event
         self._safe = safe
         self._pack = pack
         self._left = len(safe)

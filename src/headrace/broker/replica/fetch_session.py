@@ -48,8 +48,8 @@ class FetchedPartition:
     name: str | None
     topic_id: UUID | None
     wanted: FetchPartition
-    told_high_watermark: int = -2
-    told_log_start: int = -2
+    last_sent_high_watermark: int = -2
+    last_sent_log_start: int = -2
 
     @property
     def key(self) -> PartitionKey:

@@ -24,7 +24,7 @@ import structlog
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.fastpath.follower import FollowerLane
 from headrace.broker.peer.connection import PeerConnection, PeerLost, PeerRefused
-from headrace.broker.peer.connector import PeerDenied, PeerWay
+from headrace.broker.peer.connector import PeerConnector, PeerDenied
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.throttle import ReplicationThrottle, names_replica
 from headrace.cluster.broker import BrokerRecord
@@ -57,7 +57,7 @@ class ReplicaFetcher:
         self,
         leader: BrokerId,
         settings: BrokerSettings,
-        way: PeerWay,
+        way: PeerConnector,
         find: FindBroker,
         epoch: Callable[[], int],
         copied: Callable[[int], None],
@@ -66,7 +66,7 @@ class ReplicaFetcher:
     ) -> None:
         self.leader = leader
         self._settings = settings
-        self._way = way
+        self._connector = way
         self._find = find
         self._epoch = epoch
         self._copied = copied
@@ -168,7 +168,7 @@ class ReplicaFetcher:
 
     async def _connect(self) -> PeerConnection:
         self._begin_session()
-        return await self._way.connect(self.leader, limit_bytes=_ONE_BATCH_BYTES)
+        return await self._connector.connect(self.leader, limit_bytes=_ONE_BATCH_BYTES)
 
     async def _follow(self, connection: PeerConnection) -> None:
         """Ask, and go on from answer to answer until there is nothing left to follow."""
@@ -366,7 +366,7 @@ class ReplicaFetchers:
     def __init__(
         self,
         settings: BrokerSettings,
-        way: PeerWay,
+        way: PeerConnector,
         find: FindBroker,
         epoch: Callable[[], int],
         copied: Callable[[int], None],
@@ -374,7 +374,7 @@ class ReplicaFetchers:
         throttle: ReplicationThrottle,
     ) -> None:
         self._settings = settings
-        self._way = way
+        self._connector = way
         self._find = find
         self._epoch = epoch
         self._copied = copied
@@ -395,7 +395,7 @@ class ReplicaFetchers:
             fetcher = self._fetchers[follower.leader] = ReplicaFetcher(
                 follower.leader,
                 self._settings,
-                self._way,
+                self._connector,
                 self._find,
                 self._epoch,
                 self._copied,

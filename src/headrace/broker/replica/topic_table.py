@@ -12,7 +12,7 @@ TRANSACTION_STATE = "__transaction_state"
 INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
-class Topic:
+class HostedTopic:
     """One topic.
 
     Attributes:
@@ -35,7 +35,7 @@ class Topic:
         return self.name in INTERNAL
 
 
-class Topics:
+class TopicTable:
     """Looked into by every request: two dictionaries and a list. Lives on the event loop.
 
     `version` is another number after every change, so that others can tell that they must look.
@@ -43,27 +43,27 @@ class Topics:
 
     def __init__(self) -> None:
         self.version = 0
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[UUID, Topic] = {}
+        self._by_name: dict[str, HostedTopic] = {}
+        self._by_id: dict[UUID, HostedTopic] = {}
 
-    def __iter__(self) -> Iterator[Topic]:
+    def __iter__(self) -> Iterator[HostedTopic]:
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def by_name(self, name: str) -> Topic | None:
+    def by_name(self, name: str) -> HostedTopic | None:
         return self._by_name.get(name)
 
-    def by_id(self, topic_id: UUID) -> Topic | None:
+    def by_id(self, topic_id: UUID) -> HostedTopic | None:
         return self._by_id.get(topic_id)
 
-    def add(self, topic: Topic) -> None:
+    def add(self, topic: HostedTopic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self.version += 1
 
-    def remove(self, topic: Topic) -> None:
+    def remove(self, topic: HostedTopic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
         self.version += 1

@@ -46,8 +46,8 @@ def test_several_listeners_have_their_own_names_and_protocols() -> None:
         }
     )
     assert [each.address for each in settings.listeners] == ["127.0.0.1:9092", "[::1]:9093"]
-    assert settings.told["INSIDE"].address == "broker.internal:9092"
-    assert settings.told["PLAINTEXT"].address == "[::1]:9093"
+    assert settings.advertised_listeners["INSIDE"].address == "broker.internal:9092"
+    assert settings.advertised_listeners["PLAINTEXT"].address == "[::1]:9093"
 
 
 def test_the_admin_port_can_be_turned_off() -> None:

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from headrace.broker.coordinator.transaction_verifier import TransactionQuestions
+from headrace.broker.coordinator.transaction_verifier import TransactionVerifier
 from headrace.model.ids import BrokerId, ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError
 from headrace.transactions.event import AddPartitions
@@ -34,8 +34,8 @@ class Coordinator:
 def play(scenario: Any) -> None:
     async def run() -> None:
         coordinator = Coordinator()
-        host: Any = SimpleNamespace(loop=asyncio.get_running_loop(), peers=coordinator)
-        questions = TransactionQuestions(host)
+        host: Any = SimpleNamespace(loop=asyncio.get_running_loop(), transaction_client=coordinator)
+        questions = TransactionVerifier(host)
 
         def ask() -> Any:
             return questions.ask(ELSEWHERE, EVENT, implicit=False)
@@ -80,7 +80,7 @@ def test_who_asks_the_same_meanwhile_waits_for_the_same_answer() -> None:
 
 
 def test_an_answer_that_a_marker_overtook_is_asked_for_again() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionQuestions) -> None:
+    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionVerifier) -> None:
         asked = ask()
         await asyncio.sleep(0)
         questions.marker_written(EVENT.producer_id)
@@ -98,7 +98,7 @@ def test_an_answer_that_a_marker_overtook_is_asked_for_again() -> None:
 
 
 def test_a_marker_ends_what_was_answered_before_and_not_used() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionQuestions) -> None:
+    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionVerifier) -> None:
         asked = ask()
         await asyncio.sleep(0)
         coordinator.questions[0].set_result({})
@@ -111,7 +111,7 @@ def test_a_marker_ends_what_was_answered_before_and_not_used() -> None:
 
 
 def test_a_marker_of_another_producer_changes_nothing() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionQuestions) -> None:
+    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionVerifier) -> None:
         asked = ask()
         await asyncio.sleep(0)
         questions.marker_written(ProducerId(8))

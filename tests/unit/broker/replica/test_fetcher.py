@@ -3,7 +3,7 @@
 import asyncio
 
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.peer.connector import PeerWay
+from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.throttle import ReplicationThrottle
@@ -40,7 +40,7 @@ async def told_until(enough, port, folder, meanwhile=lambda fetchers: None, **mo
     throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
     fetchers = ReplicaFetchers(
         settings,
-        PeerWay(settings, lambda _: record),
+        PeerConnector(settings, lambda _: record),
         lambda _: record,
         lambda: 0,
         lambda _: None,
