@@ -15,11 +15,12 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.auth.authentication import Authentication
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.coordinator.group import GroupCoordinator
 from headrace.broker.coordinator.transaction import TransactionCoordinator
-from headrace.broker.guard import Guard
+from headrace.broker.guard import Guard, configured_authorizer
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.network.callback_future import future_of
 from headrace.broker.peer.connector import PeerConnector
@@ -31,12 +32,7 @@ from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.throttle import ReplicationThrottle
-from headrace.broker.replica.topic_table import (
-    CONSUMER_OFFSETS,
-    TRANSACTION_STATE,
-    HostedTopic,
-    TopicTable,
-)
+from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.acl import Acl
 from headrace.cluster.broker import BrokerConfig, BrokerRecord
 from headrace.cluster.controller import Controller
@@ -90,7 +86,7 @@ class Broker:
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.quotas = Quotas(clock)
         self.authentication = authentication
-        self.guard = Guard(settings.authorizer(), self.topics)
+        self.guard = Guard(configured_authorizer(settings), self.topics)
         self.features: Mapping[str, int] = {}
         self.features_epoch = 0
         self.settings_followers: list[Callable[[], None]] = []

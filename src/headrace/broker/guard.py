@@ -5,10 +5,12 @@ Without an authorizer everybody may do everything, and asking costs next to noth
 
 from uuid import UUID
 
-from headrace.broker.auth.authorizer import Authorizer, all_operations
+from headrace.broker.auth.authorizer import Authorizer, all_operations, parse_principals
 from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
 from headrace.broker.call import Call
+from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.replica.topic_table import TopicTable
+from headrace.model.error import ConfigError
 
 
 class Guard:
@@ -62,3 +64,18 @@ class Guard:
         if self.authorizer is None:
             return all_operations(kind)
         return self.authorizer.operations(call.principal, call.connection.peer_host, kind, name)
+
+
+def configured_authorizer(settings: BrokerSettings) -> Authorizer | None:
+    """Return the authorizer that the settings ask for; None where requests are not checked.
+
+    Raises:
+        ConfigError: a super user without its type.
+    """
+    if not settings["authorizer.class.name"]:
+        return None
+    principals = parse_principals(settings["super.users"])
+    for principal in principals:
+        if not principal.startswith("User:"):
+            raise ConfigError(f"super.users has {principal!r}: write it as User:{principal}")
+    return Authorizer(principals, open_without_acl=bool(settings["allow.everyone.if.no.acl.found"]))

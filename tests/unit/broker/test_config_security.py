@@ -7,6 +7,7 @@ import pytest
 from headrace.broker.auth.authentication import Authentication
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.guard import configured_authorizer
 from headrace.model.clock import ManualClock
 from headrace.model.error import ConfigError
 
@@ -14,7 +15,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def test_without_an_authorizer_requests_are_not_checked() -> None:
-    assert BrokerSettings({}).authorizer() is None
+    assert configured_authorizer(BrokerSettings({})) is None
 
 
 def test_super_users_come_from_the_configuration() -> None:
@@ -22,7 +23,7 @@ def test_super_users_come_from_the_configuration() -> None:
         {"authorizer.class.name": AUTHORIZER, "super.users": "User:root;User:ops"}
     )
 
-    made = settings.authorizer()
+    made = configured_authorizer(settings)
 
     assert made is not None
     for user, expected in (("User:ops", True), ("User:anna", False)):
@@ -34,7 +35,7 @@ def test_a_super_user_needs_its_type() -> None:
     settings = BrokerSettings({"authorizer.class.name": AUTHORIZER, "super.users": "root"})
 
     with pytest.raises(ConfigError, match="User:root"):
-        settings.authorizer()
+        configured_authorizer(settings)
 
 
 def test_another_authorizer_is_refused() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from headrace.broker.auth.authorizer import Authorizer, parse_principals
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import (
     Listener,
     advertised,
@@ -14,7 +14,6 @@ from headrace.broker.config.listener import (
     parse_protocols,
     split_address,
 )
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
 from headrace.groups.config import GroupConfig
 from headrace.model.broker_config import parse_broker_config, topic_defaults
@@ -129,16 +128,6 @@ class BrokerSettings:
         return int(self["max.incremental.fetch.session.cache.slots"])
 
     # -- what others are made with
-
-    def authorizer(self) -> Authorizer | None:
-        """None where requests are not checked."""
-        if not self["authorizer.class.name"]:
-            return None
-        principals = parse_principals(self["super.users"])
-        for principal in principals:
-            if not principal.startswith("User:"):
-                raise ConfigError(f"super.users has {principal!r}: write it as User:{principal}")
-        return Authorizer(principals, open_without_acl=bool(self["allow.everyone.if.no.acl.found"]))
 
     def groups(self) -> GroupConfig:
         return GroupConfig(

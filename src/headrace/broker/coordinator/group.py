@@ -24,9 +24,9 @@ from uuid import UUID
 
 import structlog
 
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Effects, Producer, Reply, Token
 from headrace.groups.error import GroupError, Refusal

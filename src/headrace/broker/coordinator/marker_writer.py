@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TopicTable
+from headrace.broker.replica.topic_table import TopicTable
 from headrace.model.error import LogDirectoryOffline
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 

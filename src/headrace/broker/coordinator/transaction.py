@@ -14,13 +14,13 @@ from typing import TypeVar, cast
 
 import structlog
 
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.broker.coordinator.key_queue import KeyQueue
 from headrace.broker.coordinator.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
 from headrace.broker.coordinator.transaction_verifier import Refused, TransactionVerifier
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import TRANSACTION_STATE
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, TopicPartition

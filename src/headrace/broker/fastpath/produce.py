@@ -17,11 +17,11 @@ it, changes that version.
 from struct import Struct
 
 from headrace.broker.broker import Broker
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.delayed_produce import Acknowledgement, Failures
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import INTERNAL
 from headrace.model.error import HeadraceError
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.framing import Frame

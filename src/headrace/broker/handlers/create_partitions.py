@@ -7,8 +7,8 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, Cre
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.replica.topic_table import INTERNAL
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.topic_command import NewPartitions, TopicPlan

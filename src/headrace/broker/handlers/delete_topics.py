@@ -9,8 +9,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.replica.topic_table import INTERNAL
 from headrace.cluster.rejection import Rejection
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

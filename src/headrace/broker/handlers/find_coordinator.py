@@ -12,8 +12,9 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.membership.view import find_node
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE, HostedTopic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey

@@ -14,9 +14,10 @@ from headrace.broker.auth.resource import (
 )
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
 from headrace.broker.membership.view import describe_nodes, describe_partition
-from headrace.broker.replica.topic_table import INTERNAL, HostedTopic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.ids import topic_name_problem

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.membership.view import leader_endpoints
@@ -25,7 +26,6 @@ from headrace.broker.network.callback_future import Promise, future_of
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.delayed_produce import Acknowledgement, Failures, Safe
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import INTERNAL
 from headrace.log.partition.append import Appended
 from headrace.model.error import (
     CorruptBatch,

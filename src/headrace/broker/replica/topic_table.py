@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from uuid import UUID
 
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic import TopicRecord
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 class HostedTopic:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.broker.broker import Broker
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.cluster.topic_command import NewTopic
 from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
 from headrace.groups.effect import Producer

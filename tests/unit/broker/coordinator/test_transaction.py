@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.broker.broker import Broker
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.transaction import TransactionRefusal
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
