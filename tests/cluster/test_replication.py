@@ -40,7 +40,7 @@ async def create(servers, **options):
     assert isinstance(created, TopicRecord), created
     for server in servers:
         await until(
-            lambda server=server: server.broker.exists("orders", 0),
+            lambda server=server: server.broker.topics.exists("orders", 0),
             f"the topic on broker {server.broker.node_id}; " + view_of(server),
         )
     return created

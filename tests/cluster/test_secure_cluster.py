@@ -101,7 +101,7 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
             number = created.partitions[0].leader
             leader = next(each for each in servers if each.broker.node_id == number)
             other = next(each for each in servers if each is not leader)
-            partition = leader.broker.find("orders", None, 0)
+            partition = leader.broker.topics.find("orders", None, 0)
 
             appended = partition.append(sample_batch(b"one", b"two"), acks_all=True)
             async with asyncio.timeout(WAIT_SECONDS):

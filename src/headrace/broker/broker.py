@@ -10,7 +10,6 @@ import importlib
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar, cast
-from uuid import UUID
 
 import structlog
 
@@ -42,7 +41,7 @@ from headrace.cluster.quota import ClientQuota
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.state import Change, Put
 from headrace.cluster.store import ClusterStore
-from headrace.cluster.topic import NO_LEADER, PartitionRecord, TopicRecord
+from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.cluster.topic_command import NewTopic, TopicDefaults, TopicPlan
 from headrace.log.partition.group_commit import GroupCommit
 from headrace.model.clock import Clock
@@ -50,8 +49,6 @@ from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 from headrace.transactions.producer_ids import ProducerIds, claim_block
 from headrace.wire.api import ApiKey
-from headrace.wire.error_code import ErrorCode
-from headrace.wire.leader import LeaderHint
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +77,7 @@ class Broker:
         self.controller_id = settings.node_id
         # The brokers that are running, by id; the registration of this one has its epoch.
         self.members: dict[BrokerId, BrokerRecord] = {}
-        self.topics = TopicTable()
+        self.topics = TopicTable(settings, self.members)
         self.storage = LogStorage(settings.node_id)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
@@ -133,10 +130,6 @@ class Broker:
 
     # -- looking
 
-    def find(self, name: str | None, topic_id: UUID | None, index: int) -> Partition | None:
-        """A partition this broker leads, by its topic's name or id; None if it does not."""
-        return self.topics.find(name, topic_id, index)
-
     @property
     def broker_epoch(self) -> int:
         known = self.members.get(self.node_id)
@@ -161,59 +154,6 @@ class Broker:
         member = self.members.get(follower)
         if member is not None and member.epoch == replica_epoch:
             self.propose_isr(partition, wanted)
-
-    def exists(self, name: str, index: int) -> bool:
-        """Whether there is such a partition, led by whomever."""
-        topic = self.topics.by_name(name)
-        return topic is not None and 0 <= index < len(topic.partitions)
-
-    def leader_elsewhere(self, name: TopicPartition) -> BrokerId | None:
-        """Which other broker leads a partition; None if this one does, or nobody."""
-        topic = self.topics.by_name(name.topic)
-        if topic is None or not 0 <= name.partition < len(topic.partitions):
-            return None
-        leader = topic.record.partitions[name.partition].leader
-        return None if leader in (self.node_id, NO_LEADER) else leader
-
-    def leader_hint(self, name: str | None, topic_id: UUID | None, index: int) -> LeaderHint | None:
-        """Who leads a partition that this broker does not (KIP-951)."""
-        topics = self.topics
-        topic = topics.by_id(topic_id) if topic_id is not None else topics.by_name(name or "")
-        if topic is None or not 0 <= index < len(topic.partitions):
-            return None
-        record = topic.record.partitions[index]
-        if record.leader in (self.node_id, NO_LEADER):
-            return None
-        return LeaderHint(record.leader, record.leader_epoch)
-
-    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> BrokerId | None:
-        """A follower in sync on the reader's rack that has what it asks for (KIP-392)."""
-        if rack == self.settings.rack or not self.settings["replica.selector.class"]:
-            return None
-        state = partition.state
-        return next(
-            (
-                each
-                for each in sorted(state.isr)
-                if each in self.members
-                and self.members[each].rack == rack
-                and state.follower_end(each) >= offset
-            ),
-            None,
-        )
-
-    def missing_code(self, name: str | None, topic_id: UUID | None, index: int) -> ErrorCode:
-        """Why `find` found nothing: there is no such partition, or another broker leads it."""
-        topics = self.topics
-        topic = topics.by_id(topic_id) if topic_id is not None else topics.by_name(name or "")
-        if topic is None:
-            unknown = ErrorCode.unknown_topic_or_partition
-            return unknown if topic_id is None else ErrorCode.unknown_topic_id
-        if not 0 <= index < len(topic.partitions):
-            return ErrorCode.unknown_topic_or_partition
-        if topic.record.partitions[index].leader == self.node_id:
-            return ErrorCode.kafka_storage_error
-        return ErrorCode.not_leader_or_follower
 
     def serves(self, api: ApiKey) -> bool:
         return api in self.served_apis

@@ -8,7 +8,7 @@ from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.model.clock import Clock
-from headrace.model.ids import BrokerId, ProducerId, TopicPartition
+from headrace.model.ids import ProducerId
 
 Result = TypeVar("Result")
 
@@ -36,9 +36,6 @@ class CoordinatorHost(Protocol):
 
     def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
         """Done when every record below `end` is with all replicas in sync, and on disk if asked."""
-
-    def leader_elsewhere(self, name: TopicPartition) -> BrokerId | None:
-        """Which other broker leads a partition; None if this one does, or nobody."""
 
     @property
     def transaction_client(self) -> TransactionClient: ...

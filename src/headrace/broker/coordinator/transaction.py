@@ -232,7 +232,7 @@ class TransactionCoordinator:
         if topic is None:
             return None
         index = coordinator_partition(transactional_id, len(topic.partitions))
-        return self._host.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
+        return self._host.topics.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
 
     def _join_elsewhere(
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool

@@ -262,7 +262,7 @@ class TransactionShard:
     def _elsewhere(self, names: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
         found: dict[BrokerId, list[TopicPartition]] = {}
         for name in names:
-            leader = self._host.leader_elsewhere(name)
+            leader = self._host.topics.leader_elsewhere(name)
             if leader is not None:
                 found.setdefault(leader, []).append(name)
         return found

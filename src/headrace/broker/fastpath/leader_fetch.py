@@ -133,7 +133,7 @@ class ReplicaLane:
 
     def _enter(self, session: FetchSession) -> None:
         for item in session.partitions.values():
-            partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+            partition = self._broker.topics.find(item.name, item.topic_id, item.wanted.partition)
             if partition is not None:
                 place = _Place(self, item, partition)
                 self._places.append(place)

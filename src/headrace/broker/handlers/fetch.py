@@ -106,7 +106,7 @@ class _Fetch:
 
     def _ground(self, item: FetchedPartition) -> WaitingGround | None:
         key = (item.name, item.topic_id, item.wanted.partition)
-        return self._broker.find(*key) or self._broker.topics.follower(*key)
+        return self._broker.topics.find(*key) or self._broker.topics.follower(*key)
 
     def _wait_for(self, partitions: Sequence[WaitingGround], have_bytes: int) -> Answer:
         self._future = Promise()
@@ -172,7 +172,9 @@ class _Fetch:
         if claimed >= 0 and claimed != partition.leader_epoch:
             return FetchPartitionResult(wanted.partition, partition.check_epoch(claimed))
         if self._request.rack_id:
-            nearer = broker.nearer_replica(partition, self._request.rack_id, wanted.fetch_offset)
+            nearer = broker.topics.nearer_replica(
+                partition, self._request.rack_id, wanted.fetch_offset
+            )
             if nearer is not None:
                 log = partition.log
                 told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
@@ -192,8 +194,8 @@ class _Fetch:
         if follower is None or self._call.version < _FIRST_FOLLOWER_READ:
             return FetchPartitionResult(
                 index,
-                broker.missing_code(item.name, item.topic_id, index),
-                leader=broker.leader_hint(item.name, item.topic_id, index),
+                broker.topics.missing_code(item.name, item.topic_id, index),
+                leader=broker.topics.leader_hint(item.name, item.topic_id, index),
             )
         code = check_epoch(follower.leader_epoch, wanted.current_leader_epoch)
         if not code and wanted.fetch_offset > follower.log.high_watermark:
@@ -294,7 +296,7 @@ class ReplicaFetch(_Fetch):
         return self._park(results, size)
 
     def _ground(self, item: FetchedPartition) -> WaitingGround | None:
-        partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+        partition = self._broker.topics.find(item.name, item.topic_id, item.wanted.partition)
         return None if partition is None else ReplicaGround(partition)
 
     def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
@@ -304,7 +306,9 @@ class ReplicaFetch(_Fetch):
             return FetchPartitionResult(index, ErrorCode.cluster_authorization_failed)
         partition = broker.topics.find(item.name, item.topic_id, index)
         if partition is None:
-            return FetchPartitionResult(index, broker.missing_code(item.name, item.topic_id, index))
+            return FetchPartitionResult(
+                index, broker.topics.missing_code(item.name, item.topic_id, index)
+            )
         code = partition.check_epoch(wanted.current_leader_epoch)
         if code:
             return FetchPartitionResult(index, code)
@@ -356,7 +360,9 @@ class ReplicaFetch(_Fetch):
     def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         for item, result in results:
             if result.records_bytes:
-                partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+                partition = self._broker.topics.find(
+                    item.name, item.topic_id, item.wanted.partition
+                )
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)

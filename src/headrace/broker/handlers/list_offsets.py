@@ -47,11 +47,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _answer(
     broker: Broker, call: Call, topic: str, wanted: ListOffsetsPartition, committed: bool
 ) -> dict[str, Any]:
-    partition = broker.find(topic, None, wanted.partition_index)
+    partition = broker.topics.find(topic, None, wanted.partition_index)
     if broker.guard.denies_topic(call, Operation.DESCRIBE, topic):
         code: int = ErrorCode.topic_authorization_failed
     elif partition is None:
-        code = broker.missing_code(topic, None, wanted.partition_index)
+        code = broker.topics.missing_code(topic, None, wanted.partition_index)
     else:
         code = partition.check_epoch(wanted.current_leader_epoch)
     if partition is None or code:

@@ -148,7 +148,7 @@ def _transactional_batches(
                 continue
             if not records[_FLAGS_AT] & TRANSACTIONAL_BIT:
                 continue
-            partition = broker.find(topic.name, topic.topic_id, index)
+            partition = broker.topics.find(topic.name, topic.topic_id, index)
             if partition is not None:
                 found[partition.name] = Batch(records)
     return found
@@ -234,8 +234,8 @@ def _append(
 ) -> tuple[ProducePartitionResult, Partition | None, int]:
     partition = broker.topics.find(topic.name, topic.topic_id, produced.partition)
     if partition is None:
-        missing = broker.missing_code(topic.name, topic.topic_id, produced.partition)
-        hint = broker.leader_hint(topic.name, topic.topic_id, produced.partition)
+        missing = broker.topics.missing_code(topic.name, topic.topic_id, produced.partition)
+        hint = broker.topics.leader_hint(topic.name, topic.topic_id, produced.partition)
         return ProducePartitionResult(produced.partition, missing, leader=hint), None, 0
     if partition.name.topic in INTERNAL:
         # Only the coordinators write there: what they cannot read they could not load again.

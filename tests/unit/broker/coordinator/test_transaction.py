@@ -92,7 +92,7 @@ async def began(broker: Broker, *partitions: TopicPartition, timeout_ms: int = 6
 
 
 def log_of(broker: Broker, name: TopicPartition) -> Partition:
-    partition = broker.find(name.topic, None, name.partition)
+    partition = broker.topics.find(name.topic, None, name.partition)
     assert partition is not None
     return partition
 

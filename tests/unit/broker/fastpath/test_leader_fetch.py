@@ -271,7 +271,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
 
         [topic_result] = follower.take(waiting).topics
 
-        gone = follower.broker.missing_code(None, follower.topic_id, 0)
+        gone = follower.broker.topics.missing_code(None, follower.topic_id, 0)
         assert topic_result.partitions[0].error_code == gone != ErrorCode.none
 
     run(tmp_path, scenario)
