@@ -95,7 +95,9 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
 ):
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
-            plan = await servers[0].broker.create_topics([NewTopic(name="orders", partitions=1)])
+            plan = await servers[0].broker.controller.create_topics(
+                [NewTopic(name="orders", partitions=1)]
+            )
             created = plan.outcomes["orders"]
             assert isinstance(created, TopicRecord), created
             number = created.partitions[0].leader

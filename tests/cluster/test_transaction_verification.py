@@ -30,8 +30,8 @@ def address_of(server):
 async def places(servers):
     """The leader of orders-0, another broker, and a transactional id which that one coordinates."""
     broker = servers[0].broker
-    await broker.create_topics([NewTopic(name="orders", partitions=1)])
-    state = await broker.internal_topic(STATE)
+    await broker.controller.create_topics([NewTopic(name="orders", partitions=1)])
+    state = await broker.controller.internal_topic(STATE)
     async with asyncio.timeout(WAIT_SECONDS):
         while not all(each.broker.topics.exists(STATE, 0) for each in servers):
             await asyncio.sleep(0.01)

@@ -73,7 +73,7 @@ Change = Callable[[Controller, ConfigTarget, Any], Rejection | None]
 
 
 async def change_configs(
-    broker: Broker, call: Call, resources: Sequence[Any], change: Change, *, validate_only: bool
+    broker: Broker, call: Call, resources: Sequence[Any], change: Change
 ) -> dict[str, Any]:
     """Change every resource on its own; the answer of AlterConfigs and IncrementalAlterConfigs."""
     asked = [(resource.resource_type, resource.resource_name) for resource in resources]
@@ -85,7 +85,7 @@ async def change_configs(
                 ErrorCode.invalid_request, f"{name!r} stands twice in this request"
             )
         else:
-            refusal = await _change(broker, call, resource, change, validate_only=validate_only)
+            refusal = await _change(broker, call, resource, change)
         answers.append(
             {
                 "error_code": ErrorCode.none if refusal is None else refusal.code,
@@ -98,7 +98,7 @@ async def change_configs(
 
 
 async def _change(
-    broker: Broker, call: Call, resource: Any, change: Change, *, validate_only: bool
+    broker: Broker, call: Call, resource: Any, change: Change
 ) -> ConfigRefusal | None:
     target = find_target(
         broker, call, resource.resource_type, resource.resource_name, Operation.ALTER_CONFIGS
@@ -106,14 +106,8 @@ async def _change(
     if isinstance(target, ConfigRefusal):
         return target
 
-    def follow() -> None:
-        if target.topic is None:
-            broker.follow_broker_configs()
-        else:
-            broker.follow_topic_config(target.topic)
-
-    rejection = await broker.administer(
-        lambda controller: change(controller, target, resource), None if validate_only else follow
+    rejection = await broker.controller.administer(
+        lambda controller: change(controller, target, resource)
     )
     if rejection is None:
         return None

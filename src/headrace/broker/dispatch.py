@@ -55,6 +55,7 @@ class Dispatch:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._membership = broker.membership
         self._handlers: dict[int, Handler] = {}
         self._lanes = ProduceLanes(broker)
         # Tasks are only weakly held by the loop; a request under way must not be collected.
@@ -116,7 +117,7 @@ class Dispatch:
         self._broker.authentication.check_session(connection)
 
     def _check_reach(self, key: int) -> None:
-        if self._broker.cut_off and key in _OLD_NEWS:
+        if self._membership.cut_off and key in _OLD_NEWS:
             raise PeerError("this broker is cut off from the cluster: its clients must ask others")
 
     def _load(self, request: Request) -> Handler:

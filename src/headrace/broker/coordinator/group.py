@@ -201,7 +201,7 @@ class GroupCoordinator:
             Refusal: this broker cannot say.
         """
         try:
-            topic = await self._broker.internal_topic(CONSUMER_OFFSETS)
+            topic = await self._broker.controller.internal_topic(CONSUMER_OFFSETS)
         except HeadraceError as error:
             raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         shard = self._shards.get(shard_of(group_id, len(topic.partitions)))

@@ -4,13 +4,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from headrace.broker.coordinator.producer_id_source import ProducerIdSource
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.model.clock import Clock
-from headrace.model.ids import ProducerId
 
 Result = TypeVar("Result")
+
+
+class InternalTopics(Protocol):
+    """Creates the topics in which coordinators keep their state."""
+
+    async def internal_topic(self, name: str) -> HostedTopic:
+        """Return the topic, after creating it if it does not exist."""
 
 
 class CoordinatorHost(Protocol):
@@ -25,20 +32,21 @@ class CoordinatorHost(Protocol):
     @property
     def topics(self) -> TopicTable: ...
 
-    async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run blocking work off the loop."""
+    @property
+    def controller(self) -> InternalTopics: ...
 
-    async def internal_topic(self, name: str) -> HostedTopic:
-        """The topic a coordinator keeps its records in, made if it is not there yet."""
-
-    def when_synced(self, partition: Partition, end: int) -> "asyncio.Future[object]":
-        """Done when every record below `end` is on disk."""
-
-    def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
-        """Done when every record below `end` is with all replicas in sync, and on disk if asked."""
+    @property
+    def producer_ids(self) -> ProducerIdSource: ...
 
     @property
     def transaction_client(self) -> TransactionClient: ...
 
-    def take_producer_id(self) -> ProducerId | None:
-        """An id never given before; None while more of them are being claimed."""
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """Run blocking work off the loop."""
+
+    def when_synced(self, partition: Partition, end: int) -> "asyncio.Future[object]":
+        """Return a future that is done when every record below `end` is on disk."""
+
+    def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
+        """Return a future that is done when every record below `end` is with all replicas in sync,
+        and on disk where the topic asks for that."""

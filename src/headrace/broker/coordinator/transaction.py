@@ -87,7 +87,7 @@ class TransactionCoordinator:
     def _make(self, partition: Partition) -> TransactionShard:
         registry = TransactionRegistry(
             coordinator_epoch=partition.leader_epoch,
-            take_id=self._host.take_producer_id,
+            take_id=self._host.producer_ids.next,
             config=self._config,
             now_ms=self._host.clock.wall_ms(),
         )
@@ -99,8 +99,13 @@ class TransactionCoordinator:
         if shard is not None:
             shard.lose()
 
+    def topics_deleted(self, names: set[str]) -> None:
+        """Stop when the coordinator's own topic was deleted: it has no transactions left."""
+        if TRANSACTION_STATE in names:
+            self.stop()
+
     def stop(self) -> None:
-        """What was begun is carried on by whoever loads the shards next."""
+        """Serve nothing any more; the broker that loads the shards next continues from the log."""
         for shard in self._shards.values():
             shard.lose()
         for task in self._loads:
@@ -116,7 +121,7 @@ class TransactionCoordinator:
         """
         while True:
             try:
-                topic = await self._host.internal_topic(TRANSACTION_STATE)
+                topic = await self._host.controller.internal_topic(TRANSACTION_STATE)
             except HeadraceError as error:
                 log.error("there is no topic for transactions", reason=str(error))
                 raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE) from error

@@ -44,5 +44,5 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 async def offsets_partition(broker: Broker, group_id: str) -> TopicPartition:
     """Where a group's offsets are kept."""
-    topic = await broker.internal_topic(CONSUMER_OFFSETS)
+    topic = await broker.controller.internal_topic(CONSUMER_OFFSETS)
     return TopicPartition(CONSUMER_OFFSETS, shard_of(group_id, len(topic.partitions)))

@@ -41,8 +41,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         message = "not allowed to alter the cluster"
         return {"results": [_failed(user, denied, message) for user in users]}
     changes, rejected = _read(request)
-    outcome = await broker.administer(
-        lambda controller: _apply(controller, changes, rejected), broker.follow_credentials
+    outcome = await broker.controller.administer(
+        lambda controller: _apply(controller, changes, rejected)
     )
     return {
         "results": [

@@ -4,6 +4,7 @@ from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.handlers.registry import SERVED
 from headrace.wire.api import APIS, ApiKey
 
 API = ApiKey.API_VERSIONS
@@ -32,15 +33,15 @@ def answer(broker: Broker) -> dict[str, Any]:
                 "max_version": api.highest,
             }
             for api in APIS.values()
-            if broker.serves(api.key)
+            if api.key in SERVED
         ],
         "supported_features": [
             {"name": name, "min_version": 0, "max_version": level}
             for name, level in FEATURES.items()
         ],
-        "finalized_features_epoch": broker.features_epoch,
+        "finalized_features_epoch": broker.features.epoch,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in broker.features.items()
+            for name, level in broker.features.levels.items()
         ],
     }

@@ -31,7 +31,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     def grow(controller: Controller) -> TopicPlan:
         return controller.create_partitions(wanted, validate_only=request.validate_only)
 
-    plan = await (broker.administer(grow) if request.validate_only else broker.change_topics(grow))
+    plan = await broker.controller.administer(grow)
     names = dict.fromkeys(topic.name for topic in request.topics)
     return {"results": [_answer(name, plan) for name in names]}
 

@@ -48,7 +48,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         allowed = []
     if allowed:
         names = [item.name for item in allowed if item.name is not None]
-        plan = await broker.change_topics(lambda controller: controller.delete_topics(names))
+        plan = await broker.controller.administer(
+            lambda controller: controller.delete_topics(names)
+        )
         for item in allowed:
             outcome = plan.outcomes[item.name or ""]
             if isinstance(outcome, Rejection):

@@ -53,7 +53,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             for resource, target in zip(request.resources, targets, strict=True)
         ]
 
-    return {"results": await broker.administer(lambda controller: describe(controller.state))}
+    return {
+        "results": await broker.controller.administer(lambda controller: describe(controller.state))
+    }
 
 
 def _describe(

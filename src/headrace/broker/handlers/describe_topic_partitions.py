@@ -11,7 +11,6 @@ from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartiti
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.membership.view import describe_partition
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.ids import topic_name_problem
 from headrace.wire.api import ApiKey
@@ -80,7 +79,7 @@ def _describe(
 
 def _partition(broker: Broker, topic: HostedTopic, index: int) -> dict[str, Any]:
     return {
-        **describe_partition(broker, topic, index),
+        **broker.cluster_view.describe_partition(topic, index),
         "eligible_leader_replicas": [],
         "last_known_elr": [],
     }

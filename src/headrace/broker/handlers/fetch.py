@@ -13,7 +13,6 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
-from headrace.broker.membership.view import leader_endpoints
 from headrace.broker.network.callback_future import Promise
 from headrace.broker.network.connection import Answer, Part, Parts
 from headrace.broker.replica.delayed_fetch import DelayedFetch, ReplicaGround, WaitingGround
@@ -258,8 +257,8 @@ class _Fetch:
             _by_topic(results),
             throttle_ms=throttle_ms,
             session_id=admission.session_id,
-            node_endpoints=leader_endpoints(
-                self._broker, self._call, [result.leader for _, result in results]
+            node_endpoints=self._broker.cluster_view.leader_endpoints(
+                self._call, [result.leader for _, result in results]
             )
             if self.failed
             else (),

@@ -13,7 +13,6 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
-from headrace.broker.membership.view import find_node
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
@@ -49,7 +48,7 @@ def _answer(
     if isinstance(topic, dict):
         return topic
     leader = topic.record.partitions[coordinator_partition(key, len(topic.partitions))].leader
-    node = find_node(broker, call, leader)
+    node = broker.cluster_view.find_node(call, leader)
     if node is None:
         return _nowhere(ErrorCode.coordinator_not_available, "its partition has no leader now")
     return {"node_id": node["node_id"], "host": node["host"], "port": node["port"]}
@@ -74,7 +73,7 @@ async def _topic(broker: Broker, key_type: int) -> HostedTopic | dict[str, Any]:
     if topic is None:
         return _nowhere(ErrorCode.invalid_request, f"there is no coordinator of type {key_type}")
     try:
-        return await broker.internal_topic(topic)
+        return await broker.controller.internal_topic(topic)
     except HeadraceError as error:
         return _nowhere(ErrorCode.coordinator_not_available, str(error))
 

@@ -63,7 +63,7 @@ def _new_producer(broker: Broker, request: InitProducerIdRequest) -> InitReply:
     epoch_given = ProducerEpoch(request.producer_epoch) != NO_PRODUCER_EPOCH
     if id_given != epoch_given:
         return InitReply(error=TransactionError.INVALID_REQUEST)
-    taken = broker.take_producer_id()
+    taken = broker.producer_ids.next()
     if taken is None:
         return InitReply(error=TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
     return InitReply(producer_id=taken, producer_epoch=ProducerEpoch(0))

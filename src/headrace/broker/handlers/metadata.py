@@ -16,7 +16,6 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.membership.view import describe_nodes, describe_partition
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import NewTopic
@@ -49,9 +48,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in topics:
             topic["topic_authorized_operations"] = _operations(broker, call, topic)
     return {
-        "brokers": describe_nodes(broker, call),
+        "brokers": broker.cluster_view.describe_nodes(call),
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.controller_id,
+        "controller_id": broker.membership.controller_id,
         "topics": topics,
         "cluster_authorized_operations": broker.guard.operations(
             call, ResourceType.CLUSTER, CLUSTER_NAME
@@ -94,7 +93,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
     ]
     if not wanted:
         return denied
-    plan = await broker.create_topics(wanted)
+    plan = await broker.controller.create_topics(wanted)
     for name, outcome in plan.outcomes.items():
         if isinstance(outcome, Rejection) and outcome.error != ClusterError.TOPIC_ALREADY_EXISTS:
             log.warning("cannot create a topic", topic=name, reason=outcome.message)
@@ -130,6 +129,7 @@ def _describe(broker: Broker, topic: HostedTopic) -> dict[str, Any]:
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
         "partitions": [
-            describe_partition(broker, topic, index) for index in range(len(topic.partitions))
+            broker.cluster_view.describe_partition(topic, index)
+            for index in range(len(topic.partitions))
         ],
     }

@@ -21,7 +21,6 @@ from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
-from headrace.broker.membership.view import leader_endpoints
 from headrace.broker.network.callback_future import Promise, future_of
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.delayed_produce import Acknowledgement, Failures, Safe
@@ -351,7 +350,7 @@ def _pack(
             call.request.header.correlation_id,
             results,
             throttle_ms=_throttle(broker, call, request),
-            node_endpoints=leader_endpoints(broker, call, hints) if hints else (),
+            node_endpoints=broker.cluster_view.leader_endpoints(call, hints) if hints else (),
         ),
     )
 

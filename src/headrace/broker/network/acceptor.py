@@ -60,6 +60,7 @@ class Acceptor:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
+        poller: Poller,
         dispatch: Callable[[Connection, Frame], Answer],
         max_request_bytes: int,
         max_pending: int,
@@ -76,7 +77,7 @@ class Acceptor:
         self.max_connections = max_connections
         self.max_connections_per_host = max_connections_per_host
         self._loop = loop
-        self.poller = Poller(loop)
+        self.poller = poller
         self._dispatch = dispatch
         self._max_request_bytes = max_request_bytes
         self._max_pending = max_pending

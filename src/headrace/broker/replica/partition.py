@@ -289,8 +289,8 @@ class Partition:
         wanted = state.expanded(broker_id)
         return wanted if broker_id in wanted else None
 
-    def follow(self, record: PartitionRecord, now_ms: int) -> None:
-        """The cluster's state says who has this partition and who is in sync, in this epoch."""
+    def apply_record(self, record: PartitionRecord, now_ms: int) -> None:
+        """Adopt the replicas and the in-sync replicas of the cluster's state, in this epoch."""
         state = self.state
         if record.partition_epoch <= state.partition_epoch:
             return
@@ -300,13 +300,13 @@ class Partition:
             self._advanced(_MUCH)
         self._refuse_if_too_few()
 
-    def follow_config(self) -> None:
-        """min.insync.replicas may have changed."""
+    def apply_config(self) -> None:
+        """Adopt min.insync.replicas, which may have changed."""
         if self.state.set_min_insync(self.log.config.min_insync_replicas):
             self._advanced(_MUCH)
 
     def withdraw(self) -> None:
-        """What was proposed will never be taken."""
+        """Forget a proposal that the cluster's state will not adopt."""
         self.state.withdraw()
 
     def set_stranded(self, stranded: bool) -> None:

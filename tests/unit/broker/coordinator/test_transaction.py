@@ -39,7 +39,9 @@ def run(data: Path, scenario: Scenario, **more: Any) -> None:
     async def main() -> None:
         async with local_broker(data, **more) as server:
             if server.broker.topics.by_name("clicks") is None:
-                await server.broker.create_topics([NewTopic(name="clicks", partitions=5)])
+                await server.broker.controller.create_topics(
+                    [NewTopic(name="clicks", partitions=5)]
+                )
             await scenario(server.broker)
 
     asyncio.run(main())
@@ -315,7 +317,7 @@ def test_an_offline_partition_gets_its_marker_when_it_is_back(tmp_path: Path) ->
 def test_a_deleted_partition_needs_no_marker(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         producer = await began(broker)
-        await broker.change_topics(lambda controller: controller.delete_topics(["clicks"]))
+        await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
 
         assert (await end(broker, producer)).error is NONE
         assert state_of(broker) == "CompleteCommit"
@@ -456,7 +458,9 @@ def test_deleting_the_topic_forgets_every_id(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         await init(broker)
         await init(broker)
-        await broker.change_topics(lambda controller: controller.delete_topics([TRANSACTION_STATE]))
+        await broker.controller.administer(
+            lambda controller: controller.delete_topics([TRANSACTION_STATE])
+        )
 
         assert broker.transactions.describe("t") is TransactionError.TRANSACTIONAL_ID_NOT_FOUND
         assert (await init(broker)).producer_epoch == 0

@@ -156,7 +156,7 @@ def run(folder: Path, scenario: Callable[[Follower, ManualClock], Awaitable[None
             topic = NewTopic(
                 name="clicks", partitions=PARTITIONS, replication_factor=1, configs=configs
             )
-            await server.broker.create_topics([topic])
+            await server.broker.controller.create_topics([topic])
             await scenario(Follower(server), clock)
 
     asyncio.run(main())

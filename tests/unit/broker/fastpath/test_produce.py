@@ -98,7 +98,7 @@ def run(folder: Path, scenario: Callable[[Lanes], Awaitable[None]], **settings: 
     async def main() -> None:
         async with local_broker(folder, settings) as server:
             configs = {"min.insync.replicas": "1"}
-            await server.broker.create_topics(
+            await server.broker.controller.create_topics(
                 [NewTopic(name="clicks", partitions=2, replication_factor=1, configs=configs)]
             )
             await scenario(Lanes(server))
@@ -290,7 +290,7 @@ def test_acks_all_with_too_few_in_sync_is_left_to_the_handler(tmp_path: Path) ->
         follower_joins(lanes.partition)
         lanes.partition.state.set_isr({lanes.partition.state.broker_id})
         lanes.partition.log.config = replace(lanes.partition.log.config, min_insync_replicas=2)
-        lanes.partition.follow_config()
+        lanes.partition.apply_config()
 
         assert lanes.serve(frame_of(sample_batch(b"b"), acks=-1), end) is None
         assert lanes.partition.log.log_end_offset == 1

@@ -12,6 +12,7 @@ from headrace.broker.config.listener import Listener
 from headrace.broker.network import acceptor as acceptor_module
 from headrace.broker.network.acceptor import Acceptor
 from headrace.broker.network.connection import Answer, Connection
+from headrace.broker.network.poller import Poller
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import free_port
 from headrace.wire.framing import Frame
@@ -26,6 +27,7 @@ def echo(_: Connection, frame: Frame) -> Answer:
 @asynccontextmanager
 async def accepting(*addresses: str, **changes: Any) -> AsyncIterator[tuple[Acceptor, list[Any]]]:
     limits = {
+        "poller": Poller(asyncio.get_running_loop()),
         "dispatch": echo,
         "max_request_bytes": 1 << 20,
         "max_pending": 100,

@@ -61,7 +61,7 @@ def play(
 
     async def run() -> None:
         async with local_broker(data, settings) as server:
-            await server.broker.create_topics([NewTopic(name=topic, partitions=1)])
+            await server.broker.controller.create_topics([NewTopic(name=topic, partitions=1)])
             await asyncio.to_thread(talk, server)
 
     asyncio.run(run())

@@ -57,7 +57,7 @@ async def come(folder: Path, way_of: BrokerSettings, known_as: BrokerSettings) -
     async with local_broker(folder / "other", theirs) as server:
         known = PeerConnector(known_as, lambda _: None).login
         assert known is not None
-        await server.broker.administer(known.ensure_known, server.broker.follow_credentials)
+        await server.broker.controller.administer(known.ensure_known)
         record = record_of(server)
         connection = await PeerConnector(way_of, lambda _: record).connect(BrokerId(1))
         try:
@@ -91,8 +91,10 @@ def test_a_scram_user_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
                     settings_of(tmp_path, "SCRAM-SHA-512", users), lambda _: None
                 ).login
                 assert login is not None
-                await broker.administer(login.ensure_known)
-                known.append(await broker.administer(lambda each: dict(each.state.credentials)))
+                await broker.controller.administer(login.ensure_known)
+                known.append(
+                    await broker.controller.administer(lambda each: dict(each.state.credentials))
+                )
 
     known: list[object] = []
     asyncio.run(scenario())
