@@ -125,8 +125,8 @@ class Broker:
         # Whether some partition is stranded: what this broker knows of leaders is old then.
         self.cut_off = False
         self.served_apis: frozenset[ApiKey] = frozenset()
-        # Calls something when the request that is being served has been.
-        self.soon: Callable[[Callable[[], object]], object] = loop.call_soon
+        # Calls something right after the socket event that is being served (`network.poller`).
+        self.call_after_event: Callable[[Callable[[], object]], object] = loop.call_soon
         self._store = store
         self._controller = controller
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")

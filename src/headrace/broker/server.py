@@ -23,7 +23,9 @@ from headrace.broker.handlers.registry import SERVED, load_all
 from headrace.broker.membership.member import ClusterMember
 from headrace.broker.metric import load_prometheus
 from headrace.broker.network.acceptor import Acceptor
-from headrace.broker.network.descriptor import connection_limit, raise_limit
+from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.descriptor import raise_limit
+from headrace.broker.network.poller import Poller
 from headrace.broker.operation.admin_http import AdminHttp
 from headrace.broker.operation.compaction_worker import CompactionWorker
 from headrace.broker.operation.gauge import gauges
@@ -95,7 +97,7 @@ class Server:
             self.broker.follow_all()
             self._files = FilePool(self._disk)
             self.acceptor = self._make_acceptor()
-            self.broker.soon = self.acceptor.poller.soon
+            self.broker.call_after_event = self.acceptor.poller.call_after_event
             undo.push_async_callback(self.acceptor.stop, 0)
             self._listen()
             await self._start_admin(undo)
@@ -141,25 +143,17 @@ class Server:
         return controller
 
     def _make_acceptor(self) -> Acceptor:
-        settings, broker = self._settings, self.broker
+        broker = self.broker
         broker.served_apis = SERVED
         return Acceptor(
-            broker.loop,
+            Poller(broker.loop),
+            self._connection_limits(),
             dispatch=Dispatch(broker),
-            max_request_bytes=settings["socket.request.max.bytes"],
-            max_pending=settings["queued.max.requests"],
-            max_unfinished_bytes=settings["queued.max.request.bytes"],
-            max_idle_ms=settings["connections.max.idle.ms"],
-            max_connections=self._max_connections(),
-            max_connections_per_host=settings["max.connections.per.ip"],
-            backlog=settings["socket.listen.backlog.size"],
             tls=broker.way.tls,
         )
 
-    def _max_connections(self) -> int:
-        """As many as are wished for, and as there are descriptors for."""
-        wished = int(self._settings["max.connections"])
-        return min(wished, connection_limit(self._files.capacity))
+    def _connection_limits(self) -> ConnectionLimits:
+        return ConnectionLimits.of(self._settings, file_capacity=self._files.capacity)
 
     def _listen(self) -> None:
         self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
@@ -276,8 +270,7 @@ class Server:
     def _follow_settings(self, compaction: CompactionWorker) -> None:
         """What was handed on at the start and may change while the broker runs (KIP-226)."""
         settings = self._settings
-        self.acceptor.max_connections = self._max_connections()
-        self.acceptor.max_connections_per_host = settings["max.connections.per.ip"]
+        self.acceptor.apply_limits(self._connection_limits())
         compaction.configure(
             memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
             bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
@@ -323,7 +316,7 @@ class Server:
         self._ready = False
         if self._member is not None:
             await self._member.leave()
-        self.acceptor.close_doors()
+        self.acceptor.stop_accepting()
         # Requests parked in a rebalance or a long poll are answered now: nothing will come for
         # them any more, and they would use up the time to drain.
         self.broker.groups.stop()

@@ -48,6 +48,6 @@ def test_connection_limits_change_while_the_broker_runs(tmp_path: Path) -> None:
                 broker.follow_broker_configs,
             )
 
-            assert server.acceptor.max_connections_per_host == 3
+            assert server.acceptor.limits.max_connections_per_host == 3
 
     asyncio.run(run())
