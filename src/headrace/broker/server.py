@@ -45,7 +45,8 @@ from headrace.broker.dispatch import Dispatch
 from headrace.broker.handlers.registry import load_all
 from headrace.broker.metric import load_prometheus
 from headrace.broker.network.acceptor import Acceptor
-from headrace.broker.network.descriptor import connection_limit, raise_limit
+from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.descriptor import raise_limit
 from headrace.broker.network.poller import Poller
 from headrace.broker.operation.admin_http import AdminHttp
 from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
@@ -179,30 +180,21 @@ class Server:
             authentication=self._authentication,
             storage=self._storage,
             advertised_listeners=self._advertised_listeners,
-            call_after_event=self._poller.soon,
+            call_after_event=self._poller.call_after_event,
         )
         undo.push_async_callback(broker.close)
         return broker
 
     def _make_acceptor(self) -> Acceptor:
-        settings, broker = self._settings, self.broker
         return Acceptor(
-            broker.loop,
-            poller=self._poller,
-            dispatch=Dispatch(broker),
-            max_request_bytes=settings["socket.request.max.bytes"],
-            max_pending=settings["queued.max.requests"],
-            max_unfinished_bytes=settings["queued.max.request.bytes"],
-            max_idle_ms=settings["connections.max.idle.ms"],
-            max_connections=self._max_connections(),
-            max_connections_per_host=settings["max.connections.per.ip"],
-            backlog=settings["socket.listen.backlog.size"],
-            tls=broker.peer_connector.tls,
+            self._poller,
+            self._connection_limits(),
+            dispatch=Dispatch(self.broker),
+            tls=self.broker.peer_connector.tls,
         )
 
-    def _max_connections(self) -> int:
-        """Return max.connections, or as many as there are descriptors for."""
-        return min(int(self._settings["max.connections"]), connection_limit(self._files.capacity))
+    def _connection_limits(self) -> ConnectionLimits:
+        return ConnectionLimits.of(self._settings, file_capacity=self._files.capacity)
 
     def _listen(self) -> None:
         self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
@@ -293,8 +285,7 @@ class Server:
 
     def _apply_settings(self) -> None:
         """Apply the settings that may change while the broker runs (KIP-226)."""
-        self.acceptor.max_connections = self._max_connections()
-        self.acceptor.max_connections_per_host = self._settings["max.connections.per.ip"]
+        self.acceptor.apply_limits(self._connection_limits())
         self._compaction.configure(**_compaction_limits(self._settings))
 
     def _keep_retention(self) -> None:
@@ -335,7 +326,7 @@ class Server:
         """Drain, flush, mark clean. Call it once."""
         self._ready = False
         await self.broker.membership.leave()
-        self.acceptor.close_doors()
+        self.acceptor.stop_accepting()
         # Requests parked in a rebalance or a long poll are answered now: nothing will come for
         # them any more, and they would use up the time to drain.
         self.broker.groups.stop()

@@ -18,9 +18,8 @@ _FIRST_CLIENT_NAMES = 3
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     if call.version >= _FIRST_CLIENT_NAMES:
-        call.connection.client_software = (
-            f"{call.body.client_software_name}/{call.body.client_software_version}"
-        )
+        # The client's name is not kept, but a body that cannot be read must end the connection.
+        _ = call.body
     return answer(broker)
 
 

@@ -23,9 +23,9 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.fastpath.follower import FollowerLane
 from headrace.broker.peer.connection import PeerConnection, PeerLost, PeerRefused
 from headrace.broker.peer.connector import PeerConnector, PeerDenied
+from headrace.broker.replica.fast_follower import FastFollower
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.host import ReplicaHost
 from headrace.broker.replica.throttle import ReplicationThrottle, names_replica
@@ -84,7 +84,7 @@ class ReplicaFetcher:
         self._partition_max_bytes = int(settings["replica.fetch.max.bytes"])
         self._session_id = 0
         self._session_epoch = 0
-        self._fast_path = FollowerLane()
+        self._fast_path = FastFollower()
         self._connection: PeerConnection | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()

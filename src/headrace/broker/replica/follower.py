@@ -13,15 +13,13 @@ that moves.
 
 import structlog
 
-from headrace.broker.replica.partition import Waiter
+from headrace.broker.replica.partition import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from headrace.replication.divergence import Divergence, cut_offset
 
 log = structlog.get_logger(__name__)
-
-_MUCH = 2**62
 
 
 class Follower:
@@ -72,7 +70,7 @@ class Follower:
     def wake_all(self) -> None:
         """There is more to read, or this is not a follower any more: look again."""
         for waiter in tuple(self._waiters):
-            waiter.grew(_MUCH)
+            waiter.grew(RECHECK)
 
     def cut(self, told: Divergence) -> None:
         """Drop what the leader does not have."""

@@ -47,6 +47,6 @@ def test_connection_limits_change_while_the_broker_runs(tmp_path: Path) -> None:
                 lambda controller: controller.alter_broker_configs(broker.node_id, [change])
             )
 
-            assert server.acceptor.max_connections_per_host == 3
+            assert server.acceptor.limits.max_connections_per_host == 3
 
     asyncio.run(run())

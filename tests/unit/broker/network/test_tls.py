@@ -128,8 +128,10 @@ def test_a_certificate_that_is_required_says_who_the_client_is(
 
 def test_who_does_not_speak_tls_is_cut_off(tmp_path: Path, certificate: Certificate) -> None:
     def talk(server: Server) -> None:
-        told = server.broker.advertised_listeners["SSL"]
-        with socket.create_connection((told.host, told.port), timeout=WAIT_SECONDS) as plain:
+        advertised = server.broker.advertised_listeners["SSL"]
+        with socket.create_connection(
+            (advertised.host, advertised.port), timeout=WAIT_SECONDS
+        ) as plain:
             plain.sendall(b"\0\0\0\x0a" + bytes(10))
             with suppress(ConnectionResetError):
                 while plain.recv(1024):
