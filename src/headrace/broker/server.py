@@ -14,7 +14,7 @@ Who holds whom
     DirectoryLock, ClusterStore, Controller    the cluster's state, and commands that change it
     Authentication, FilePool                   from the settings
     CompactionWorker -> LogStorage             storage opens the logs later, and pauses compaction
-    Poller                                     when a socket's event has been served
+    ListeningSockets, Poller                   where clients connect, and when a socket is ready
     Broker                                     everything that handlers reach
       TopicTable, ClusterView, Guard, Quotas   look-ups, without a reference to the broker
       PeerConnector <- TransactionClient       connections to other brokers
@@ -47,6 +47,7 @@ from headrace.broker.metric import load_prometheus
 from headrace.broker.network.acceptor import Acceptor
 from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.descriptor import raise_limit
+from headrace.broker.network.listening_socket import ListeningSocket
 from headrace.broker.network.poller import Poller
 from headrace.broker.operation.admin_http import AdminHttp
 from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
@@ -98,8 +99,6 @@ class Server:
         self._authentication = Authentication(settings, clock)
         self._compaction = CompactionWorker(clock, **_compaction_limits(settings))
         self._storage = LogStorage(settings.node_id, self._compaction)
-        # Complete when the listeners are bound, which is before the first connection.
-        self._advertised_listeners = dict(settings.advertised_listeners)
         self._ready = False
         self.listeners: tuple[Listener, ...] = ()
         self.admin_port: int | None = None
@@ -129,11 +128,11 @@ class Server:
     async def _start(self) -> None:
         async with AsyncExitStack() as undo:
             store = await self._open_store(undo)
+            sockets = self._bind(undo)
             self.broker = await self._make_broker(undo, store)
             self.broker.applier.apply_all()
-            self.acceptor = self._make_acceptor()
+            self.acceptor = self._make_acceptor(sockets)
             undo.push_async_callback(self.acceptor.stop, 0)
-            self._listen()
             await self._start_admin(undo)
             await self.broker.loop.run_in_executor(None, self._open_logs)
             await self._join()
@@ -164,6 +163,16 @@ class Server:
             undo.push_async_callback(loop.run_in_executor, None, store.close)
         return store
 
+    def _bind(self, undo: AsyncExitStack) -> list[ListeningSocket]:
+        sockets: list[ListeningSocket] = []
+        for listener in self._settings.listeners:
+            sockets.append(
+                ListeningSocket.bind(listener, self._settings["socket.listen.backlog.size"])
+            )
+            undo.callback(sockets[-1].close)
+        self.listeners = tuple(each.listener for each in sockets)
+        return sockets
+
     async def _make_broker(self, undo: AsyncExitStack, store: ClusterStore) -> Broker:
         settings, loop = self._settings, asyncio.get_running_loop()
         self._controller = await loop.run_in_executor(None, Controller, store)
@@ -179,26 +188,15 @@ class Server:
             shared=self._open_shared is not None,
             authentication=self._authentication,
             storage=self._storage,
-            advertised_listeners=self._advertised_listeners,
+            advertised_listeners=self._advertised_listeners(),
             call_after_event=self._poller.call_after_event,
         )
         undo.push_async_callback(broker.close)
         return broker
 
-    def _make_acceptor(self) -> Acceptor:
-        return Acceptor(
-            self._poller,
-            self._connection_limits(),
-            dispatch=Dispatch(self.broker),
-            tls=self.broker.peer_connector.tls,
-        )
-
-    def _connection_limits(self) -> ConnectionLimits:
-        return ConnectionLimits.of(self._settings, file_capacity=self._files.capacity)
-
-    def _listen(self) -> None:
-        self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
-        advertised = self._advertised_listeners
+    def _advertised_listeners(self) -> dict[str, Listener]:
+        """Return where clients connect, by the listener's name, with the ports that are bound."""
+        advertised = dict(self._settings.advertised_listeners)
         for listener in self.listeners:
             name = listener.name
             if advertised[name].port == 0:
@@ -210,6 +208,19 @@ class Server:
                     advice="clients on other machines cannot connect: set advertised.listeners",
                 )
                 advertised[name] = replace(advertised[name], host=_LOOPBACK)
+        return advertised
+
+    def _make_acceptor(self, sockets: list[ListeningSocket]) -> Acceptor:
+        return Acceptor(
+            self._poller,
+            self._connection_limits(),
+            sockets,
+            dispatch=Dispatch(self.broker),
+            tls=self.broker.peer_connector.tls,
+        )
+
+    def _connection_limits(self) -> ConnectionLimits:
+        return ConnectionLimits.of(self._settings, file_capacity=self._files.capacity)
 
     def _open_logs(self) -> None:
         """Open the log directories, in a thread, so that the admin port answers during a long
@@ -239,7 +250,7 @@ class Server:
         broker, membership = self.broker, self.broker.membership
         endpoints = tuple(
             Endpoint(each.name, each.host, each.port, each.protocol)
-            for each in self._advertised_listeners.values()
+            for each in broker.advertised_listeners.values()
         )
         record = BrokerRecord(
             broker_id=broker.node_id,

@@ -1,4 +1,4 @@
-"""Listening sockets and the connections that came through them.
+"""The connections of all clients, from the listening sockets that they come through.
 
 Rule 1: connections never use up the descriptors that the log needs: without them a segment could
 not be opened, and that takes a directory offline. Past the limit the newest connection is refused,
@@ -12,7 +12,7 @@ import contextlib
 import errno
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING
@@ -23,9 +23,9 @@ from headrace.broker.config.listener import Listener
 from headrace.broker.network.connection import Answer, Connection
 from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.network.listening_socket import ListeningSocket
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
-from headrace.model.error import ConfigError
 from headrace.wire.framing import BufferPool, Frame
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Acceptor:
 
     Args:
         poller: watches the sockets of the connections; closed by `stop`.
+        sockets: where clients connect; closed by `stop_accepting`.
         dispatch: what a connection does with a frame.
         tls: for listeners that are encrypted.
     """
@@ -60,6 +61,7 @@ class Acceptor:
         self,
         poller: Poller,
         limits: ConnectionLimits,
+        sockets: Iterable[ListeningSocket],
         *,
         dispatch: Callable[[Connection, Frame], Answer],
         tls: "Tls | None" = None,
@@ -77,7 +79,7 @@ class Acceptor:
         self._max_idle_seconds = limits.max_idle_ms / 1000
         self._tls = tls
         self._per_host: Counter[str] = Counter()
-        self._sockets: dict[socket.socket, Listener] = {}
+        self._sockets = {each.sock: each.listener for each in sockets}
         self._sweeper: asyncio.TimerHandle | None = None
         self._no_strangers_until = 0.0
 
@@ -88,20 +90,6 @@ class Acceptor:
             max_connections=limits.max_connections,
             max_connections_per_host=limits.max_connections_per_host,
         )
-
-    def bind(self, listener: Listener) -> Listener:
-        """Open the socket of a listener, and return it with the port the kernel chose for port 0.
-
-        Raises:
-            ConfigError: the address is in use or is not this machine's.
-        """
-        try:
-            sock = _listening_socket(listener, self.limits.backlog)
-        except OSError as error:
-            raise ConfigError(f"cannot listen on {listener.address}: {_reason(error)}") from error
-        bound = replace(listener, port=sock.getsockname()[1])
-        self._sockets[sock] = bound
-        return bound
 
     def start(self) -> None:
         for sock, listener in self._sockets.items():
@@ -144,7 +132,7 @@ class Acceptor:
 
     def _pause_accepting(self, sock: socket.socket, listener: Listener, error: OSError) -> None:
         """Stop for a while: without descriptors the socket stays readable, and the loop spins."""
-        log.error("accept_failed", listener=str(listener), reason=_reason(error))
+        log.error("accept_failed", listener=str(listener), reason=error.strerror or str(error))
         if error.errno in _OUT_OF_FILES:
             self._loop.remove_reader(sock)
             self._loop.call_later(_RETRY_ACCEPT_SECONDS, self._accept_again, sock, listener)
@@ -216,25 +204,3 @@ class Acceptor:
                 connection.close()
         pause = min(_SWEEP_MAX_SECONDS, max(_SWEEP_MIN_SECONDS, self._max_idle_seconds / 4))
         self._sweeper = self._loop.call_later(pause, self._sweep)
-
-
-def _listening_socket(listener: Listener, backlog: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((listener.host, listener.port))
-        sock.listen(backlog)
-        sock.setblocking(False)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-def _reason(error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return "another program listens there already; choose another port with --listen"
-    return error.strerror or str(error)

@@ -14,6 +14,7 @@ from headrace.broker.network import acceptor as acceptor_module
 from headrace.broker.network.acceptor import Acceptor
 from headrace.broker.network.connection import Answer, Connection
 from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.listening_socket import ListeningSocket
 from headrace.broker.network.poller import Poller
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import free_port
@@ -39,13 +40,18 @@ def echo(_: Connection, frame: Frame) -> Answer:
 async def accepting(*addresses: str, **changes: Any) -> AsyncIterator[tuple[Acceptor, list[Any]]]:
     dispatch = changes.pop("dispatch", echo)
     poller = Poller(asyncio.get_running_loop())
-    acceptor = Acceptor(poller, replace(LIMITS, **changes), dispatch=dispatch)
-    bound = [
-        acceptor.bind(Listener.parse(each)) for each in addresses or ("PLAINTEXT://127.0.0.1:0",)
-    ]
+    try:
+        sockets = [
+            ListeningSocket.bind(Listener.parse(each), LIMITS.backlog)
+            for each in addresses or ("PLAINTEXT://127.0.0.1:0",)
+        ]
+    except ConfigError:
+        poller.close()
+        raise
+    acceptor = Acceptor(poller, replace(LIMITS, **changes), sockets, dispatch=dispatch)
     acceptor.start()
     try:
-        yield acceptor, bound
+        yield acceptor, [each.listener for each in sockets]
     finally:
         await acceptor.stop(0)
 
