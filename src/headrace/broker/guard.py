@@ -1,6 +1,6 @@
-"""What handlers ask before they do something: may the one who calls do this?
+"""Decides for handlers whether the client of a call may do what it asks for.
 
-Without an authorizer everybody may do everything, and asking costs next to nothing.
+Without an authorizer every client may do everything, and the question costs next to nothing.
 """
 
 from uuid import UUID
@@ -14,7 +14,7 @@ from headrace.model.error import ConfigError
 
 
 class Guard:
-    """The authorizer, asked in the words of requests. Lives on the event loop."""
+    """The authorizer, in terms of calls. Lives on the event loop."""
 
     def __init__(self, authorizer: Authorizer | None, topics: TopicTable) -> None:
         self.authorizer = authorizer
@@ -30,7 +30,7 @@ class Guard:
         return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_on_any(self, call: Call, operation: Operation, kind: ResourceType) -> bool:
-        """Whether there can be a resource of this type on which it is allowed (KIP-679)."""
+        """Whether the client may do the operation on some resource of this type (KIP-679)."""
         authorizer = self.authorizer
         return authorizer is None or authorizer.allows_any(
             call.principal, call.connection.peer_host, operation, kind
@@ -39,10 +39,10 @@ class Guard:
     def denies_topic(
         self, call: Call, operation: Operation, name: str | None, topic_id: UUID | None = None
     ) -> bool:
-        """Whether a topic of a request is closed to the one who calls.
+        """Whether the client may not do the operation on a topic.
 
-        Asked before anyone looks whether it exists, as that is a secret too. An id tells nothing:
-        one that nobody has is left to be found missing.
+        Handlers ask before they look the topic up: whether it exists is a secret, too. An unknown
+        id is not denied, as it gives nothing away: the look-up reports it missing.
         """
         if self.authorizer is None:
             return False
@@ -60,7 +60,7 @@ class Guard:
         return not self.may(call, operation, ResourceType.TRANSACTIONAL_ID, named)
 
     def operations(self, call: Call, kind: ResourceType, name: str) -> int:
-        """What the one who calls may do with a resource, a bit an operation (KIP-430)."""
+        """Return what the client may do with a resource, one bit per operation (KIP-430)."""
         if self.authorizer is None:
             return all_operations(kind)
         return self.authorizer.operations(call.principal, call.connection.peer_host, kind, name)

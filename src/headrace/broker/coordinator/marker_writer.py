@@ -1,4 +1,4 @@
-"""Writes the markers that end transactions: into a partition, and on to the groups it concerns."""
+"""Writes the markers that end transactions, and tells the groups whose offsets they concern."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 
 
 class OffsetsEnded(Protocol):
-    """Told when a marker went into a partition of `__consumer_offsets`."""
+    """Called after a marker was appended to a partition of `__consumer_offsets`."""
 
     def __call__(self, partition: int, producer_id: ProducerId, *, commit: bool) -> None: ...
 
@@ -29,14 +29,14 @@ class Marker:
 
 
 class Written(NamedTuple):
-    """Where a marker is: `partition` must be synced up to `end` if it syncs at all."""
+    """Where a marker was appended: `partition` must be synced up to `end` if it syncs at all."""
 
     partition: Partition
     end: int
 
 
 class MarkerWriter:
-    """For the coordinator in this broker, and for WriteTxnMarkers. Lives on the event loop."""
+    """Serves the coordinator in this broker, and WriteTxnMarkers. Lives on the event loop."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class MarkerWriter:
         self._written = written
 
     def write(self, marker: Marker, name: TopicPartition) -> Written | None:
-        """Append the marker; None when the partition does not exist (any more).
+        """Append the marker; return None when the partition does not exist (any more).
 
         Raises:
             LogDirectoryOffline: it exists and cannot be written now. It must get its marker later,

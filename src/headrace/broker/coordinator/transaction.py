@@ -1,11 +1,12 @@
 """The transaction coordinator of this broker: finds the shard of an id and hands requests to it.
 
 Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed, and
-COORDINATOR_NOT_AVAILABLE once it is lost. Clients try both again.
-Rule 2: nothing here raises for what the coordinator refuses: every answer carries its error, so
-that no client ever reads UNKNOWN_SERVER_ERROR, after which some of them give up for good.
-Rule 3: no record of a transaction is appended anywhere before `join` said that its partition is in
-the transaction. Otherwise nobody would write its marker, and readers would wait there for ever.
+COORDINATOR_NOT_AVAILABLE once it is lost. Clients retry both.
+Rule 2: nothing here raises when the coordinator refuses a request: every reply carries its error,
+so that no client ever reads UNKNOWN_SERVER_ERROR, after which some of them stop for good.
+Rule 3: no record of a transaction is appended anywhere before `join` returned that its partition is
+in the transaction. Otherwise no coordinator would write its marker, and readers would wait there
+for ever.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ Answer = TypeVar("Answer", InitReply, AddReply, EndReply)
 
 
 class TransactionRefusal(HeadraceError):
-    """This broker cannot say: not the coordinator, or still loading."""
+    """This broker cannot answer: it is not the coordinator, or still loads."""
 
     def __init__(self, error: TransactionError) -> None:
         super().__init__(f"the transaction coordinator answers {error.name}")
@@ -57,9 +58,9 @@ class TransactionCoordinator:
     def __init__(
         self, host: CoordinatorHost, config: TransactionConfig, offsets_ended: OffsetsEnded
     ) -> None:
-        self._questions = TransactionVerifier(host)
-        self.markers = MarkerWriter(host.topics, offsets_ended, self._questions.marker_written)
-        # Produce requests of an id that had to wait; those that come after them wait behind them.
+        self._verifier = TransactionVerifier(host)
+        self.markers = MarkerWriter(host.topics, offsets_ended, self._verifier.marker_written)
+        # Produce requests of an id that had to wait; later ones of the same id wait behind them.
         self.produce_queue = KeyQueue()
         self._host = host
         self._config = config
@@ -94,7 +95,7 @@ class TransactionCoordinator:
         return TransactionShard(self._host, self.markers, partition, registry)
 
     def unload(self, index: int) -> None:
-        """Another broker leads this shard from now on, and carries on what was begun."""
+        """Stop serving a shard: another broker leads it, and continues what was begun."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.lose()
@@ -110,20 +111,21 @@ class TransactionCoordinator:
             shard.lose()
         for task in self._loads:
             task.cancel()
-        self._questions.stop()
+        self._verifier.stop()
         self._shards.clear()
 
     async def _shard(self, transactional_id: str) -> TransactionShard:
-        """The shard of an id for which nothing waits; the topic is made when the first id comes.
+        """Return the shard of an id, once no change of that id is under way. The first id creates
+        the topic.
 
         Raises:
-            TransactionRefusal: this broker cannot say.
+            TransactionRefusal: this broker cannot answer.
         """
         while True:
             try:
                 topic = await self._host.controller.internal_topic(TRANSACTION_STATE)
             except HeadraceError as error:
-                log.error("there is no topic for transactions", reason=str(error))
+                log.error("transaction_topic_missing", reason=str(error))
                 raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE) from error
             index = coordinator_partition(transactional_id, len(topic.partitions))
             shard = self._shard_at(index)
@@ -147,7 +149,7 @@ class TransactionCoordinator:
         return shard
 
     def _shard_now(self, transactional_id: str, unknown: TransactionError) -> TransactionShard:
-        """As `_shard`, busy or not. Without the topic every id is `unknown`."""
+        """Return the shard of an id, busy or not. Without the topic every id is `unknown`."""
         topic = self._host.topics.by_name(TRANSACTION_STATE)
         if topic is None:
             raise TransactionRefusal(unknown)
@@ -156,8 +158,9 @@ class TransactionCoordinator:
     # -- requests
 
     async def init_producer_id(self, event: InitProducerId) -> InitReply:
-        """A producer takes over. If that aborts an open transaction it is told to come again, so
-        we ask once more ourselves, which spares it its backoff of up to half a second."""
+        """Let a producer take over an id. If that aborts an open transaction the reply is
+        CONCURRENT_TRANSACTIONS, so the coordinator retries once itself, which spares the client its
+        backoff of up to half a second."""
         for _ in range(2):
             reply = await self._ask(
                 event.transactional_id,
@@ -192,7 +195,7 @@ class TransactionCoordinator:
     # -- partitions
 
     def verify(self, event: AddPartitions) -> VerifyReply:
-        """Whether the partitions are in the transaction (AddPartitionsToTxn with verify_only)."""
+        """Return which partitions are in the transaction (AddPartitionsToTxn, verify_only)."""
         unknown = TransactionError.INVALID_PRODUCER_ID_MAPPING
         try:
             shard = self._shard_now(event.transactional_id, unknown)
@@ -201,13 +204,14 @@ class TransactionCoordinator:
         return shard.registry.verify_partitions(event)
 
     def join(self, event: AddPartitions, *, implicit: bool) -> "Refused | asyncio.Future[None]":
-        """Records are about to be appended: are their partitions in the transaction?
+        """Make sure that the partitions of records that are about to be appended are in the
+        transaction.
 
         With `implicit` (KIP-890: Produce 12, TxnOffsetCommit 5) those that are not are added;
         otherwise they must have been. Append before anything else happens on the loop.
 
         Returns:
-            What was refused; or a future: call again when it is done.
+            the refused partitions; or a future: call again when it is done.
         """
         coordinator = self._elsewhere(event.transactional_id)
         if coordinator is not None:
@@ -232,7 +236,7 @@ class TransactionCoordinator:
         return _refused(event, VerifyReply(error=cast(AddReply, added.result()).error))
 
     def _elsewhere(self, transactional_id: str) -> BrokerId | None:
-        """Which other broker coordinates an id."""
+        """Return the other broker that coordinates an id; None if this one does."""
         topic = self._host.topics.by_name(TRANSACTION_STATE)
         if topic is None:
             return None
@@ -242,8 +246,8 @@ class TransactionCoordinator:
     def _join_elsewhere(
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
     ) -> "Refused | asyncio.Future[None]":
-        """A partition with an open transaction of this producer is in it; for all others its
-        coordinator is asked."""
+        """Verify with the coordinator the partitions that have no open transaction of this
+        producer."""
         missing = [
             name
             for name in event.partitions
@@ -252,18 +256,18 @@ class TransactionCoordinator:
         ]
         if not missing:
             return {}
-        return self._questions.ask(coordinator, event, implicit=implicit)
+        return self._verifier.verify(coordinator, event, implicit=implicit)
 
     async def joined(self, event: AddPartitions, *, implicit: bool) -> Refused:
-        """As `join`, waiting where it must."""
+        """Return the refused partitions, as `join`, after waiting where it must."""
         while isinstance(joined := self.join(event, implicit=implicit), asyncio.Future):
             await asyncio.wait((joined,))
         return joined
 
-    # -- questions
+    # -- listings
 
     def registries(self) -> list[TransactionRegistry]:
-        """All of them, for listings.
+        """Return the registries of all shards, for listings.
 
         Raises:
             TransactionRefusal: some are not loaded, so that a list would not be whole.

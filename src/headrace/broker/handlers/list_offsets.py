@@ -80,7 +80,7 @@ async def _find(
         return TimestampedOffset(NO_TIMESTAMP_MS, Offset(log.log_start_offset), epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return TimestampedOffset()
-    # A search by time opens batches: off the loop, so that nobody else waits for it.
+    # A search by time opens batches: off the loop, so that no other client waits for it.
     if timestamp == MAX_TIMESTAMP:
         return await broker.in_thread(log.offset_of_max_timestamp)
     return await broker.in_thread(lambda: log.offset_for_timestamp(timestamp, max_offset=end))

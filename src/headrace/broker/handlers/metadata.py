@@ -67,7 +67,7 @@ def _operations(broker: Broker, call: Call, topic: dict[str, Any]) -> int:
 
 
 async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) -> set[str]:
-    """Create what may be created; the names of those that the caller is not allowed to."""
+    """Create the missing topics, and return the names of those that the client may not create."""
     if not request.allow_auto_topic_creation or not broker.settings["auto.create.topics.enable"]:
         return set()
     missing = [
@@ -96,7 +96,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
     plan = await broker.controller.create_topics(wanted)
     for name, outcome in plan.outcomes.items():
         if isinstance(outcome, Rejection) and outcome.error != ClusterError.TOPIC_ALREADY_EXISTS:
-            log.warning("cannot create a topic", topic=name, reason=outcome.message)
+            log.warning("topic_not_created", topic=name, reason=outcome.message)
     return denied
 
 

@@ -328,7 +328,7 @@ class ReplicaFetcher:
 
     def _apply(self, follower: Follower, result: FetchPartitionResult[memoryview]) -> int:
         if result.diverging_epoch is not None:
-            follower.cut(Divergence(*result.diverging_epoch))
+            follower.truncate(Divergence(*result.diverging_epoch))
         elif result.error_code == ErrorCode.offset_out_of_range:
             follower.start_over(result.log_start_offset)
         elif result.error_code == ErrorCode.cluster_authorization_failed:

@@ -281,10 +281,10 @@ def test_a_stranger_does_not_join(
     run(tmp_path, scenario)
 
 
-def test_nobody_joins_before_there_is_a_transactional_id(tmp_path: Path) -> None:
+def test_no_producer_joins_before_there_is_a_transactional_id(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        nobody = InitReply(producer_id=ProducerId(0), producer_epoch=ProducerEpoch(0))
-        assert broker.transactions.join(adding(nobody, CLICKS[0]), implicit=True) == {
+        unknown = InitReply(producer_id=ProducerId(0), producer_epoch=ProducerEpoch(0))
+        assert broker.transactions.join(adding(unknown, CLICKS[0]), implicit=True) == {
             CLICKS[0]: TransactionError.INVALID_PRODUCER_ID_MAPPING
         }
 

@@ -41,8 +41,8 @@ def settings_of(folder: Path, mechanism: str, users: str = "broker=secret") -> B
 
 
 def record_of(server: Server) -> BrokerRecord:
-    told = server.broker.advertised_listeners["SASL_PLAINTEXT"]
-    endpoint = Endpoint(told.name, told.host, told.port, told.protocol)
+    listener = server.broker.advertised_listeners["SASL_PLAINTEXT"]
+    endpoint = Endpoint(listener.name, listener.host, listener.port, listener.protocol)
     return BrokerRecord(broker_id=BrokerId(1), endpoints=(endpoint,))
 
 
