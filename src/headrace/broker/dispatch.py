@@ -39,12 +39,12 @@ log = structlog.get_logger(__name__)
 
 Fields: TypeAlias = Mapping[str, Any]
 
-# What Produce and Fetch answer with: parts, packed already.
+# What the handlers of Produce and Fetch return: parts, packed already.
 _READY = (tuple, list)
 
-# A broker that is cut off would answer these as things were before. Clients that are connected to
-# no other broker would ask it again and again; so their connections are closed.
-_OLD_NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
+# A broker that is cut off would answer these with leaders of the past. A client that is connected
+# to no other broker would come back to it again and again; so its connection is closed.
+_STALE_WHEN_CUT_OFF = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
 _BEFORE_AUTHENTICATION = (
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
@@ -53,7 +53,7 @@ _BEFORE_AUTHENTICATION = (
 
 
 class Dispatch:
-    """Called by every connection with every frame."""
+    """Every connection calls it with every frame."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -84,9 +84,9 @@ class Dispatch:
             raise
         key = request.header.api_key
         if attempt is not None or not connection.authenticated:
-            self._check_authenticated(connection, request)
+            self._require_authentication(connection, request)
         handler = self._handlers.get(key) or self._load(request)
-        self._check_reach(key)
+        self._reject_if_cut_off(key)
         self._broker.metrics.requests[request.api.name] += 1
         call = Call(connection, request)
         try:
@@ -114,15 +114,15 @@ class Dispatch:
                 connection.use_fetch_fast_path(fast_path)
             fast_path.learn(frame, request)
 
-    def _check_authenticated(self, connection: Connection, request: Request) -> None:
+    def _require_authentication(self, connection: Connection, request: Request) -> None:
         if request.header.api_key in _BEFORE_AUTHENTICATION:
             return
         if not connection.authenticated:
             raise PeerError(f"{request.api.name} came before authentication")
         self._broker.authentication.check_session(connection)
 
-    def _check_reach(self, key: int) -> None:
-        if self._membership.cut_off and key in _OLD_NEWS:
+    def _reject_if_cut_off(self, key: int) -> None:
+        if self._membership.cut_off and key in _STALE_WHEN_CUT_OFF:
             raise PeerError("this broker is cut off from the cluster: its clients must ask others")
 
     def _load(self, request: Request) -> Handler:
