@@ -1,4 +1,4 @@
-"""What configuration requests are about: topics and brokers, by Kafka's codes."""
+"""The resources of configuration requests, topics and brokers, and how they are changed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from headrace.wire.error_code import ErrorCode
 
 
 class ConfigResourceType(IntEnum):
+    """Kafka's codes."""
+
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -42,7 +44,7 @@ class ConfigTarget:
 def find_target(
     broker: Broker, call: Call, kind: int, name: str, operation: Operation
 ) -> ConfigTarget | ConfigRefusal:
-    """The resource, if the one who calls may do the operation with it."""
+    """Return the resource, if the client may do the operation with it."""
     if kind == ConfigResourceType.TOPIC:
         if not broker.guard.may(call, operation, ResourceType.TOPIC, name):
             return ConfigRefusal(
@@ -69,18 +71,19 @@ def find_target(
 
 
 Change = Callable[[Controller, ConfigTarget, Any], Rejection | None]
-"""Does what one resource of a request asks for."""
+"""Makes the change that a request asks for on one resource."""
 
 
 async def change_configs(
     broker: Broker, call: Call, resources: Sequence[Any], change: Change
 ) -> dict[str, Any]:
-    """Change every resource on its own; the answer of AlterConfigs and IncrementalAlterConfigs."""
-    asked = [(resource.resource_type, resource.resource_name) for resource in resources]
+    """Change every resource on its own, and return the response of AlterConfigs and
+    IncrementalAlterConfigs."""
+    names = [(resource.resource_type, resource.resource_name) for resource in resources]
     answers = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
-        if asked.count((kind, name)) > 1:
+        if names.count((kind, name)) > 1:
             refusal: ConfigRefusal | None = ConfigRefusal(
                 ErrorCode.invalid_request, f"{name!r} stands twice in this request"
             )

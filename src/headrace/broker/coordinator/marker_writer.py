@@ -28,7 +28,7 @@ class Marker:
     transaction_version: int = 0
 
 
-class Written(NamedTuple):
+class WrittenMarker(NamedTuple):
     """Where a marker was appended: `partition` must be synced up to `end` if it syncs at all."""
 
     partition: Partition
@@ -48,7 +48,7 @@ class MarkerWriter:
         self._offsets_ended = offsets_ended
         self._written = written
 
-    def write(self, marker: Marker, name: TopicPartition) -> Written | None:
+    def write(self, marker: Marker, name: TopicPartition) -> WrittenMarker | None:
         """Append the marker; return None when the partition does not exist (any more).
 
         Raises:
@@ -73,4 +73,4 @@ class MarkerWriter:
         self._written(marker.producer_id)
         if name.topic == CONSUMER_OFFSETS:
             self._offsets_ended(name.partition, marker.producer_id, commit=marker.commit)
-        return Written(partition, appended.last_offset + 1)
+        return WrittenMarker(partition, appended.last_offset + 1)

@@ -26,7 +26,7 @@ import structlog
 
 from headrace.broker.coordinator.group import stored_batches
 from headrace.broker.coordinator.host import CoordinatorHost
-from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, Written
+from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, WrittenMarker
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (
     CoordinatorFenced,
@@ -163,7 +163,7 @@ class TransactionShard:
         except Exception as error:  # noqa: BLE001 - also a mistake of ours must leave no change open
             self._not_appended(effects, error)
             return
-        written = [Written(self.partition, appended.last_offset + 1)]
+        written = [WrittenMarker(self.partition, appended.last_offset + 1)]
         self._when_synced(effects.transactional_id, written, partial(self._settle, effects))
 
     def _settle(self, effects: Effects, failure: HeadraceError | None) -> None:
@@ -186,7 +186,7 @@ class TransactionShard:
     def _when_synced(
         self,
         transactional_id: str,
-        written: Iterable[Written],
+        written: Iterable[WrittenMarker],
         then: Callable[[HeadraceError | None], None],
     ) -> None:
         """Call `then`, with an error if there is one: at once, or when the disk has the records.
@@ -249,7 +249,7 @@ class TransactionShard:
                 self.registry.markers_failed(markers, self._now_ms)
                 self._schedule()
 
-        written = [outcome for outcome in outcomes.values() if isinstance(outcome, Written)]
+        written = [outcome for outcome in outcomes.values() if isinstance(outcome, WrittenMarker)]
         if not elsewhere:
             self._when_synced(markers.transactional_id, written, go_on)
             return
@@ -294,7 +294,7 @@ class TransactionShard:
 
         asyncio.gather(*sending).add_done_callback(sent)
 
-    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> Written | bool:
+    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> WrittenMarker | bool:
         """Return where the marker is; True when the partition needs none, False when it must be
         retried."""
         marker = Marker(

@@ -1,4 +1,4 @@
-"""ApiVersions (18), versions 0 to 4: what we serve, and which features clients may switch on."""
+"""ApiVersions (18), versions 0 to 4: the APIs that are served, and the features of the cluster."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from headrace.wire.api import APIS, ApiKey
 
 API = ApiKey.API_VERSIONS
 
-# What we can do; what is switched on is in the cluster's state (UpdateFeatures).
+# What this broker supports; the cluster's state has the levels in force (UpdateFeatures).
 # group.version 1 turns KIP-848 groups on in clients, transaction.version 2 KIP-890 transactions.
 FEATURES = {"group.version": 1, "transaction.version": 2}
 

@@ -80,7 +80,7 @@ def _resolve(broker: Broker, call: Call, name: str | None, topic_id: UUID | None
             item.error_code = ErrorCode.unknown_topic_id
             item.error_message = "there is no topic with this id in this cluster"
             return item
-        # Who may not describe the topic does not learn its name either.
+        # A client that may not describe the topic does not learn its name either.
         if broker.guard.may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             item.name = topic.name
     if item.name in INTERNAL:

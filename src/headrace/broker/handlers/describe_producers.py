@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: who writes to a partition with sequences."""
+"""DescribeProducers (61), version 0: the producers that write to a partition with sequences."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""DescribeUserScramCredentials (50), version 0: who has one; never what it is (KIP-554)."""
+"""DescribeUserScramCredentials (50), version 0: which users have one, never what it is
+(KIP-554)."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""FindCoordinator (10), versions 0 to 6: who looks after a group or a transactional id.
+"""FindCoordinator (10), versions 0 to 6: the broker that coordinates a group or a transactional id.
 
-Since version 4 a request may name many (KIP-699). It is the leader of that partition of the
-coordinator's topic which the name hashes to. Asking makes the topic, so that a client's next
-request finds its shard.
+Since version 4 a request may name many (KIP-699). The coordinator is the leader of that partition
+of the coordinator's topic which the name hashes to. The request creates the topic, so that the
+client's next request finds its shard.
 """
 
 from typing import Any
@@ -68,7 +68,7 @@ def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, An
 
 
 async def _topic(broker: Broker, key_type: int) -> HostedTopic | dict[str, Any]:
-    """The coordinator's topic, or the answer where there is none."""
+    """Return the coordinator's topic, or the error response where there is none."""
     topic = _TOPICS.get(key_type)
     if topic is None:
         return _nowhere(ErrorCode.invalid_request, f"there is no coordinator of type {key_type}")

@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0 to 13: the brokers, the topics, and who leads their partitions."""
+"""Metadata (3), versions 0 to 13: the brokers, the topics, and the leaders of their partitions."""
 
 from typing import Any
 from uuid import UUID

@@ -273,13 +273,14 @@ class Partition:
         return committed
 
     def divergence(self, last_epoch: int, fetch_offset: int) -> Divergence | None:
-        """Where a follower's log parts from this one; None when it goes on from there."""
+        """Return where a follower's log diverges from this one; None when it is a prefix of it."""
         return divergence(self.log, last_epoch, fetch_offset)
 
     def follower_fetched(
         self, broker_id: BrokerId, fetch_offset: int, *, now_ms: int, broker_epoch: int
     ) -> frozenset[BrokerId] | None:
-        """A follower has everything below. The in-sync replicas to propose, if they are others."""
+        """Count that a follower has everything below `fetch_offset`. Return the in-sync replicas to
+        propose, if it may join them."""
         state = self.state
         moved = state.follower_fetched(
             broker_id,
@@ -292,8 +293,8 @@ class Partition:
             self._advanced(RECHECK)
         if broker_id in state.isr or state.proposed is not None:
             return None
-        wanted = state.expanded(broker_id)
-        return wanted if broker_id in wanted else None
+        isr = state.expanded(broker_id)
+        return isr if broker_id in isr else None
 
     def apply_record(self, record: PartitionRecord, now_ms: int) -> None:
         """Adopt the replicas and the in-sync replicas of the cluster's state, in this epoch."""
@@ -316,7 +317,7 @@ class Partition:
         self.state.withdraw()
 
     def set_stranded(self, stranded: bool) -> None:
-        """Rule 4."""
+        """Take no records while this broker is cut off, and fail the writes that wait (rule 4)."""
         if stranded == self.stranded:
             return
         self.stranded = stranded
@@ -333,12 +334,12 @@ class Partition:
         self.wake_all()
 
     def _refuse_if_too_few(self) -> None:
-        wanted = self.log.config.min_insync_replicas
-        if self._uncommitted and not self.state.has_enough(wanted):
+        needed = self.log.config.min_insync_replicas
+        if self._uncommitted and not self.state.has_enough(needed):
             self._fail_uncommitted(
                 NotEnoughReplicasAfterAppend(
                     f"{self.name} has {len(self.state.isr)} replicas in sync since the records "
-                    f"were appended, and acks=all needs min.insync.replicas ({wanted})"
+                    f"were appended, and acks=all needs min.insync.replicas ({needed})"
                 )
             )
 
