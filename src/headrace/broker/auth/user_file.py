@@ -19,7 +19,8 @@ class UserFile:
     """Users and passwords. `refresh` waits for the disk: call it in a thread."""
 
     def __init__(self, path: Path) -> None:
-        """
+        """Read the users.
+
         Raises:
             ConfigError: the file cannot be read, or a line of it is not user=password.
         """

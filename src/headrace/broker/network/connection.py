@@ -94,7 +94,7 @@ class ConnectionHost(Protocol):
         """Serves one whole request."""
 
     def forget(self, connection: "Connection") -> None:
-        """Called once, when the connection has been closed."""
+        """Drop a connection that has been closed. Each connection calls it once."""
 
 
 class Connection:
@@ -245,7 +245,7 @@ class Connection:
         self._forget(self)
 
     def close_when_idle(self) -> None:
-        """Take no further request, send what is owed, then close."""
+        """Serve no further request, send the answers that are owed, then close."""
         self._waiting.clear()
         self._end()
 

@@ -90,7 +90,7 @@ class TlsSocket:
 
 
 def distinguished_name(subject: Any) -> str:
-    """A certificate's subject as RFC 2253 writes it, which is how Kafka names principals.
+    """Return a certificate's subject as RFC 2253 writes it, which is how Kafka names principals.
 
     >>> distinguished_name(((("organizationName", "Mill, Ltd"),), (("commonName", "anna"),)))
     'CN=anna,O=Mill\\\\, Ltd'

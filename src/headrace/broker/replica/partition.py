@@ -226,11 +226,11 @@ class Partition:
         return check_epoch(self.leader_epoch, claimed)
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch` and where it ends, as OffsetForLeaderEpoch answers."""
+        """Return the largest epoch up to `epoch`, and where it ends (OffsetForLeaderEpoch)."""
         if epoch == self.leader_epoch:
             return epoch, self.log.log_end_offset
-        found = self.log.epoch_end_offset(epoch)
-        return found.epoch, found.end_offset
+        end = self.log.epoch_end_offset(epoch)
+        return end.epoch, end.end_offset
 
     def _grew(self, appended: Appended) -> None:
         if self.state.appended(LogEndOffset(appended.last_offset + 1)):
@@ -273,14 +273,17 @@ class Partition:
         return committed
 
     def divergence(self, last_epoch: int, fetch_offset: int) -> Divergence | None:
-        """Return where a follower's log diverges from this one; None when it is a prefix of it."""
+        """Return where a follower's log differs from this one; None when it continues it."""
         return divergence(self.log, last_epoch, fetch_offset)
 
     def follower_fetched(
         self, broker_id: BrokerId, fetch_offset: int, *, now_ms: int, broker_epoch: int
     ) -> frozenset[BrokerId] | None:
-        """Count that a follower has everything below `fetch_offset`. Return the in-sync replicas to
-        propose, if it may join them."""
+        """Count everything below `fetch_offset` as copied.
+
+        Returns:
+            the in-sync replicas to propose; None when those of now stay.
+        """
         state = self.state
         moved = state.follower_fetched(
             broker_id,
@@ -293,8 +296,8 @@ class Partition:
             self._advanced(RECHECK)
         if broker_id in state.isr or state.proposed is not None:
             return None
-        isr = state.expanded(broker_id)
-        return isr if broker_id in isr else None
+        expanded = state.expanded(broker_id)
+        return expanded if broker_id in expanded else None
 
     def apply_record(self, record: PartitionRecord, now_ms: int) -> None:
         """Adopt the replicas and the in-sync replicas of the cluster's state, in this epoch."""
@@ -317,7 +320,7 @@ class Partition:
         self.state.withdraw()
 
     def set_stranded(self, stranded: bool) -> None:
-        """Take no records while this broker is cut off, and fail the writes that wait (rule 4)."""
+        """Take no more records, or take them again (rule 4)."""
         if stranded == self.stranded:
             return
         self.stranded = stranded
@@ -334,12 +337,12 @@ class Partition:
         self.wake_all()
 
     def _refuse_if_too_few(self) -> None:
-        needed = self.log.config.min_insync_replicas
-        if self._uncommitted and not self.state.has_enough(needed):
+        min_insync = self.log.config.min_insync_replicas
+        if self._uncommitted and not self.state.has_enough(min_insync):
             self._fail_uncommitted(
                 NotEnoughReplicasAfterAppend(
                     f"{self.name} has {len(self.state.isr)} replicas in sync since the records "
-                    f"were appended, and acks=all needs min.insync.replicas ({needed})"
+                    f"were appended, and acks=all needs min.insync.replicas ({min_insync})"
                 )
             )
 
