@@ -3,9 +3,8 @@
 import asyncio
 from concurrent.futures import Executor
 
-from headrace.cluster.store import ClusterStore
 from headrace.model.ids import BrokerId, ProducerId
-from headrace.transactions.producer_ids import ProducerIds, claim_block
+from headrace.transactions.producer_ids import BlockStore, ProducerIds, claim_block
 
 
 class ProducerIdSource:
@@ -18,7 +17,7 @@ class ProducerIdSource:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        store: ClusterStore,
+        store: BlockStore,
         node_id: BrokerId,
         controller_thread: Executor,
     ) -> None:
