@@ -90,18 +90,20 @@ def fetch_as_a_follower(endpoint, topic_id, replica, encryption):
     return answer.topics[0].partitions[0].error_code
 
 
-def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
+def test_brokers_copy_after_they_have_logged_in_and_no_one_else_does(
     ensemble, tmp_path, settings, protocol, encryption
 ):
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
-            plan = await servers[0].broker.create_topics([NewTopic(name="orders", partitions=1)])
+            plan = await servers[0].broker.controller.create_topics(
+                [NewTopic(name="orders", partitions=1)]
+            )
             created = plan.outcomes["orders"]
             assert isinstance(created, TopicRecord), created
             number = created.partitions[0].leader
             leader = next(each for each in servers if each.broker.node_id == number)
             other = next(each for each in servers if each is not leader)
-            partition = leader.broker.find("orders", None, 0)
+            partition = leader.broker.topics.find("orders", None, 0)
 
             appended = partition.append(sample_batch(b"one", b"two"), acks_all=True)
             async with asyncio.timeout(WAIT_SECONDS):
@@ -109,7 +111,7 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
 
             copied = other.broker.topics.follower("orders", None, 0)
             assert copied.log.log_end_offset == 2
-            endpoint = leader.broker.advertised[protocol]
+            endpoint = leader.broker.advertised_listeners[protocol]
             code = await asyncio.to_thread(
                 fetch_as_a_follower, endpoint, created.topic_id, other.broker.node_id, encryption[1]
             )

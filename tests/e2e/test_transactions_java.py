@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from headrace.broker.replica.topic_table import TRANSACTION_STATE
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools

@@ -57,7 +57,7 @@ async def local_cluster(
 
     Example:
         async with local_cluster(ensemble, tmp_path) as servers:
-            await servers[0].broker.create_topics([NewTopic(name="clicks")])
+            await servers[0].broker.controller.create_topics([NewTopic(name="clicks")])
     """
     async with AsyncExitStack() as stack:
         servers: list[Server] = []

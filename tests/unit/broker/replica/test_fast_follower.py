@@ -1,11 +1,11 @@
-"""An answer like the last one is appended, and leads to a request like the last one."""
+"""A response like the last one is appended, and leads to a request like the last one."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.broker.fastpath.follower import Copied, FollowerLane
+from headrace.broker.replica.fast_follower import Copied, FastFollower
 from headrace.broker.replica.follower import Follower
 from headrace.cluster.topic import random_topic_id
 from headrace.log.log_directory import LogDirectory
@@ -41,12 +41,12 @@ class Fetching:
         self.log = folder.create(ORDERS)
         self.log.append_as_follower(stamped(0, b"first"))
         self.follower = Follower(ORDERS, TOPIC, self.log, BrokerId(1), EPOCH)
-        self.lane = FollowerLane()
-        self.lane.learn(
-            self.packed(self.wanted(), 1, 1), self.request(self.wanted(), 1), self.follower
+        self.fast_path = FastFollower()
+        self.fast_path.learn(
+            self.packed(self.next_fetch(), 1, 1), self.request(self.next_fetch(), 1), self.follower
         )
 
-    def wanted(self) -> FetchPartition:
+    def next_fetch(self) -> FetchPartition:
         log = self.log
         return FetchPartition(
             2,
@@ -57,24 +57,24 @@ class Fetching:
             1 << 20,
         )
 
-    def request(self, wanted: FetchPartition, session_epoch: int) -> FetchRequest:
-        topics = [FetchTopic(None, TOPIC, [wanted])]
+    def request(self, requested: FetchPartition, session_epoch: int) -> FetchRequest:
+        topics = [FetchTopic(None, TOPIC, [requested])]
         return FetchRequest(
             500, 1, 1 << 20, 0, topics, SESSION, session_epoch, replica_id=3, replica_epoch=9
         )
 
-    def packed(self, wanted: FetchPartition, number: int, session_epoch: int) -> bytes:
-        return pack_fetch_request(VERSION, number, "me", self.request(wanted, session_epoch))
+    def packed(self, requested: FetchPartition, number: int, session_epoch: int) -> bytes:
+        return pack_fetch_request(VERSION, number, "me", self.request(requested, session_epoch))
 
     def answer(
         self, records: bytes, *, number: int = 1, high_watermark: int = 1, log_start: int = 0
     ) -> memoryview:
-        told = (high_watermark, high_watermark, log_start)
-        answer = FollowerAnswer(number, SESSION, TOPIC.bytes, 2, *told, records)
+        offsets = (high_watermark, high_watermark, log_start)
+        answer = FollowerAnswer(number, SESSION, TOPIC.bytes, 2, *offsets, records)
         return memoryview(pack_follower_answer(answer))[4:]
 
     def serve(self, answer: memoryview, replica_epoch: int = 9) -> Copied | None:
-        return self.lane.serve(answer, 1, SESSION, 2, replica_epoch)
+        return self.fast_path.serve(answer, 1, SESSION, 2, replica_epoch)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def fetching(tmp_path: Path) -> Iterator[Fetching]:
     folder.close()
 
 
-def test_the_next_batch_is_appended_and_the_next_request_is_what_the_long_way_makes(
+def test_the_next_batch_is_appended_and_the_next_request_is_what_the_slow_path_makes(
     fetching: Fetching,
 ) -> None:
     batch = stamped(1, b"second", b"third")
@@ -92,8 +92,8 @@ def test_the_next_batch_is_appended_and_the_next_request_is_what_the_long_way_ma
     copied = fetching.serve(fetching.answer(batch))
 
     assert copied is not None
-    assert (copied.size_bytes, copied.wanted) == (len(batch), fetching.wanted())
-    assert copied.request == fetching.packed(fetching.wanted(), 2, 2)
+    assert (copied.size_bytes, copied.requested) == (len(batch), fetching.next_fetch())
+    assert copied.request == fetching.packed(fetching.next_fetch(), 2, 2)
     assert fetching.log.log_end_offset == 3
     assert fetching.log.high_watermark == 1
 
@@ -106,8 +106,8 @@ def test_records_of_a_newer_epoch_and_a_later_start_are_asked_for_as_such(
     copied = fetching.serve(fetching.answer(newer, high_watermark=2, log_start=1))
 
     assert copied is not None
-    assert copied.wanted[2:5] == (2, EPOCH + 1, 1)
-    assert copied.request == fetching.packed(fetching.wanted(), 2, 2)
+    assert copied.requested[2:5] == (2, EPOCH + 1, 1)
+    assert copied.request == fetching.packed(fetching.next_fetch(), 2, 2)
 
 
 def test_what_cannot_be_appended_is_left_to_the_fetcher(fetching: Fetching) -> None:
@@ -123,7 +123,7 @@ def test_an_answer_to_another_request_is_left_to_the_fetcher(fetching: Fetching)
 
     assert fetching.serve(fetching.answer(batch, number=8)) is None
     assert fetching.serve(fetching.answer(batch), replica_epoch=10) is None
-    assert fetching.lane.serve(fetching.answer(batch), 1, SESSION + 1, 2, 9) is None
+    assert fetching.fast_path.serve(fetching.answer(batch), 1, SESSION + 1, 2, 9) is None
     assert fetching.log.log_end_offset == 1
 
 
@@ -133,6 +133,6 @@ def test_another_epoch_and_what_is_forgotten_are_left_to_the_fetcher(fetching: F
     assert fetching.serve(batch) is None
 
     fetching.follower.leader_epoch = EPOCH
-    fetching.lane.forget()
+    fetching.fast_path.forget()
     assert fetching.serve(batch) is None
     assert fetching.log.log_end_offset == 1

@@ -32,20 +32,20 @@ def acl(
 
 
 def authorizer(*acls: Acl, super_users: tuple[str, ...] = (), everyone: bool = False) -> Authorizer:
-    made = Authorizer(super_users, open_without_acl=everyone)
-    made.set_acls(acls)
-    return made
+    rules = Authorizer(super_users, open_without_acl=everyone)
+    rules.set_acls(acls)
+    return rules
 
 
 def may(
-    made: Authorizer,
+    rules: Authorizer,
     operation: Operation = Operation.READ,
     name: str = "orders",
     *,
     principal: str = ANNA,
     host: str = HOST,
 ) -> bool:
-    return made.allows(principal, host, operation, ResourceType.TOPIC, name)
+    return rules.allows(principal, host, operation, ResourceType.TOPIC, name)
 
 
 def test_without_entries_everything_is_closed() -> None:
@@ -57,25 +57,25 @@ def test_without_entries_everything_is_open_if_the_broker_says_so() -> None:
 
 
 def test_a_resource_with_entries_for_others_is_closed_even_then() -> None:
-    made = authorizer(acl(principal="User:bob"), everyone=True)
+    rules = authorizer(acl(principal="User:bob"), everyone=True)
 
-    assert not may(made)
-    assert may(made, name="payments")
+    assert not may(rules)
+    assert may(rules, name="payments")
 
 
 def test_a_super_user_may_do_what_is_denied() -> None:
-    made = authorizer(acl(permission="deny"), super_users=(ANNA,))
+    rules = authorizer(acl(permission="deny"), super_users=(ANNA,))
 
-    assert may(made)
+    assert may(rules)
 
 
 def test_an_entry_allows_its_operation_to_its_principal() -> None:
-    made = authorizer(acl("read"))
+    rules = authorizer(acl("read"))
 
-    assert may(made, Operation.READ)
-    assert not may(made, Operation.WRITE)
-    assert not may(made, Operation.READ, principal="User:bob")
-    assert not may(made, Operation.READ, name="orders-2")
+    assert may(rules, Operation.READ)
+    assert not may(rules, Operation.WRITE)
+    assert not may(rules, Operation.READ, principal="User:bob")
+    assert not may(rules, Operation.READ, name="orders-2")
 
 
 def test_an_entry_for_everybody_is_for_anna() -> None:
@@ -83,10 +83,10 @@ def test_an_entry_for_everybody_is_for_anna() -> None:
 
 
 def test_an_entry_may_be_for_one_host() -> None:
-    made = authorizer(acl(host="10.0.0.7"))
+    rules = authorizer(acl(host="10.0.0.7"))
 
-    assert may(made, host="10.0.0.7")
-    assert not may(made, host="10.0.0.8")
+    assert may(rules, host="10.0.0.7")
+    assert not may(rules, host="10.0.0.8")
 
 
 def test_a_wildcard_is_every_name() -> None:
@@ -94,31 +94,31 @@ def test_a_wildcard_is_every_name() -> None:
 
 
 def test_a_wildcard_as_a_prefix_is_only_a_star() -> None:
-    made = authorizer(acl(name="*", pattern="prefixed"))
+    rules = authorizer(acl(name="*", pattern="prefixed"))
 
-    assert not may(made, name="anything")
+    assert not may(rules, name="anything")
 
 
 def test_a_prefix_is_every_name_that_begins_so() -> None:
-    made = authorizer(acl(name="ord", pattern="prefixed"))
+    rules = authorizer(acl(name="ord", pattern="prefixed"))
 
-    assert may(made, name="ord")
-    assert may(made, name="orders")
-    assert not may(made, name="or")
+    assert may(rules, name="ord")
+    assert may(rules, name="orders")
+    assert not may(rules, name="or")
 
 
 def test_one_that_denies_wins() -> None:
-    made = authorizer(acl(name="*"), acl(), acl(name="ord", pattern="prefixed", permission="deny"))
+    rules = authorizer(acl(name="*"), acl(), acl(name="ord", pattern="prefixed", permission="deny"))
 
-    assert not may(made)
-    assert may(made, name="payments")
+    assert not may(rules)
+    assert may(rules, name="payments")
 
 
 def test_all_stands_for_each_operation() -> None:
-    made = authorizer(acl("all"))
+    rules = authorizer(acl("all"))
 
-    assert may(made, Operation.WRITE)
-    assert may(made, Operation.DESCRIBE_CONFIGS)
+    assert may(rules, Operation.WRITE)
+    assert may(rules, Operation.DESCRIBE_CONFIGS)
 
 
 @pytest.mark.parametrize("operation", ["read", "write", "delete", "alter"])
@@ -127,26 +127,26 @@ def test_who_may_do_something_may_describe(operation: str) -> None:
 
 
 def test_who_may_alter_configs_may_describe_them() -> None:
-    made = authorizer(acl("alter_configs"))
+    rules = authorizer(acl("alter_configs"))
 
-    assert may(made, Operation.DESCRIBE_CONFIGS)
-    assert not may(made, Operation.DESCRIBE)
+    assert may(rules, Operation.DESCRIBE_CONFIGS)
+    assert not may(rules, Operation.DESCRIBE)
 
 
 def test_who_is_denied_to_read_may_still_describe() -> None:
-    made = authorizer(acl("read", permission="deny"), acl("write"))
+    rules = authorizer(acl("read", permission="deny"), acl("write"))
 
-    assert not may(made, Operation.READ)
-    assert may(made, Operation.DESCRIBE)
+    assert not may(rules, Operation.READ)
+    assert may(rules, Operation.DESCRIBE)
 
 
 def test_entries_that_are_taken_away_no_longer_count() -> None:
-    made = authorizer(acl())
-    assert may(made)
+    rules = authorizer(acl())
+    assert may(rules)
 
-    made.set_acls([])
+    rules.set_acls([])
 
-    assert not may(made)
+    assert not may(rules)
 
 
 @pytest.mark.parametrize(
@@ -164,25 +164,25 @@ def test_entries_that_are_taken_away_no_longer_count() -> None:
     ],
 )
 def test_whether_there_can_be_any_topic_to_write_to(acls: tuple[Acl, ...], expected: bool) -> None:
-    made = authorizer(*acls)
+    rules = authorizer(*acls)
 
-    assert made.allows_any(ANNA, HOST, Operation.WRITE, ResourceType.TOPIC) is expected
-
-
-def test_operations_are_told_as_bits() -> None:
-    made = authorizer(acl("read"))
-
-    told = made.operations(ANNA, HOST, ResourceType.TOPIC, "orders")
-
-    assert told == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    assert rules.allows_any(ANNA, HOST, Operation.WRITE, ResourceType.TOPIC) is expected
 
 
-def test_a_super_user_is_told_all_operations() -> None:
-    made = authorizer(super_users=(ANNA,))
+def test_operations_are_bits() -> None:
+    rules = authorizer(acl("read"))
 
-    told = made.operations(ANNA, HOST, ResourceType.CLUSTER, CLUSTER_NAME)
+    operations = rules.operations(ANNA, HOST, ResourceType.TOPIC, "orders")
 
-    assert told == all_operations(ResourceType.CLUSTER)
+    assert operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+
+
+def test_a_super_user_has_all_operations() -> None:
+    rules = authorizer(super_users=(ANNA,))
+
+    operations = rules.operations(ANNA, HOST, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    assert operations == all_operations(ResourceType.CLUSTER)
 
 
 def test_principals_are_separated_by_semicolons() -> None:

@@ -23,7 +23,7 @@ def run(data: Path, scenario: Callable[[WireClient, InitReply], None]) -> None:
 
     async def main() -> None:
         async with local_broker(data, GROUP_COMMIT) as server:
-            await server.broker.create_topics([NewTopic(name="clicks", partitions=3)])
+            await server.broker.controller.create_topics([NewTopic(name="clicks", partitions=3)])
             producer = await init(server.broker)
             address = f"127.0.0.1:{server.listeners[0].port}"
 

@@ -1,4 +1,4 @@
-"""A change of the cluster's state is taken over by the broker, whoever waits for it."""
+"""A change of the cluster's state is applied to the broker, whether or not its client waits."""
 
 import asyncio
 import threading
@@ -24,13 +24,13 @@ def test_a_client_that_goes_away_leaves_no_change_half_done(tmp_path: Path) -> N
                 change = ConfigAlteration("num.partitions", ConfigOperation.SET, "7")
                 return controller.alter_broker_configs(None, [change])
 
-            waiting = asyncio.create_task(broker.administer(alter, broker.follow_broker_configs))
+            waiting = asyncio.create_task(broker.controller.administer(alter))
             await asyncio.to_thread(reached.wait, 10)
             waiting.cancel()
             go_on.set()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            await broker.administer(lambda controller: None)
+            await broker.controller.administer(lambda controller: None)
 
             assert broker.settings.num_partitions == 7
 
@@ -43,11 +43,10 @@ def test_connection_limits_change_while_the_broker_runs(tmp_path: Path) -> None:
             broker = server.broker
             change = ConfigAlteration("max.connections.per.ip", ConfigOperation.SET, "3")
 
-            await broker.administer(
-                lambda controller: controller.alter_broker_configs(broker.node_id, [change]),
-                broker.follow_broker_configs,
+            await broker.controller.administer(
+                lambda controller: controller.alter_broker_configs(broker.node_id, [change])
             )
 
-            assert server.acceptor.max_connections_per_host == 3
+            assert server.acceptor.limits.max_connections_per_host == 3
 
     asyncio.run(run())
