@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.demo.muted import stderr_to
+from headrace.process.stderr_redirect import stderr_to
 
 COMPLAIN = [sys.executable, "-c", "import sys; print('trouble', file=sys.stderr)"]
 

@@ -1,4 +1,4 @@
-"""The site's life, told in two ways: by a stock Kafka client, and as an access log."""
+"""Writes the site's activity twice: with a stock Kafka client, and as an access log."""
 
 import threading
 import time
@@ -13,21 +13,21 @@ from headrace.audit.tally import Tally
 from headrace.client.settings import ClientSettings
 from headrace.demo.access_log import AccessLog
 from headrace.demo.activity import Activity
-from headrace.demo.audit_board import BUCKET_MS
-from headrace.demo.ledger import Ledger
+from headrace.demo.demo_audit import BUCKET_MS
+from headrace.demo.expected_answers import ExpectedAnswers
 from headrace.demo.site import Site
 from headrace.demo.topic import VIEWS
 
-_TURN_SECONDS = 0.05
+_ROUND_SECONDS = 0.05
 _FLUSH_SECONDS = 30.0
 _REPORT_SECONDS = 2.0
 
 
-class Feed:
-    """Writes in a thread of its own until it is stopped. Keyed by user, as a site would do it.
+class SiteWriter:
+    """Writes in a thread of its own until it is stopped. Records are keyed by user.
 
-    The producer is idempotent: what the broker acknowledged is there once, so the ledger is the
-    truth about the topics when `stop` returns. What it acknowledged is counted for the audit.
+    The producer is idempotent: every acknowledged record is in its topic once, so the expected
+    answers match the topics when `stop` returns. Acknowledged records are counted for the audit.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class Feed:
         *,
         address: str,
         site: Site,
-        ledger: Ledger,
+        expected: ExpectedAnswers,
         log: AccessLog,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._site = site
-        self._ledger = ledger
+        self._expected = expected
         self._log = log
         self._now_ms = now_ms
         self._stopping = threading.Event()
@@ -56,12 +56,12 @@ class Feed:
                 "bootstrap.servers": address,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                # What goes wrong is told by `problem`; librdkafka would write into the live table.
+                # `problem` reports errors; librdkafka's log would be printed into the live table.
                 "log_level": 0,
             },
             tally,
         )
-        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="site-writer", daemon=True)
 
     @property
     def problem(self) -> KafkaError | BaseException | None:
@@ -83,23 +83,23 @@ class Feed:
         self._reporter.close()
 
     def _run(self) -> None:
-        told_ms = self._now_ms()
+        written_ms = self._now_ms()
         try:
-            self._tell(self._site.members(told_ms))
-            while not self._stopping.wait(_TURN_SECONDS):
-                now_ms = max(self._now_ms(), told_ms)
-                views = list(self._site.views(from_ms=told_ms, to_ms=now_ms))
+            self._produce_all(self._site.members(written_ms))
+            while not self._stopping.wait(_ROUND_SECONDS):
+                now_ms = max(self._now_ms(), written_ms)
+                views = list(self._site.views(from_ms=written_ms, to_ms=now_ms))
                 for view in views:
                     self._produce(VIEWS, view.user, view.to_json(), view.at_ms)
-                    self._tell(self._site.besides(view))
+                    self._produce_all(self._site.besides(view))
                 self._log.write(views)
-                self._ledger.add(views)
-                told_ms = now_ms
+                self._expected.add(views)
+                written_ms = now_ms
                 self._producer.poll(0)
         except Exception as error:  # noqa: BLE001 - the main thread reports it
             self._problem = error
 
-    def _tell(self, activities: Iterable[Activity]) -> None:
+    def _produce_all(self, activities: Iterable[Activity]) -> None:
         for each in activities:
             self._produce(each.topic, each.user, each.to_json(), each.at_ms)
 

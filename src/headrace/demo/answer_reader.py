@@ -1,4 +1,4 @@
-"""The streams' answers, read back from their topics."""
+"""Reads the answers of the flows back from their topics."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.demo.ledger import Key
+from headrace.demo.expected_answers import Key
 from headrace.demo.topic import ALERTS, COUNTRIES, COUNTS, MINUTES
 
 _POLL_SECONDS = 0.1
@@ -17,36 +17,40 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How records of a topic are read: what they are about, and what they say of it."""
+class AnswerFormat:
+    """How the records of a topic are read.
 
-    about: tuple[str, ...]
-    says: str | None
-    """The field with the number; None: each record is told once, so they are counted."""
+    Attributes:
+        key_fields: what a record is about.
+        value_field: the field with the number; None counts the records instead.
+    """
+
+    key_fields: tuple[str, ...]
+    value_field: str | None
 
     def key(self, row: Mapping[str, Any]) -> Key:
-        return tuple(row[each] for each in self.about)
+        return tuple(row[each] for each in self.key_fields)
 
 
 ANSWERS = {
-    COUNTS: Answer(("page", "window_start_ms"), "views"),
-    MINUTES: Answer(("page", "minute_ms"), "views"),
-    ALERTS: Answer(("page", "start_ms"), None),
-    COUNTRIES: Answer(("country",), "views"),
+    COUNTS: AnswerFormat(("page", "window_start_ms"), "views"),
+    MINUTES: AnswerFormat(("page", "minute_ms"), "views"),
+    ALERTS: AnswerFormat(("page", "start_ms"), None),
+    COUNTRIES: AnswerFormat(("country",), "views"),
 }
 
 
-class Scoreboard:
-    """Follows topics of one partition in a thread; the newest answer wins."""
+class AnswerReader:
+    """Reads topics of one partition in a thread, and keeps the newest answer per key."""
 
     def __init__(self, *, address: str) -> None:
         self._lock = threading.Lock()
-        self._found: dict[str, dict[Key, int]] = {topic: {} for topic in ANSWERS}
+        self._answers: dict[str, dict[Key, int]] = {topic: {} for topic in ANSWERS}
         self._stopping = threading.Event()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": address,
-                "group.id": "headrace-demo-scoreboard",
+                "group.id": "headrace-demo-answers",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
@@ -54,7 +58,7 @@ class Scoreboard:
             }
         )
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in ANSWERS])
-        self._thread = threading.Thread(target=self._run, name="scoreboard", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="answer-reader", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -67,23 +71,23 @@ class Scoreboard:
 
     def answers(self) -> dict[str, dict[Key, int]]:
         with self._lock:
-            return {topic: dict(found) for topic, found in self._found.items()}
+            return {topic: dict(answers) for topic, answers in self._answers.items()}
 
     def totals(self, topic: str, at: int | None = None) -> Counter[str]:
-        """The answers of a topic by page or country; those of one window or minute alone."""
+        """Return the answers of a topic by page or country, of one window or minute if given."""
         with self._lock:
             return Counter(
                 {
                     str(key[0]): number
-                    for key, number in self._found[topic].items()
+                    for key, number in self._answers[topic].items()
                     if at is None or key[1:] == (at,)
                 }
             )
 
     def starts(self, topic: str) -> set[int]:
-        """Where the windows begin that there are answers for."""
+        """Return the start of every window that has an answer."""
         with self._lock:
-            return {int(key[1]) for key in self._found[topic]}
+            return {int(key[1]) for key in self._answers[topic]}
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -92,9 +96,10 @@ class Scoreboard:
                 for message in messages:
                     topic, value = message.topic(), message.value()
                     if message.error() is None and topic is not None and value is not None:
-                        self._take(topic, json.loads(value))
+                        self._add(topic, json.loads(value))
 
-    def _take(self, topic: str, row: Mapping[str, Any]) -> None:
-        answer, found = ANSWERS[topic], self._found[topic]
-        key = answer.key(row)
-        found[key] = found.get(key, 0) + 1 if answer.says is None else row[answer.says]
+    def _add(self, topic: str, row: Mapping[str, Any]) -> None:
+        form, answers = ANSWERS[topic], self._answers[topic]
+        key = form.key(row)
+        field = form.value_field
+        answers[key] = answers.get(key, 0) + 1 if field is None else row[field]

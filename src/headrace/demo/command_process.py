@@ -1,4 +1,4 @@
-"""The demo's servers: our own commands, each in a process of its own."""
+"""Runs a `headrace` command in a process of its own."""
 
 import re
 import signal
@@ -18,33 +18,35 @@ _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.02
 
 
-class ChildFailed(HeadraceError):
-    """A server did not start, or ended; the message ends with what it said."""
+class CommandFailed(HeadraceError):
+    """A command did not start, or has ended; the message ends with its output."""
 
 
-class Child:
-    """`headrace ...`, running while the context is open and never longer than this process.
+class CommandProcess:
+    """A `headrace` command that runs while the context is open, and never longer than this process.
 
-    It has a session of its own: Ctrl-C reaches only us, and we stop it in our own order.
+    It has a session of its own, so that Ctrl-C reaches only this process, which stops its commands
+    in order.
 
     Args:
-        name: what to call it; its log is named so too.
-        ready: what it writes when it is ready; the first group is what it `said`.
+        name: for messages; its log file has this name too.
+        ready: the pattern of the line that the command prints once it is ready. The first group is
+            its `address`.
 
     Example:
-        with Child("broker", ["up", "--listen", "127.0.0.1:0"], ready, folder) as broker:
-            Producer({"bootstrap.servers": broker.said})
+        with CommandProcess("broker", ["up", "--listen", "127.0.0.1:0"], ready, folder) as broker:
+            Producer({"bootstrap.servers": broker.address})
     """
 
     def __init__(self, name: str, arguments: Sequence[str], ready: bytes, folder: Path) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
-        self._said: str | None = None
+        self._address: str | None = None
         self._arguments = arguments
         self._ready = re.compile(ready)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> "CommandProcess":
         with self.log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "headrace.cli.main", *self._arguments],
@@ -57,36 +59,38 @@ class Child:
         return self
 
     @property
-    def said(self) -> str:
-        """What it said when it was ready; it is waited for, the first time.
+    def address(self) -> str:
+        """The address that the command printed. The first call waits until the command is ready.
 
         Raises:
-            ChildFailed: it did not start.
+            CommandFailed: it did not start.
         """
-        if self._said is None:
-            self._said = self._wait()
-        return self._said
+        if self._address is None:
+            self._address = self._wait()
+        return self._address
 
     def check(self) -> None:
-        """Raises:
-        ChildFailed: it has ended.
+        """Raise if the command has ended.
+
+        Raises:
+            CommandFailed: it has ended.
         """
         if self._process is not None and self._process.poll() is not None:
-            raise ChildFailed(f"the {self.name} ended; it said: {self._last_words()}")
+            raise CommandFailed(f"the {self.name} ended; it said: {self._last_output()}")
 
     def _wait(self) -> str:
         assert self._process is not None
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
-            found = self._ready.search(self.log.read_bytes())
-            if found is not None:
-                return found.group(1).decode()
+            line = self._ready.search(self.log.read_bytes())
+            if line is not None:
+                return line.group(1).decode()
             if self._process.poll() is not None:
                 break
             time.sleep(_POLL_SECONDS)
-        raise ChildFailed(f"the {self.name} did not start; it said: {self._last_words()}")
+        raise CommandFailed(f"the {self.name} did not start; it said: {self._last_output()}")
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         return self.log.read_text(errors="replace").strip()[-2_000:] or "nothing"
 
     def __exit__(
@@ -103,6 +107,6 @@ class Child:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_SECONDS)
         finally:
-            # Also when somebody who waits for us loses patience.
+            # Also if a second Ctrl-C interrupts the wait.
             process.kill()
             process.wait()

@@ -1,4 +1,4 @@
-"""Starting a talkative child quietly."""
+"""Redirects the standard error of child processes to a file."""
 
 import os
 from collections.abc import Iterator
@@ -10,8 +10,11 @@ _STDERR = 2
 
 @contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Let processes that are started inside write their standard error to a file, for their whole
-    life: Spark's Java would write into the live table. Ours comes back at the end."""
+    """Redirect the standard error of every process that is started in the context, for its whole
+    life. The standard error of this process is restored at the end.
+
+    Without it, the Java process of Spark would print into a live table.
+    """
     kept = os.dup(_STDERR)
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:

@@ -1,18 +1,18 @@
-"""What the demo shows at one moment."""
+"""The status of the demo at one moment."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from headrace.demo.audit_board import AuditPulse
+from headrace.demo.demo_audit import AuditStatus
 from headrace.demo.trend import Trend
 
 
 @dataclass(frozen=True, slots=True)
-class FlowPulse:
+class QueryStatus:
     """One Spark query.
 
     Attributes:
-        read: how many records lie before the place it has read up to.
+        read: the sum of the offsets that it has read up to.
         batch_ms: how long its last batch took, None before the first.
     """
 
@@ -28,17 +28,17 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
-    """A still picture; whoever draws it needs nothing else.
+class DemoStatus:
+    """Everything that the dashboard draws.
 
     Attributes:
-        written: views the site has told so far.
-        console: where the console is to be seen, or empty.
+        written: how many views the site has written so far.
+        console: the URL of the console, or empty.
         flows: the Spark queries.
         trend: views per page, now and one window earlier.
         countries: views per country so far.
         alerts: the newest last.
-        audit: whether all that was told arrived.
+        audit: whether everything that was written arrived.
         window_seconds: how long a window is.
         seconds_left: until the end of a bounded run, otherwise None.
     """
@@ -48,9 +48,9 @@ class Pulse:
     written: int
     window_seconds: int
     console: str = ""
-    flows: tuple[FlowPulse, ...] = ()
+    flows: tuple[QueryStatus, ...] = ()
     seconds_left: float | None = None
     trend: Trend = field(default_factory=Trend)
     countries: Counter[str] = field(default_factory=Counter)
     alerts: tuple[Alert, ...] = ()
-    audit: AuditPulse | None = None
+    audit: AuditStatus | None = None
