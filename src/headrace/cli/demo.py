@@ -11,7 +11,7 @@ from headrace.cli.terminal.stop import Stop
 from headrace.model.error import ConfigError
 
 if TYPE_CHECKING:
-    from headrace.demo.ledger import Verdict
+    from headrace.demo.expected_answers import DemoResult
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -49,12 +49,12 @@ def demo(
             raise ConfigError(f"the demo needs {needed}: pip install 'headrace[all]'")
     from rich.console import Console
 
-    from headrace.demo.performance import perform
+    from headrace.demo.demo_run import run_demo
     from headrace.demo.rolling_window import RollingWindow
 
     console = Console(highlight=False)
     with Stop() as stop:
-        verdict = perform(
+        verdict = run_demo(
             per_second=rate,
             window=RollingWindow(window * 1_000, slide * 1_000),
             seconds=seconds,
@@ -74,7 +74,7 @@ def demo(
     print(f"Right: {verdict.views:,} views, and all answers: {answers}.")
 
 
-def _complain(verdict: "Verdict") -> None:
+def _complain(verdict: "DemoResult") -> None:
     for name, check in verdict.checks.items():
         print(f"{name}: {len(check.wrong):,} of {check.answers:,} answers are wrong")
         for key, (found, right) in sorted(check.wrong.items(), key=str)[:_SHOWN]:
