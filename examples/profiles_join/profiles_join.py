@@ -7,7 +7,7 @@ somewhere, and the newest are worth most.
 
 import pyarrow as pa
 
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.flow.drpc.function import FunctionTopology
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 
 # A real function would ask a database, in `prepare` and `execute` of a Bolt.
 POSTERS = {

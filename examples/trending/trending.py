@@ -7,7 +7,7 @@ Time is that of the records, so a replay of yesterday trends as yesterday did.
 import pyarrow as pa
 
 from headrace.flow.plan.window import TimeWindow, Window
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

@@ -14,8 +14,14 @@ from headrace.client.error import ClientError
 from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
 from headrace.flow.drpc.client import DrpcClient
-from headrace.flow.drpc.exchange import DrpcBusy, DrpcError, DrpcFailed, DrpcTimeout, Exchange
 from headrace.flow.drpc.function import FunctionTopology
+from headrace.flow.drpc.function_topics import (
+    DrpcBusy,
+    DrpcError,
+    DrpcFailed,
+    DrpcTimeout,
+    FunctionTopics,
+)
 from headrace.flow.drpc.gateway import Gateway
 from headrace.testing.flow_run import FlowRun
 from testkit.process.broker_process import BrokerProcess
@@ -35,7 +41,7 @@ def serving(address: str, function: str) -> Iterator[None]:
     topology.reply("exclaim")
     run = FlowRun(topology.plan())
     settings = {"bootstrap.servers": address}
-    reader = Reader.of_topics(settings, Exchange(function).requests, follow=True)
+    reader = Reader.of_topics(settings, FunctionTopics(function).requests, follow=True)
 
     def work() -> None:
         with Writer(settings, linger_ms=0) as writer:
@@ -71,7 +77,7 @@ _SCHEMA = pa.schema(
 
 @pytest.fixture
 def function(broker: BrokerProcess, topic: str) -> Iterator[str]:
-    Exchange(topic).create(broker.address)
+    FunctionTopics(topic).create(broker.address)
     with serving(broker.address, topic):
         yield topic
 
@@ -160,7 +166,9 @@ def test_the_gateway_answers_with_the_status_that_fits(
             }.items()
         }
         # The head alone: who is refused may still be sending the rest.
-        answers["too long"] = _ask(gateway.port, "POST", f"/drpc/{function}", told_bytes=600_000)
+        answers["too long"] = _ask(
+            gateway.port, "POST", f"/drpc/{function}", declared_bytes=600_000
+        )
     finally:
         gateway.stop()
 
@@ -194,10 +202,10 @@ def test_connections_beyond_the_limit_are_sent_away(broker: BrokerProcess) -> No
 
 
 def _ask(
-    port: int, method: str, path: str, body: bytes | None = None, told_bytes: int | None = None
+    port: int, method: str, path: str, body: bytes | None = None, declared_bytes: int | None = None
 ) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    headers = {} if told_bytes is None else {"Content-Length": str(told_bytes)}
+    headers = {} if declared_bytes is None else {"Content-Length": str(declared_bytes)}
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()

@@ -108,7 +108,7 @@ def test_landing_names_the_topic(broker: BrokerProcess, topic: str, folder: Path
     assert done.err.count("\n") == 1
 
 
-def test_brokers_that_are_not_there_are_told_before_spark_starts(folder: Path) -> None:
+def test_brokers_that_do_not_answer_are_reported_before_spark_starts(folder: Path) -> None:
     path = folder / "words_of_inputs_test.py"
     path.write_text(STORM)
 

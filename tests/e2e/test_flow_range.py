@@ -36,10 +36,10 @@ def test_places_become_offsets_of_each_partition(broker: BrokerProcess, topic: s
     clock = SystemClock()
     plan = copying(broker, topic)
 
-    told = bounded(plan, parse_place("@1002", clock), parse_place("-1", clock))
+    in_range = bounded(plan, parse_place("@1002", clock), parse_place("-1", clock))
     by_time = bounded(plan, parse_place("@1970-01-01T00:00:01.002Z", clock), None)
 
-    spout = told.components["in"].work
+    spout = in_range.components["in"].work
     assert json.loads(spout.ending) == {topic: {"0": 4, "1": 2}}
     begun = by_time.components["in"].work
     assert json.loads(begun.starting) == {topic: {"0": 2, "1": 2}}

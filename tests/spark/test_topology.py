@@ -17,7 +17,7 @@ from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.job import run_batch
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.aggregate import Aggregate
-from headrace.flow.runtime.work import Emit, TaskContext
+from headrace.flow.plan.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
@@ -108,7 +108,7 @@ def words(stage: TopologyStage) -> Topology:
 
 def with_every_grouping(stage: TopologyStage) -> Topology:
     made = Topology(stage.name, dead_letters=None)
-    made.spout("lines", stage.lines(a_batch=60))
+    made.spout("lines", stage.lines(per_batch=60))
     fields = "key STRING, number BIGINT"
     made.bolt("parse", parse, output={"default": fields, "direct": fields}).shuffle("lines")
     for name, tasks in GROUPINGS.items():
@@ -247,10 +247,14 @@ def test_a_bolt_that_raises_ends_the_query_with_its_name_and_its_own_lines(
     with pytest.raises(StreamingQueryException) as failed:
         stage.run(made)
 
-    told = failure_of(failed.value)
+    failure = failure_of(failed.value)
     place = f"offset 0 of {stage.topic('in')}-0"
-    assert (told.component, told.at, told.why) == ("split", place, "ValueError: a bad line")
-    assert [line.split(",")[0] for line in told.lines] == [
+    assert (failure.component, failure.at, failure.why) == (
+        "split",
+        place,
+        "ValueError: a bad line",
+    )
+    assert [line.split(",")[0] for line in failure.lines] == [
         f'  File "{__file__}"',
         '    raise ValueError("a bad line")',
     ]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
@@ -42,7 +42,7 @@ def stage(
 
 def topology(stage: TopologyStage, guarantee: str, *, stateful: bool) -> Topology:
     made = Topology(stage.name, guarantee=guarantee, dead_letters=None)
-    made.spout("lines", stage.lines(a_batch=2))
+    made.spout("lines", stage.lines(per_batch=2))
     bolt = made.bolt("bolt", Number() if stateful else same, output="line STRING, number BIGINT")
     bolt.global_("lines")
     made.sink("out", TopicSink(stage.topic("out"))).shuffle("bolt")

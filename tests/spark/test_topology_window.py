@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
@@ -62,7 +62,7 @@ def stage(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
 
 def topology(stage: TopologyStage) -> Topology:
     made = Topology(stage.name, dead_letters=None)
-    made.spout("lines", stage.lines(a_batch=4))
+    made.spout("lines", stage.lines(per_batch=4))
     made.bolt("parse", name_and_time, output="name STRING, at BIGINT").shuffle("lines")
     shown = "bolt STRING, said STRING"
     for name, window in WINDOWS.items():

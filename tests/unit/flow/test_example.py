@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.cli.flow.program import Given, load_program
-from headrace.flow.drpc.exchange import new_request
+from headrace.flow.drpc.function_topics import new_request
 from headrace.testing.flow_run import FlowRun
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -9,8 +9,8 @@ from headrace.flow.error import FlowError
 from headrace.flow.land import LOG, Landing, logged_files, stray_files
 
 
-def landing(**told: str) -> Landing:
-    return Landing(topics="clicks", brokers="b:9092", folder="lake", **told)  # type: ignore[arg-type]
+def landing(**options: str) -> Landing:
+    return Landing(topics="clicks", brokers="b:9092", folder="lake", **options)  # type: ignore[arg-type]
 
 
 def write_log(folder: Path, name: str, *files: Path, version: str = "v1") -> None:
@@ -59,7 +59,7 @@ def test_a_log_of_another_version_is_not_guessed_at(tmp_path: Path, files: list[
         stray_files(tmp_path)
 
 
-def test_a_format_that_is_none_and_columns_that_are_missing_are_told() -> None:
+def test_an_unknown_format_and_missing_columns_are_reported() -> None:
     with pytest.raises(FlowError, match="a format cannot be 'yaml'"):
         landing(format="yaml")
     with pytest.raises(FlowError, match="json, csv and avro need columns"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.flow.error import EmitError, FlowError
-from headrace.flow.runtime.work import Emit, TaskContext
+from headrace.flow.plan.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
@@ -112,7 +112,7 @@ def test_a_custom_grouping_goes_where_its_function_says() -> None:
     assert sorted(found) == [(0, "b"), (1, "a"), (1, "a"), (1, "c")]
 
 
-def test_a_custom_grouping_that_names_no_task_is_told() -> None:
+def test_a_custom_grouping_that_names_no_task_is_reported() -> None:
     with pytest.raises(EmitError, match="there are 2"):
         named([["a"]], 2, "custom", lambda batch, tasks: [7] * batch.num_rows)
 
@@ -303,7 +303,7 @@ def test_an_emit_that_does_not_fit_its_declaration_ends_the_topology(
         FlowRun(made.plan()).feed(["a"])
 
 
-def test_an_emit_to_a_stream_that_was_not_declared_is_told() -> None:
+def test_an_emit_to_an_undeclared_stream_is_reported() -> None:
     made = topology()
     wrong = made.bolt("wrong", lambda batch, emit: emit([[1]], stream="side"), output="n BIGINT")
     wrong.shuffle("lines")
@@ -322,7 +322,7 @@ def test_an_emit_to_a_stream_that_was_not_declared_is_told() -> None:
         ([None], "rows from"),
     ],
 )
-def test_rows_that_the_batch_does_not_have_are_told(rows: Any, complaint: str) -> None:
+def test_rows_that_the_batch_does_not_have_are_reported(rows: Any, complaint: str) -> None:
     made = topology()
     wrong = made.bolt("wrong", lambda batch, emit: emit([[1]], rows=rows), output="n BIGINT")
     wrong.shuffle("lines")

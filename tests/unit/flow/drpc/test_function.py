@@ -6,8 +6,8 @@ import time
 import pyarrow as pa
 import pytest
 
-from headrace.flow.drpc.exchange import Exchange, deadline_of, new_request
 from headrace.flow.drpc.function import FunctionTopology
+from headrace.flow.drpc.function_topics import FunctionTopics, deadline_of, new_request
 from headrace.flow.error import FlowError
 from headrace.testing.flow_run import FlowRun
 
@@ -68,4 +68,4 @@ def test_a_request_tells_until_when_it_is_awaited() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a" * 101])
 def test_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
     with pytest.raises(FlowError, match="a function cannot be called"):
-        Exchange(name)
+        FunctionTopics(name)

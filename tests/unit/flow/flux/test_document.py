@@ -18,7 +18,7 @@ def test_values_know_their_lines(tmp_path: Path) -> None:
 
     spouts = root.mapping("a topology")["spouts"]
     assert spouts.plain() == [{"id": "lines"}]
-    assert spouts.items("spouts")[0].place.line == 4
+    assert spouts.items("spouts")[0].position.line == 4
 
 
 def test_variables_are_filled_in_and_keep_the_type_of_their_value(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_what_is_filled_in_is_never_more_yaml(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FluxError, match=message):
         read_document(write(tmp_path, text), {})
 

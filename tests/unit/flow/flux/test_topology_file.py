@@ -94,7 +94,9 @@ def test_includes_are_taken_in_and_overridden(tmp_path: Path) -> None:
         ("[counts]", "[]", "words.yaml:23: TopicSink could not be made: TypeError"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     assert old in WORDS
     path = write(tmp_path, WORDS.replace(old, new))
 
@@ -102,7 +104,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, mes
         read_topology(path, {"input": "lines"})
 
 
-def test_files_that_include_each_other_are_told(tmp_path: Path) -> None:
+def test_files_that_include_each_other_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path, "includes:\n  - {file: words.yaml}\n")
 
     with pytest.raises(FluxError, match="include each other"):

@@ -67,7 +67,7 @@ def test_files_that_are_no_runs_are_passed_over(registry: Registry) -> None:
     assert [each.name for each in registry.runs()] == ["words"]
 
 
-def test_a_name_that_does_not_run_is_told_with_those_that_do(registry: Registry) -> None:
+def test_an_unknown_name_is_reported_with_the_flows_that_run(registry: Registry) -> None:
     with pytest.raises(FlowError, match="none runs on this machine"):
         registry.find("words")
     registry.write(own_run())
@@ -85,7 +85,7 @@ def test_a_checkpoint_has_one_run(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("problem", [None, "that cannot be"])
-def test_a_request_is_taken_once_and_its_outcome_told(
+def test_a_request_is_read_once_and_its_outcome_is_written(
     registry: Registry, problem: str | None
 ) -> None:
     run = own_run()

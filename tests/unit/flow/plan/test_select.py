@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.flow.error import FlowError
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.expression import Expression
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.select import Select
@@ -111,6 +111,6 @@ def test_its_columns_in_sql_have_the_types_of_the_output() -> None:
         (Select(a="value"), "", "declare these, in this order"),
     ],
 )
-def test_a_mistake_is_told_before_spark_starts(select: Select, output: str, why: str) -> None:
+def test_a_mistake_is_reported_before_spark_starts(select: Select, output: str, why: str) -> None:
     with pytest.raises(FlowError, match=why):
-        check(topology(select, output).plan())
+        check_plan(topology(select, output).plan())

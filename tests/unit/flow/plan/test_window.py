@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
@@ -164,7 +164,7 @@ class Picky(WindowedBolt):
             raise ValueError("no such window")
 
 
-def test_a_window_that_raises_is_buried_with_its_tuples_and_the_stream_goes_on() -> None:
+def test_tuples_of_a_window_that_raises_become_dead_letters_and_the_stream_goes_on() -> None:
     run = run_of(CountWindow(2), Picky())
 
     run.feed(["a", "b", "c"])
@@ -182,10 +182,10 @@ def test_a_window_that_raises_is_buried_with_its_tuples_and_the_stream_goes_on()
         (lambda: CountWindow(0), "1 or more"),
         (lambda: TimeWindow(10, lag_seconds=1), "need a timestamp field"),
         (lambda: run_of(TimeWindow(10, timestamp="when")), "names the field 'when'"),
-        (lambda: run_of(TimeWindow(10, timestamp="name")), "cannot take name for its time"),
+        (lambda: run_of(TimeWindow(10, timestamp="name")), "cannot use name as time"),
         (lambda: run_of(None, Picky()), "needs a window"),  # type: ignore[arg-type]
     ],
 )
-def test_a_window_that_cannot_be_is_told(window: Any, complaint: str) -> None:
+def test_an_impossible_window_is_reported(window: Any, complaint: str) -> None:
     with pytest.raises(FlowError, match=complaint):
         window()

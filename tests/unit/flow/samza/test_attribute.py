@@ -1,4 +1,4 @@
-"""A task's attributes, wherever it is called."""
+"""A task's attributes are the same in every process."""
 
 import threading
 from typing import Any
@@ -21,14 +21,14 @@ def process(state: TaskState) -> tuple[Any, TaskAttributes]:
     """A task as a process has it."""
     task = Task()
     attributes = TaskAttributes(task, "Task")
-    attributes.bring(state)
+    attributes.load(state)
     return task, attributes
 
 
 def call(task: Any, attributes: TaskAttributes, state: TaskState) -> None:
-    attributes.bring(state)
+    attributes.load(state)
     task.seen += 1
-    attributes.keep(state)
+    attributes.save(state)
     state.accept()
 
 

@@ -82,7 +82,9 @@ def test_a_missing_key_is_named_with_an_example(folder: Path, key: str) -> None:
         ("streams.views.samza.offset.defalt", "streams.views.samza.offset.default"),
     ],
 )
-def test_an_unknown_key_is_told_with_the_nearest_one(folder: Path, key: str, meant: str) -> None:
+def test_an_unknown_key_is_reported_with_the_nearest_one(
+    folder: Path, key: str, meant: str
+) -> None:
     assert problem(folder, {key: "x"}) == f"{key} is no key of a job; did you mean {meant}?"
 
 

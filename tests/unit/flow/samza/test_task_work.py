@@ -11,7 +11,7 @@ from headrace.flow.error import Unrecoverable
 from headrace.flow.samza.config import read_config
 from headrace.flow.samza.envelope import OutgoingMessageEnvelope
 from headrace.flow.samza.job import SamzaJob, _offsets
-from headrace.flow.samza.shutdown import Requests
+from headrace.flow.samza.shutdown import ShutdownRequests
 from headrace.flow.samza.task import ClosableTask, InitableTask, StreamTask, WindowableTask
 from headrace.testing.flow_run import FlowRun
 
@@ -103,7 +103,7 @@ def test_a_partition_has_one_task_that_gets_its_messages_in_order() -> None:
     assert sorted(sent(flow)) == [[0, 0, "a", 1], [0, 1, "b", 2], [1, 0, "x", 1], [1, 1, "y", 2]]
 
 
-def test_attributes_are_the_tasks_in_whichever_process_it_is_called() -> None:
+def test_attributes_belong_to_the_task_in_every_process() -> None:
     flow = run(Recorder)
     feed(flow, ["a"])
     flow.restart()
@@ -150,8 +150,8 @@ def test_a_store_is_kept_and_its_changes_go_to_the_tasks_changelog_partition() -
     feed(flow, ["a", "a", "b"], ["a", "a", "a"])
     flow.restart()
     flow.tick(1.5)
-    told = sorted(sent(flow), key=lambda each: each["task"])
-    assert told == [{"task": "Partition 0", "a": 2, "b": 1}, {"task": "Partition 1"}]
+    counts = sorted(sent(flow), key=lambda each: each["task"])
+    assert counts == [{"task": "Partition 0", "a": 2, "b": 1}, {"task": "Partition 1"}]
     log = [
         (each["partition"], each["key"], each["value"])
         for each in flow.records
@@ -198,16 +198,16 @@ def test_an_attribute_that_is_too_large_for_a_checkpoint_is_named() -> None:
 
 
 def test_a_job_is_over_when_every_task_asked_or_one_asked_for_all() -> None:
-    requests = Requests(2)
-    requests.hear(b'{"task": 0, "shutdown": "current-task"}')
-    requests.hear(b'{"task": 0, "shutdown": "current-task"}')
-    requests.hear(b"something else")
+    requests = ShutdownRequests(2)
+    requests.add(b'{"task": 0, "shutdown": "current-task"}')
+    requests.add(b'{"task": 0, "shutdown": "current-task"}')
+    requests.add(b"something else")
     assert not requests.is_over
-    requests.hear(b'{"task": 1, "shutdown": "current-task"}')
+    requests.add(b'{"task": 1, "shutdown": "current-task"}')
     assert requests.is_over
-    hurried = Requests(5)
-    hurried.hear(b'{"task": 3, "shutdown": "all-tasks"}')
-    assert hurried.is_over
+    of_one_task = ShutdownRequests(5)
+    of_one_task.add(b'{"task": 3, "shutdown": "all-tasks"}')
+    assert of_one_task.is_over
 
 
 def test_a_broadcast_partition_goes_on_where_the_slowest_task_was() -> None:

@@ -36,7 +36,7 @@ def test_a_tab_is_as_wide_below() -> None:
     assert str(SqlError("odd", "\tSELECT", 1)).splitlines()[-1] == "  \t^"
 
 
-def test_what_a_worker_raised_is_told_in_its_own_words() -> None:
+def test_what_a_worker_raised_is_reported_with_its_own_message() -> None:
     said = """[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):
   File "/opt/venv/lib/python3.11/site-packages/headrace/spark/topic_choice.py", line 140, in _all
     raise _missing(name, pool)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import (
-    Create,
-    Describe,
-    Drop,
-    Emit,
-    Explain,
-    Insert,
-    Select,
-    Show,
+    CreateStatement,
+    DescribeStatement,
+    DropStatement,
+    EmitMode,
+    ExplainStatement,
+    InsertStatement,
+    SelectStatement,
+    ShowStatement,
     Statement,
 )
 
@@ -31,7 +31,7 @@ def test_a_stream_is_declared_with_columns_and_options() -> None:
         " WITH (topic = 'page-views', format = json, kafka.client.id = 'x')"
     )
 
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateStatement)
     assert (made.name, made.replace, made.if_not_exists, made.table) == ("views", True, True, False)
     assert [(each.name, each.ddl, each.metadata) for each in made.columns] == [
         ("page", "STRING", None),
@@ -51,7 +51,7 @@ def test_a_stream_as_a_query_has_the_query_as_it_was_written() -> None:
 
     made = one(script)
 
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateStatement)
     assert made.query is not None
     assert made.query.text == "SELECT page -- EMIT\n FROM views"
     assert script[made.query.start :].startswith("SELECT")
@@ -60,18 +60,18 @@ def test_a_stream_as_a_query_has_the_query_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("end", "emit", "limit"),
     [
-        ("", Emit.NOW, None),
-        (" EMIT", Emit.TABLE, None),
-        (" emit changes", Emit.CHANGES, None),
-        (" EMIT FINAL", Emit.FINAL, None),
-        (" EMIT LIMIT 3", Emit.TABLE, 3),
-        (" EMIT CHANGES LIMIT 10", Emit.CHANGES, 10),
+        ("", EmitMode.NOW, None),
+        (" EMIT", EmitMode.TABLE, None),
+        (" emit changes", EmitMode.CHANGES, None),
+        (" EMIT FINAL", EmitMode.FINAL, None),
+        (" EMIT LIMIT 3", EmitMode.TABLE, 3),
+        (" EMIT CHANGES LIMIT 10", EmitMode.CHANGES, 10),
     ],
 )
-def test_emit_says_how_a_query_answers(end: str, emit: Emit, limit: int | None) -> None:
+def test_emit_says_how_a_query_answers(end: str, emit: EmitMode, limit: int | None) -> None:
     made = one(f"SELECT 'EMIT' AS emitted, `emit` FROM views LIMIT 5{end}")
 
-    assert isinstance(made, Select)
+    assert isinstance(made, SelectStatement)
     assert (made.emit, made.limit) == (emit, limit)
     assert made.query.text == "SELECT 'EMIT' AS emitted, `emit` FROM views LIMIT 5"
 
@@ -86,7 +86,13 @@ def test_a_script_has_several_statements() -> None:
 
     kinds = [type(each) for each in parse(script)]
 
-    assert kinds == [Show, Describe, Drop, Insert, Explain]
+    assert kinds == [
+        ShowStatement,
+        DescribeStatement,
+        DropStatement,
+        InsertStatement,
+        ExplainStatement,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def test_a_mistake_is_shown_at_its_place(script: str, why: str, line: int, colum
 def test_what_is_right_before_a_mistake_is_found_first() -> None:
     found = parse("SHOW STREAMS; SELEC 1")
 
-    assert isinstance(next(found), Show)
+    assert isinstance(next(found), ShowStatement)
     with pytest.raises(SqlError):
         next(found)
 

@@ -11,10 +11,10 @@ import pytest
 from headrace.flow.error import FlowError, Unrecoverable
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.fields import Fields
-from headrace.flow.runtime.combiner import AggregateWork
+from headrace.flow.plan.work import TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.aggregate_work import AggregateWork
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
-from headrace.flow.runtime.work import Source, TaskContext, Work
 from headrace.flow.trident import kept_json
 from headrace.flow.trident.aggregator import CombinerAggregator
 from headrace.flow.trident.fold_work import FoldWork
@@ -65,7 +65,9 @@ def run(factory: StateFactory, txid: str, *words: str, fold: Work | None = None)
     batch = TupleBatch(pa.record_batch(columns), no_origin(len(words)))
     emission = Emission("counts", {"default": MADE}, batch)
     try:
-        work.execute(batch.columns, emission, CONTEXT, Source("words", "default", batch.origin))
+        work.execute(
+            batch.columns, emission, CONTEXT, TupleSource("words", "default", batch.origin)
+        )
     finally:
         work.cleanup()
     return sorted(
@@ -77,7 +79,7 @@ def ask(factory: StateFactory, *words: str) -> list[tuple[Any, ...]]:
     work = QueryWork(factory, SHAPE, ("word",), 1)
     batch = TupleBatch(pa.record_batch({"word": list(words)}), no_origin(len(words)))
     emission = Emission("ask", {"default": MADE}, batch)
-    work.execute(batch.columns, emission, CONTEXT, Source("words", "default", batch.origin))
+    work.execute(batch.columns, emission, CONTEXT, TupleSource("words", "default", batch.origin))
     work.cleanup()
     return [tuple(row.values()) for row in emission.emitted[0].batch.columns.to_pylist()]
 
@@ -146,7 +148,7 @@ def test_a_bad_tuple_does_not_make_its_batch_count_twice_or_not_at_all(
 
 
 class Broken(StateFactory):
-    """A database that is away for as many calls as told."""
+    """A database that refuses the first so many calls."""
 
     def __init__(self, inner: StateFactory, failures: int) -> None:
         self.inner = inner
@@ -156,7 +158,7 @@ class Broken(StateFactory):
     def open(self, shape: Shape, task: int, tasks: int) -> Backing:
         if self.failures:
             self.failures -= 1
-            raise ConnectionError("nobody there")
+            raise ConnectionError("connection refused")
         return self.inner.open(shape, task, tasks)
 
 
@@ -165,7 +167,7 @@ def test_a_state_that_is_away_for_a_moment_is_asked_again(tmp_path: Path) -> Non
 
 
 def test_a_state_that_stays_away_fails_the_batch_and_blames_no_tuple(tmp_path: Path) -> None:
-    with pytest.raises(Unrecoverable, match="nobody there"):
+    with pytest.raises(Unrecoverable, match="connection refused"):
         run(Broken(sqlite(tmp_path, "opaque"), 5), "q/0", "a")
 
 
