@@ -56,7 +56,7 @@ def test_trending_ranks_every_window_over_all_tasks() -> None:
     assert ranked[70_000] == ["b 2", "c 1"]
 
 
-def test_page_views_are_counted_and_failing_pages_told_once() -> None:
+def test_page_views_are_counted_and_failing_pages_reported_once() -> None:
     run = example("page_views/page_views.py")
     at = datetime(2026, 11, 15, 9, 0, 30, tzinfo=UTC)
 
@@ -109,7 +109,7 @@ def test_orders_that_are_paid_are_summed() -> None:
 
 def test_reach_counts_every_follower_once() -> None:
     run = example("reach_drpc/reach.py")
-    urls = ["streams", "tables", "nobody", "unknown"]
+    urls = ["streams", "tables", "no-poster", "unknown"]
     deadline = time.time_ns() // 1_000_000 + 600_000
     requests = [new_request(deadline) for _ in urls]
 
