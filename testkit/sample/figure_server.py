@@ -1,4 +1,4 @@
-"""The HTTP answers of a running flow, without the flow."""
+"""What a flow tells about itself, without the flow."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,24 +8,24 @@ from typing import Any
 
 
 class FigureServer:
-    """Serves the figures that a test sets, at `/figures`."""
+    """Serves at `/figures` whatever it was told last."""
 
     def __init__(self) -> None:
-        self._figures: dict[str, Any] = {}
+        self._told: dict[str, Any] = {}
         self._held = False
         self._lock = Lock()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = json.dumps(server._figures).encode()
+                body = json.dumps(server._told).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Log no requests."""
+                """Nobody reads who asked."""
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._http.serve_forever, name="figures", daemon=True)
@@ -35,16 +35,16 @@ class FigureServer:
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def tell(self, **figures: Any) -> None:
-        """Change these figures and keep the others, unless `hold` was called."""
+        """Change these figures, and the others stay; unless somebody holds them."""
         with self._lock:
             if not self._held:
-                self._figures = {**self._figures, **figures}
+                self._told = {**self._told, **figures}
 
     def hold(self, **figures: Any) -> None:
-        """Change these figures; from now on `tell` has no effect."""
+        """As `tell`, and nothing changes them any more but this."""
         with self._lock:
             self._held = True
-            self._figures = {**self._figures, **figures}
+            self._told = {**self._told, **figures}
 
     def __enter__(self) -> "FigureServer":
         self._thread.start()

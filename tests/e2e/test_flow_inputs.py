@@ -53,7 +53,7 @@ class Views(StreamTask):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where programs lie; they may put their folder on the path, and it is taken off again."""
+    """Return a folder for programs; `sys.path` is restored afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
@@ -69,7 +69,7 @@ def flow(broker: BrokerProcess, folder: Path, *arguments: str) -> Finished:
 
 @pytest.mark.parametrize("program", [STORM, TRIDENT], ids=["storm", "trident"])
 @pytest.mark.parametrize("way", [[], ["--batch"]], ids=["stream", "batch"])
-def test_a_program_names_the_topic_and_the_option_that_makes_it(
+def test_a_program_names_the_topic_and_the_option_that_creates_it(
     broker: BrokerProcess, topic: str, folder: Path, program: str, way: list[str]
 ) -> None:
     path = folder / "words_of_inputs_test.py"
@@ -83,7 +83,7 @@ def test_a_program_names_the_topic_and_the_option_that_makes_it(
     assert done.err.count("\n") == 1
 
 
-def test_a_samza_job_names_its_input_and_can_make_it(
+def test_a_samza_job_names_its_input_and_can_create_it(
     broker: BrokerProcess, topic: str, folder: Path
 ) -> None:
     (folder / "samza_task_of_inputs_test.py").write_text(TASK)

@@ -27,7 +27,7 @@ class Count(StreamTask):
 """
 
 
-def test_a_samza_job_brings_its_brokers_and_its_own_start(
+def test_a_samza_job_has_its_own_brokers_and_start(
     broker: BrokerProcess, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -1,7 +1,7 @@
 """The examples on a real Spark session, a real broker and a real PostgreSQL, over a few records.
 
-What they compute is proved without Spark in `tests/unit/flow/test_example.py`; here that they run,
-and what only Spark can show. The example of a Samza task is in `test_samza.py`.
+`tests/unit/flow/test_example.py` tests what they compute without Spark; this file tests that they
+run, and what needs Spark. The example of a Samza task is in `test_samza.py`.
 """
 
 import sys
@@ -100,7 +100,7 @@ def test_failing_pages_are_reported_once(show: ExampleRunner) -> None:
 def test_tags_of_a_closed_window_are_ranked(show: ExampleRunner) -> None:
     plan = show.plan("trending/trending.py", "tags", "trends")
     show.feed("tags", *({"tag": tag, "at": 1_000} for tag in "aab"))
-    # Every task's time goes on with its own tuples.
+    # A task's watermark follows its own tuples.
     show.feed("tags", *({"tag": f"end-{n}", "at": 300_000} for n in range(20)))
 
     show.run(plan)
@@ -110,7 +110,7 @@ def test_tags_of_a_closed_window_are_ranked(show: ExampleRunner) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_reach_is_computed_for_whoever_asks(show: ExampleRunner) -> None:
+def test_reach_is_computed_for_every_caller(show: ExampleRunner) -> None:
     function = show.topic("reach")
     FunctionTopics(function).create(show.address)
     plan = show.plan("reach_drpc/reach.py", function=function)
@@ -165,7 +165,7 @@ def _hour(row: Any) -> float:
 
 
 @pytest.mark.timeout(900)
-def test_hashtags_are_counted_in_postgresql_once_although_a_batch_is_done_twice(
+def test_hashtags_are_counted_in_postgresql_once_although_a_batch_is_repeated(
     show: ExampleRunner, postgres: PostgresServer
 ) -> None:
     def counted() -> dict[str, tuple[int, int]]:

@@ -1,6 +1,6 @@
 """SQL over topics, on a real Spark session and a real broker.
 
-What a statement means is proved without Spark in `tests/unit/flow/sql`.
+`tests/unit/flow/sql` tests the meaning of statements without Spark.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the examples compute, without Spark; `tests/spark/test_examples.py` runs them on it."""
+"""What the examples compute, without Spark; `tests/spark/test_examples.py` runs them with it."""
 
 import json
 import sys
@@ -46,7 +46,7 @@ def test_trending_ranks_every_window_over_all_tasks() -> None:
     run = example("trending/trending.py")
     tags = [("a", 1), ("b", 2), ("a", 3), ("c", 12), ("b", 13), ("b", 14), ("z", 200)]
 
-    # Every task's time goes on with its own tuples, so the last one is sent with many names.
+    # A task's watermark follows its own tuples, so the last tuple is sent with many names.
     tags += [(f"end-{n}", 200) for n in range(20)]
     run.feed([{"tag": tag, "at": at * 1_000} for tag, at in tags])
 

@@ -1,4 +1,4 @@
-"""Landing: what is asked for, and what crashes left."""
+"""Landing: its options, and the files that crashes left."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_files_that_the_log_does_not_name_are_strays(tmp_path: Path, files: list
     assert stray_files(tmp_path) == [files[1], files[3]]
 
 
-def test_a_compacted_log_stands_for_what_came_before_it(tmp_path: Path, files: list[Path]) -> None:
+def test_a_compacted_log_replaces_the_logs_before_it(tmp_path: Path, files: list[Path]) -> None:
     write_log(tmp_path, "0", files[3])
     write_log(tmp_path, "1.compact", files[0], files[1])
     write_log(tmp_path, "2", files[2])
@@ -45,7 +45,7 @@ def test_a_compacted_log_stands_for_what_came_before_it(tmp_path: Path, files: l
     assert list(logged_files(tmp_path)) == [files[0], files[1], files[2]]
 
 
-def test_files_of_others_are_no_strays(tmp_path: Path, files: list[Path]) -> None:
+def test_other_files_are_no_strays(tmp_path: Path, files: list[Path]) -> None:
     write_log(tmp_path, "0", *files)
     (tmp_path / "mine.parquet").touch()
 

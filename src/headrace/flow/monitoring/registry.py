@@ -94,11 +94,11 @@ class Registry:
             FlowError: there is none, or there are several.
         """
         runs = self.runs()
-        found = [each for each in runs if name in (each.name, str(each.pid))]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            pids = ", ".join(str(each.pid) for each in found)
+        named = [each for each in runs if name in (each.name, str(each.pid))]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            pids = ", ".join(str(each.pid) for each in named)
             raise FlowError(f"several flows called {name} run: choose one by its pid, {pids}")
         names = ", ".join(each.name for each in runs)
         there = f"there are {names}" if names else "none runs on this machine"
@@ -204,19 +204,19 @@ def start_ticks(pid: int) -> int | None:
 def _json(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_MAX_BYTES))
+            content = json.loads(file.read(_MAX_BYTES))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _read(path: Path) -> Run | None:
     """Return the run of a file; None if the file is damaged or of another version."""
-    found = _json(path)
+    attributes = _json(path)
     try:
-        if found is None:
+        if attributes is None:
             return None
-        outcome = found.pop("outcome", None)
-        return Run(**found, outcome=tuple(outcome) if outcome else None)
+        outcome = attributes.pop("outcome", None)
+        return Run(**attributes, outcome=tuple(outcome) if outcome else None)
     except TypeError:
         return None

@@ -1,4 +1,4 @@
-"""Whether a flow counts for the audit, and as whom."""
+"""Whether a flow counts for the audit, and under which name."""
 
 import pytest
 

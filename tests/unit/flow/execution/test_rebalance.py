@@ -1,4 +1,4 @@
-"""Other numbers of tasks, as far as a checkpoint allows."""
+"""Changing the number of tasks, as far as a checkpoint allows it."""
 
 import pyarrow as pa
 import pytest

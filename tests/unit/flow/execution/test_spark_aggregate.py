@@ -1,4 +1,4 @@
-"""Which aggregates Spark does itself, and what goes to it and comes from it."""
+"""Which aggregates Spark computes itself, and the stages before and after it."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def chosen(plan: Plan) -> str | None:
 
 
 @pytest.mark.parametrize("fields", [("word",), ("word", "n")])
-def test_a_key_that_stays_together_lets_spark_do_it(fields: tuple[str, ...]) -> None:
+def test_spark_aggregates_if_all_tuples_of_a_key_reach_one_task(fields: tuple[str, ...]) -> None:
     made, inputs = words(Aggregate(("word", "n"), c="count"))
     inputs.fields("number", *fields)
 
@@ -55,14 +55,14 @@ def test_tasks_that_share_a_key_have_totals_of_their_own() -> None:
     assert chosen(made.plan()) is None
 
 
-def test_what_spark_has_not_is_done_in_python() -> None:
+def test_a_measure_that_spark_does_not_have_is_computed_in_python() -> None:
     made, inputs = words(Aggregate("word", best="top(n, 3)"))
     inputs.fields("number", "word")
 
     assert chosen(made.plan()) is None
 
 
-def test_a_state_elsewhere_in_the_plan_keeps_it_in_python() -> None:
+def test_another_state_in_the_plan_keeps_the_aggregate_in_python() -> None:
     made, inputs = words(Aggregate("word", c="count"))
     inputs.fields("number", "word")
     made.bolt("other", StatefulBolt(), output="x STRING").fields("number", "word")
@@ -105,7 +105,7 @@ def test_totals_and_pass_through_records_reach_their_topics() -> None:
     fed = pa.Table.from_batches(
         AggregateFeed(plan_run(), "lines", "totals")([lines("1", "x", "1")])
     ).combine_chunks()
-    # What Spark's aggregate makes of rows whose keys all differ.
+    # What Spark's aggregate returns for rows with different keys.
     summed = fed.select(["word", "_pass_key", "_p0", "_p1", "_records"]).rename_columns(
         ["word", "_pass_key", "c", "s", "_records"]
     )

@@ -1,4 +1,4 @@
-"""Topologies in Flux's words."""
+"""Topologies of Flux files."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def write(folder: Path, text: str, name: str = "words.yaml") -> Path:
     return path
 
 
-def test_a_file_is_the_topology_it_says(tmp_path: Path) -> None:
+def test_a_file_becomes_a_topology(tmp_path: Path) -> None:
     plan = read_topology(write(tmp_path, WORDS), {"input": "lines"}).plan()
 
     assert (plan.name, plan.guarantee, plan.dead_letters) == (
@@ -65,7 +65,7 @@ def test_a_file_is_the_topology_it_says(tmp_path: Path) -> None:
     assert totals == {"a": 2, "b": 2}
 
 
-def test_includes_are_taken_in_and_overridden(tmp_path: Path) -> None:
+def test_includes_are_merged_and_overridden(tmp_path: Path) -> None:
     write(tmp_path, WORDS, "base.yaml")
     path = write(tmp_path, "includes:\n  - {file: base.yaml}\nname: other\n")
 

@@ -1,4 +1,4 @@
-"""Figures of a run: what tasks report, what Spark tells, and how both are served."""
+"""Figures of a run: from tasks and from Spark, and how both are served."""
 
 import json
 import socket
@@ -110,7 +110,7 @@ def test_what_a_task_reports_is_served(server: MetricsServer) -> None:
     assert [(each.component, each.emitted) for each in figures.components] == [("split", 9)]
 
 
-def test_prometheus_gets_its_text(server: MetricsServer) -> None:
+def test_figures_in_prometheus_text_format(server: MetricsServer) -> None:
     send_report(server.listen("127.0.0.1"), 0, {'a"b': ComponentTally(executed=3)})
     wait_until(lambda: bool(server.figures().components), what="the report")
 
@@ -137,7 +137,7 @@ def test_a_report_with_another_token_and_noise_are_dropped(server: MetricsServer
     assert [each.component for each in server.figures().components] == ["b"]
 
 
-def test_a_report_that_nobody_takes_harms_nobody() -> None:
+def test_a_report_without_a_receiver_does_no_harm() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gone:
         gone.bind(("127.0.0.1", 0))
         port = gone.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Built-in combiners: in a task's state, and as partial totals that Spark adds up."""
+"""Aggregates: in a task's state, and as partial totals that Spark adds up."""
 
 import json
 import random

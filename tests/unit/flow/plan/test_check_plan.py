@@ -1,3 +1,5 @@
+"""Mistakes in a plan, each reported in one sentence."""
+
 import threading
 
 import pytest
@@ -36,7 +38,7 @@ def test_a_component_that_does_not_exist_is_named_with_the_nearest() -> None:
         check_plan(wrong.plan())
 
 
-def test_a_field_that_the_stream_has_not_is_named() -> None:
+def test_an_unknown_field_is_named() -> None:
     wrong = topology()
     wrong.bolt("count", same, output="word STRING").fields("lines", "word")
 

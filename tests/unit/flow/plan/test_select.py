@@ -73,12 +73,12 @@ def test_an_expression_has_a_value_and_a_form_in_sql(text: str, wanted: object, 
         ("x" * 5_000, "longer than"),
     ],
 )
-def test_what_an_expression_cannot_say_is_refused(text: str, why: str) -> None:
+def test_an_impossible_expression_is_refused(text: str, why: str) -> None:
     with pytest.raises(FlowError, match=why):
         Expression(text)
 
 
-def test_a_filter_lets_pass_what_is_true_and_keeps_the_fields() -> None:
+def test_a_filter_passes_what_is_true_and_keeps_the_fields() -> None:
     run = FlowRun(topology(Select(where="value > 'b'")).plan())
 
     run.feed(["a", "c", None, "d"])

@@ -1,3 +1,5 @@
+"""How a plan is cut into stages."""
+
 from headrace.flow.plan.stage import StageLayout, stage_layout
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink

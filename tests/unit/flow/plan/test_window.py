@@ -1,4 +1,4 @@
-"""Windows of count and time, over batches that are cut anywhere."""
+"""Windows of count and time, over batches of any size."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def test_a_tumbling_count_window_has_each_tuple_once() -> None:
     assert shown(run) == ["a b c", "d e f"]
 
 
-def test_a_sliding_count_window_says_what_is_new() -> None:
+def test_a_sliding_count_window_has_its_new_tuples() -> None:
     run = run_of(CountWindow(4, slide=2))
 
     run.feed(list("abcdef"))
@@ -126,7 +126,7 @@ def test_a_sliding_time_window_shows_a_tuple_several_times() -> None:
     assert shown(run) == ["a", "a b", "b c", "c"]
 
 
-def test_a_gap_of_years_is_stepped_over() -> None:
+def test_a_gap_of_years_is_skipped() -> None:
     run = run_of(TimeWindow(1, timestamp="at"))
 
     run.feed(["a@0", "b@1700000000000"])

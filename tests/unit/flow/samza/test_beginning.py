@@ -1,4 +1,4 @@
-"""Where a checkpoint began."""
+"""The file with what a checkpoint began with."""
 
 from pathlib import Path
 

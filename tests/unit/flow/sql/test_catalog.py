@@ -1,4 +1,4 @@
-"""Streams: what a declaration means, and what it cannot."""
+"""Declarations of streams, and their mistakes."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_a_topic_has_the_name_of_its_stream_by_default() -> None:
         ("CREATE TABLE v (a INT)", "a table needs WITH", "CREATE"),
     ],
 )
-def test_what_cannot_be_is_shown_at_its_place(script: str, why: str, place: str) -> None:
+def test_a_wrong_declaration_is_shown_in_its_line(script: str, why: str, place: str) -> None:
     with pytest.raises(SqlError, match=why) as raised:
         declared(script)
 
@@ -80,7 +80,7 @@ def test_names_are_found_in_any_case_and_the_nearest_is_suggested() -> None:
         catalog.find("veiws", "", 0)
 
 
-def test_a_catalog_with_a_file_is_there_again(tmp_path: Path) -> None:
+def test_a_catalog_with_a_file_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "streams.json"
     catalog = Catalog(path)
     stream = declared("CREATE STREAM views (page STRING) WITH (kafka.client.id = 'me')")

@@ -1,4 +1,4 @@
-"""Our own words around Spark's SQL."""
+"""Our own statements around Spark's SQL."""
 
 import pytest
 from hypothesis import given
@@ -68,7 +68,9 @@ def test_a_stream_as_a_query_has_the_query_as_it_was_written() -> None:
         (" EMIT CHANGES LIMIT 10", EmitMode.CHANGES, 10),
     ],
 )
-def test_emit_says_how_a_query_answers(end: str, emit: EmitMode, limit: int | None) -> None:
+def test_emit_decides_which_rows_a_query_returns(
+    end: str, emit: EmitMode, limit: int | None
+) -> None:
     made = one(f"SELECT 'EMIT' AS emitted, `emit` FROM views LIMIT 5{end}")
 
     assert isinstance(made, SelectStatement)
@@ -114,7 +116,7 @@ def test_a_script_has_several_statements() -> None:
         ("CREATE TABLE x AS SELECT 1", "AS SELECT makes a stream", 1, 19),
     ],
 )
-def test_a_mistake_is_shown_at_its_place(script: str, why: str, line: int, column: int) -> None:
+def test_a_mistake_is_shown_in_its_line(script: str, why: str, line: int, column: int) -> None:
     with pytest.raises(SqlError, match=why) as raised:
         list(parse(script))
 
@@ -124,7 +126,7 @@ def test_a_mistake_is_shown_at_its_place(script: str, why: str, line: int, colum
     assert mark == " " * (2 + column - 1) + "^"
 
 
-def test_what_is_right_before_a_mistake_is_found_first() -> None:
+def test_statements_before_a_mistake_are_yielded() -> None:
     found = parse("SHOW STREAMS; SELEC 1")
 
     assert isinstance(next(found), ShowStatement)
@@ -141,7 +143,7 @@ def test_a_prompt_waits_for_the_semicolon(typed: str, complete: bool) -> None:
 
 
 @given(st.text(alphabet="abEMIT SLC'\"`;(),-/*\n1", max_size=60))
-def test_whatever_is_typed_is_a_statement_or_a_mistake_with_a_place(script: str) -> None:
+def test_any_text_is_a_statement_or_a_mistake_with_a_position(script: str) -> None:
     try:
         found = list(parse(script))
     except SqlError as error:

@@ -1,4 +1,4 @@
-"""What chains do with their batches, without Spark."""
+"""Chains, batch by batch, without Spark."""
 
 import json
 from typing import Any
@@ -98,7 +98,7 @@ def test_each_appends_filters_and_the_rest_replace() -> None:
     ]
 
 
-def test_an_aggregate_is_one_of_each_batch_whatever_its_partitions() -> None:
+def test_an_aggregate_has_one_result_per_batch_for_any_partitions() -> None:
     topology, stream = words()
     stream.aggregate(n="count", least="min(word)").to_topic("out")
     assert batches_of(topology, [["a b", "c"], ["d"]], [["z"]]) == [
@@ -137,7 +137,7 @@ def test_groups_are_aggregated_apart_by_every_kind_of_aggregator() -> None:
     assert found["last", "n"] == [("x", 3), ("y", 1)]
 
 
-def test_a_tuple_that_an_aggregator_cannot_take_is_a_dead_letter_and_the_rest_one_result() -> None:
+def test_a_tuple_that_makes_an_aggregator_raise_is_a_dead_letter_and_the_rest_one_result() -> None:
     topology, stream = words()
     stream.aggregate(Longest(), "word", output="longest STRING").to_topic("out")
     run = FlowRun(topology.plan())
@@ -212,7 +212,7 @@ def test_streams_join_within_a_batch(kind: str, found: list[Any]) -> None:
     topology.join(left, "key", right, "id", kind=kind, parallelism=2).to_topic("out")
     first, second = batches_of(topology, [["Lk1", "Rry"], ["Rkx", "Ll2"]], [["Rlz"]])
     assert sorted((tuple(row.values()) for row in first), key=str) == sorted(found, key=str)
-    assert all(row.get("n") is None for row in second)  # the batch before is over
+    assert all(row.get("n") is None for row in second)  # a join is within a batch
 
 
 def test_windows_of_tuples_and_of_time() -> None:
@@ -299,7 +299,7 @@ def test_mistakes_are_reported_where_they_are_made(make: Any, said: str) -> None
     assert said in wrong(make)
 
 
-def test_a_function_that_gives_something_else_than_declared_ends_the_chain() -> None:
+def test_a_function_that_returns_other_fields_than_declared_ends_the_chain() -> None:
     topology, stream = words()
     stream.each("word", lambda word: (word, word), output="n STRING").to_topic("out")
     with pytest.raises(EmitError, match="declares 1 new fields and gave 2"):
@@ -321,13 +321,13 @@ def test_repartitioning_carries_tuples_to_the_tasks_it_names() -> None:
     assert sorted(row["n"] for row in rows) == [1, 2, 2, 3, 4, 4, 4]
 
 
-def test_a_batch_of_nothing_makes_nothing() -> None:
+def test_an_empty_batch_emits_nothing() -> None:
     topology, stream = words()
     stream.aggregate(n="count").to_topic("out")
     assert batches_of(topology, [[]]) == [[]]
 
 
-def test_a_states_topic_is_made_as_a_compacted_one() -> None:
+def test_a_states_topic_is_compacted() -> None:
     topology, stream = words()
     stream.group_by("word").persistent_aggregate(TopicState("counts"), n="count")
     assert topic_configs(topology.plan()) == {"counts": {"cleanup.policy": "compact"}}
