@@ -198,7 +198,8 @@ class StageRun:
         )
 
     def _work(self, context: TaskContext) -> Work:
-        return worker_tasks(self._plan_run).prepared(context, _own_copy)
+        sent = self._plan_run.component(context.component).work
+        return worker_tasks(self._plan_run).prepared(context, sent, _own_copy)
 
 
 def _own_copy(work: Any) -> Any:

@@ -18,24 +18,24 @@ class WorkerTasks:
         states: what the worker remembers of its tasks' states; see `task_state`.
     """
 
-    def __init__(self, run: PlanRun) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self._works: dict[tuple[str, int], Work] = {}
         self.states: dict[int, tuple[bytes, int, Any]] = {}
 
-    def prepared(self, context: TaskContext, copy: Callable[[Any], Any]) -> Work:
+    def prepared(self, context: TaskContext, sent: Any, copy: Callable[[Any], Any]) -> Work:
         """Return the work of one task; the first call prepares it.
 
         Args:
-            copy: makes a task's own object of the one that was sent, so that two tasks in one
-                process do not share attributes.
+            sent: the component's work, as Spark sent it to this process.
+            copy: makes a task's own object of it, so that two tasks in one process do not share
+                attributes.
         """
         task = context.component, context.task
         work = self._works.get(task)
         if work is None:
-            work = copy(self._run.component(context.component).work)
-            work.prepare(context)
-            self._works[task] = work
+            created: Work = copy(sent)
+            created.prepare(context)
+            work = self._works[task] = created
         return work
 
     def clear(self) -> None:
@@ -64,7 +64,7 @@ def worker_tasks(run: PlanRun) -> WorkerTasks:
 
     Past `_MAX_RUNS` the run that was not used for longest is cleaned up and dropped.
     """
-    tasks = _RUNS.pop(run.id, None) or WorkerTasks(run)
+    tasks = _RUNS.pop(run.id, None) or WorkerTasks()
     _RUNS[run.id] = tasks
     while len(_RUNS) > _MAX_RUNS:
         _, oldest = _RUNS.popitem(last=False)

@@ -59,11 +59,11 @@ def shared(work: Any) -> Any:
 
 def test_a_bolt_is_prepared_once_per_task() -> None:
     run = plan_run("one", tidy=Tidy([], raises=False))
-    tasks = WorkerTasks(run)
+    tasks, sent = WorkerTasks(), run.component("tidy").work
 
-    first = tasks.prepared(context(run), copy)
-    second = tasks.prepared(context(run), copy)
-    other = tasks.prepared(replace(context(run), task=1), copy)
+    first = tasks.prepared(context(run), sent, copy)
+    second = tasks.prepared(context(run), sent, copy)
+    other = tasks.prepared(replace(context(run), task=1), sent, copy)
 
     assert first is second
     assert other is not first
@@ -74,9 +74,9 @@ def test_a_cleanup_that_raises_does_not_stop_the_others(
 ) -> None:
     left: list[str] = []
     run = plan_run("one", broken=Tidy(left, raises=True), tidy=Tidy(left, raises=False))
-    tasks = WorkerTasks(run)
+    tasks = WorkerTasks()
     for component in ("broken", "tidy"):
-        tasks.prepared(context(run, component), shared)
+        tasks.prepared(context(run, component), run.component(component).work, shared)
 
     tasks.clear()
 
@@ -90,7 +90,7 @@ def test_a_run_that_is_dropped_cannot_fail_the_one_that_replaces_it() -> None:
 
     prepared = [worker_tasks(each) for each in runs]
     for tasks, run in zip(prepared, runs, strict=True):
-        tasks.prepared(context(run), shared)
+        tasks.prepared(context(run), run.component("tidy").work, shared)
     again = worker_tasks(runs[0])
 
     assert again is not prepared[0]
