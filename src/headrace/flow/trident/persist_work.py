@@ -8,7 +8,7 @@ Rule 2: when the state does not answer, no tuple is the cause. The batch is trie
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -30,8 +30,43 @@ from headrace.flow.trident.state import (
 
 _TRIES = 2
 
+_Result = TypeVar("_Result")
 
-class PersistWork(Work):
+
+class _BackedWork(Work):
+    """Opens a backing on first use, and opens it again after a failure."""
+
+    _backing: Backing | None = None
+
+    def cleanup(self) -> None:
+        backing, self._backing = self._backing, None
+        if backing is not None:
+            backing.close()
+
+    def _in_transaction(
+        self, open_backing: Callable[[], Backing], use: Callable[[Backing], _Result], problem: str
+    ) -> _Result:
+        """Return what `use` returns within a transaction; see rule 2.
+
+        Args:
+            problem: what the error says if the last try fails.
+        """
+        for left in reversed(range(_TRIES)):
+            try:
+                if self._backing is None:
+                    self._backing = open_backing()
+                with self._backing.transaction():
+                    return use(self._backing)
+            except Unrecoverable:
+                raise
+            except Exception as error:
+                self.cleanup()
+                if not left:
+                    raise Unrecoverable(f"{problem}: {error}") from error
+        raise AssertionError("the last try returns or raises")
+
+
+class PersistWork(_BackedWork):
     """Folds each batch into a state.
 
     Args:
@@ -50,40 +85,23 @@ class PersistWork(Work):
         self.fold = fold
         self.shape = shape
         self._txid = txid
-        self._backing: Backing | None = None
 
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         keys = list(dict.fromkeys(rows_of(batch, self.shape.key.names)))
         txid = self._txid()
-        for left in reversed(range(_TRIES)):
+
+        def fold_batch(backing: Backing) -> _HeldResults:
             held = _HeldResults(emit)
-            try:
-                backing = self._open(context)
-                with backing.transaction():
-                    self._apply(backing, keys, txid, batch, held, context, source)
-            except Unrecoverable:
-                raise
-            except Exception as error:
-                self.cleanup()
-                if not left:
-                    raise Unrecoverable(
-                        f"the state of {context.component} did not take a batch: {error}"
-                    ) from error
-            else:
-                held.emit()
-                return
+            self._apply(backing, keys, txid, batch, held, context, source)
+            return held
 
-    def cleanup(self) -> None:
-        backing, self._backing = self._backing, None
-        if backing is not None:
-            backing.close()
-
-    def _open(self, context: TaskContext) -> Backing:
-        if self._backing is None:
-            self._backing = self.factory.open(self.shape, context.task, context.tasks)
-        return self._backing
+        self._in_transaction(
+            lambda: self.factory.open(self.shape, context.task, context.tasks),
+            fold_batch,
+            f"the state of {context.component} did not take a batch",
+        ).emit()
 
     def _apply(
         self,
@@ -151,7 +169,7 @@ class _HeldResults:
             self._emit(list(map(list, zip(*results, strict=True))), rows=rows)
 
 
-class QueryWork(Work):
+class QueryWork(_BackedWork):
     """Appends to each tuple the value of the key in its fields; nulls if the state has none."""
 
     def __init__(
@@ -161,38 +179,21 @@ class QueryWork(Work):
         self.shape = shape
         self.inputs = inputs
         self.tasks = tasks
-        self._backing: Backing | None = None
 
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         asked = list(rows_of(batch, self.inputs))
         keys = list(dict.fromkeys(asked))
-        entries = dict(zip(keys, self._ask(keys, context), strict=True))
+        entries = self._in_transaction(
+            lambda: self.factory.open_for_queries(self.shape, self.tasks),
+            lambda backing: dict(zip(keys, backing.multi_get(keys), strict=True)),
+            f"the state that {context.component} asks does not answer",
+        )
         empty = (None,) * len(self.shape.value)
         answers = [each.output if (each := entries[key]) else empty for key in asked]
         columns = map(list, zip(*answers, strict=True))
         emit([*batch.columns, *columns], rows=range(batch.num_rows))
-
-    def cleanup(self) -> None:
-        backing, self._backing = self._backing, None
-        if backing is not None:
-            backing.close()
-
-    def _ask(self, keys: list[Key], context: TaskContext) -> list[StateEntry | None]:
-        for left in reversed(range(_TRIES)):
-            try:
-                if self._backing is None:
-                    self._backing = self.factory.open_for_queries(self.shape, self.tasks)
-                with self._backing.transaction():
-                    return self._backing.multi_get(keys)
-            except Exception as error:
-                self.cleanup()
-                if not left:
-                    raise Unrecoverable(
-                        f"the state that {context.component} asks does not answer: {error}"
-                    ) from error
-        raise AssertionError("the last try returns or raises")
 
 
 def _listed(column: Any) -> list[Any]:
