@@ -28,7 +28,7 @@ from bench.spark_session import bench_session
 from headrace.flow.execution.job import start
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.select import Select
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

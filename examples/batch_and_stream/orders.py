@@ -1,13 +1,11 @@
-"""One program, two ways to run it: over what comes, or over what lies between two places.
+"""One program that runs as a stream, or as a batch over a range of offsets or times.
 
 Lambda architectures have the logic twice, in a fast and a slow layer; here it is the same file. Run
-it as a stream for today's figures, and as a batch when yesterday's must be made again.
+it as a stream for today's figures, and as a batch to compute yesterday's again.
 """
 
-from headrace.flow.plan.aggregate import Aggregate
-from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.storm.topology import Topology
+from headrace.flow import Aggregate
+from headrace.flow.storm import TopicSink, TopicSpout, Topology
 
 
 def paid(shop: str, cents: int, status: str) -> tuple[str, int] | None:

@@ -2,9 +2,8 @@
 
 import re
 
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.trident.postgres_state import PostgresState
-from headrace.flow.trident.topology import TridentTopology
+from headrace.flow.storm import TopicSpout
+from headrace.flow.trident import PostgresState, TridentTopology
 
 TAG = re.compile(r"#(\w+)")
 

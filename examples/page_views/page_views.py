@@ -1,19 +1,15 @@
 """Page views per page and minute, and an alert on pages that fail.
 
-One topic is read once and used twice: for totals, and for a bolt that remembers, page by page, how
-the last views went and speaks up when too many of them failed: once, until the page is well again.
+One topic is read once and used twice: for totals, and for a bolt that keeps the last views of each
+page. The bolt emits one alert when too many of them failed, and no other until the page recovers.
 """
 
 from datetime import datetime
 
 import pyarrow as pa
 
-from headrace.flow.plan.aggregate import Aggregate
-from headrace.flow.runtime.work import Emit
-from headrace.flow.storm.bolt import StatefulBolt
-from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.storm.topology import Topology
+from headrace.flow import Aggregate, Emit
+from headrace.flow.storm import StatefulBolt, TopicSink, TopicSpout, Topology
 
 LOOKED_AT = 20
 FAILING = 0.5
@@ -24,7 +20,7 @@ def minute(page: str, status: int, at: datetime) -> tuple[str, str, int]:
     return page, at.strftime("%Y-%m-%dT%H:%M"), int(status >= 500)
 
 
-class Watch(StatefulBolt):
+class FailureAlert(StatefulBolt):
     """Alerts when at least half of a page's last views failed."""
 
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
@@ -56,7 +52,7 @@ def topology(
     totals = Aggregate(["page", "minute"], views="count", failures="sum(failed)")
     made.bolt("totals", totals, parallelism=2).fields("minute", "page")
     made.bolt(
-        "watch", Watch(), output="page STRING, minute STRING, share DOUBLE", parallelism=2
+        "watch", FailureAlert(), output="page STRING, minute STRING, share DOUBLE", parallelism=2
     ).fields("minute", "page")
     made.sink("counts", TopicSink(counts, key="page")).shuffle("totals")
     made.sink("alerts", TopicSink(alerts, key="page")).shuffle("watch")

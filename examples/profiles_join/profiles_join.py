@@ -1,22 +1,20 @@
-"""Page views joined with what is known about the user.
+"""Page views joined with the profiles of their users.
 
-Both topics come to the same task, by user. Profiles are kept; a view whose user is not known yet
-waits for the profile, with others of that user, but no more than a few: the state must end
-somewhere, and the newest are worth most.
+A task receives both topics, divided by user. It keeps profiles in its state. Views of a user
+without a profile wait for it there; only the newest are kept, so that the state stays bounded.
 """
 
 import pyarrow as pa
 
-from headrace.flow.runtime.work import Emit
-from headrace.flow.storm.bolt import StatefulBolt
-from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.storm.topology import Topology
+from headrace.flow import Emit
+from headrace.flow.storm import StatefulBolt, TopicSink, TopicSpout, Topology
 
 WAITING = 100
 
 
 class Join(StatefulBolt):
+    """Emits a view with the town of its user."""
+
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
         rows = batch.to_pylist()
         joined = self._profiles(rows) if "town" in batch.schema.names else self._views(rows)
@@ -58,7 +56,7 @@ def topology(
         TopicSpout(views, brokers=brokers, fields="user STRING, page STRING", format="json"),
     )
     join = made.bolt("join", Join(), output="user STRING, town STRING, page STRING", parallelism=2)
-    # Profiles first: what comes in one batch is taken in this order.
+    # Profiles first: within a batch, inputs are processed in the order of declaration.
     join.fields("profiles", "user").fields("views", "user")
     made.sink("joined", TopicSink(joined, key="user")).shuffle("join")
     return made

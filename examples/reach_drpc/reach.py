@@ -1,21 +1,21 @@
-"""Reach of a URL: how many different people follow anybody who posted it.
+"""Reach of a URL: how many different people follow someone who posted it.
 
-One request fans out to everyone who posted the URL and on to all of their followers, over several
-tasks, and is counted in two steps: each task drops the followers it has twice, then the counts are
-added up. A call would take long one after the other; here it is as long as its slowest task.
+One request fans out to all posters of the URL and on to all of their followers, over several tasks.
+It is counted in two steps: each task counts its distinct followers, then the counts are added up.
+The tasks work in parallel, so a call takes as long as its slowest task.
 """
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.flow.drpc.function import FunctionTopology
-from headrace.flow.runtime.work import Emit
+from headrace.flow import Emit
+from headrace.flow.drpc import FunctionTopology
 
 # A real function would ask a database, in `prepare` and `execute` of a Bolt.
 POSTERS = {
     "https://example.com/streams": ["sally", "bob", "tim", "george", "nathan"],
     "https://example.com/tables": ["adam", "david", "sally", "nathan"],
-    "https://example.com/nobody": [],
+    "https://example.com/no-poster": [],
 }
 FOLLOWERS = {
     "sally": ["bob", "tim", "alice", "adam", "jim", "chris", "jai"],
@@ -29,7 +29,7 @@ FOLLOWERS = {
 
 
 def posters(request: str, url: str) -> list[tuple[str, str | None]]:
-    # The tuple without a poster lets a URL that nobody posted have an answer too.
+    # The tuple without a poster gives a URL without posters an answer too.
     return [(request, None), *((request, poster) for poster in POSTERS.get(url, []))]
 
 
@@ -40,7 +40,7 @@ def followers(request: str, poster: str | None) -> list[tuple[str, str | None]]:
 
 
 def unique(batch: pa.RecordBatch, emit: Emit) -> None:
-    """How many different followers of each request this task has."""
+    """Count the distinct followers of each request in this task."""
     pairs = pa.table(batch).group_by(["request", "follower"]).aggregate([])
     counted = pairs.group_by("request").aggregate([("follower", "count")])
     emit([counted["request"], counted["follower_count"]])

@@ -1,7 +1,11 @@
 """How often each member saw each page, kept in a store with a changelog."""
 
-from headrace.flow.samza.envelope import OutgoingMessageEnvelope
-from headrace.flow.samza.task import InitableTask, StreamTask, WindowableTask
+from headrace.flow.samza import (
+    InitableTask,
+    OutgoingMessageEnvelope,
+    StreamTask,
+    WindowableTask,
+)
 
 
 class CountViews(StreamTask, InitableTask, WindowableTask):

@@ -1,7 +1,7 @@
 """Visits to a website: a user's clicks that follow each other without half an hour's pause."""
 
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.trident.topology import TridentTopology
+from headrace.flow.storm import TopicSpout
+from headrace.flow.trident import TridentTopology
 
 
 def topology(brokers: str, clicks: str = "clicks", visits: str = "visits") -> TridentTopology:

@@ -1,24 +1,20 @@
-"""Trending topics: the tags named most in the last minute, told anew every ten seconds.
+"""Trending topics: the most frequent tags of the last minute, ranked every ten seconds.
 
-Counting is divided by tag over several tasks, which send their best to one that ranks them all.
-Time is that of the records, so a replay of yesterday trends as yesterday did.
+Several tasks count, divided by tag, and send their best to one task that ranks them all. Windows
+use the time of the records, so a replay of yesterday gives the same ranking.
 """
 
 import pyarrow as pa
 
-from headrace.flow.plan.window import TimeWindow, Window
-from headrace.flow.runtime.work import Emit
-from headrace.flow.storm.bolt import StatefulBolt
-from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.storm.topology import Topology
+from headrace.flow import Emit, TimeWindow, Window
+from headrace.flow.storm import StatefulBolt, TopicSink, TopicSpout, Topology
 
 BEST = 5
 WINDOWS_KEPT = 100
 
 
 def count(window: Window, emit: Emit) -> None:
-    """The best tags of this task in a window that has closed."""
+    """Emit the best tags of this task in a window that has closed."""
     counted = window.tuples["tag"].value_counts().to_pylist()
     best = sorted(counted, key=lambda each: (-each["counts"], each["values"]))[:BEST]
     emit(
@@ -31,7 +27,7 @@ def count(window: Window, emit: Emit) -> None:
 
 
 class Rank(StatefulBolt):
-    """The best of all tasks. Each closes a window in its own time, so one may be told again."""
+    """Ranks the tags of all tasks. Tasks close a window one by one, so it may be emitted again."""
 
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
         changed = {}

@@ -1,13 +1,11 @@
 """The first program of every stream processor: how often each word came.
 
-A function takes lines apart; Spark itself adds up, because `Aggregate` says what is wanted and not
-how. The topic of counts has the newest count of a word under its key.
+A function splits lines into words. Spark itself adds up, because `Aggregate` only declares the
+totals. The topic of counts has the newest count of a word under its key.
 """
 
-from headrace.flow.plan.aggregate import Aggregate
-from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.storm.topology import Topology
+from headrace.flow import Aggregate
+from headrace.flow.storm import TopicSink, TopicSpout, Topology
 
 
 def split(line: str) -> list[str]:

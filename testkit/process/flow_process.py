@@ -1,4 +1,4 @@
-"""A topology under `headrace flow run`, as a user starts it: a process of its own."""
+"""A topology in a process of its own, started with `headrace flow run` as a user does."""
 
 import os
 import subprocess
@@ -11,28 +11,27 @@ from headrace.process.child import die_with_parent
 from testkit.process.spark_session import quiet_config, spark_environment
 
 _PROGRAM = """
-from headrace.flow.storm.sink import TopicSink
-from headrace.flow.storm.spout import TopicSpout
-from headrace.flow.storm.topology import Topology
+from headrace.flow.storm import TopicSink, TopicSpout, Topology
 
 def shout(line: str) -> str:
     return line.upper()
 
 def topology(brokers: str, name: str, source: str, target: str) -> Topology:
-    made = Topology(name, dead_letters=None)
-    made.spout("lines", TopicSpout(source, brokers=brokers, fields="value STRING"))
-    made.bolt("shout", shout, output="word STRING").shuffle("lines")
-    made.sink("out", TopicSink(target, value="word")).shuffle("shout")
-    return made
+    topology = Topology(name, dead_letters=None)
+    topology.spout("lines", TopicSpout(source, brokers=brokers, fields="value STRING"))
+    topology.bolt("shout", shout, output="word STRING").shuffle("lines")
+    topology.sink("out", TopicSink(target, value="word")).shuffle("shout")
+    return topology
 """
 
 
 class FlowProcess:
-    """Started at once; whoever needs it waits for what it does. It writes every record of one topic
-    in capitals to another.
+    """Writes every record of one topic in capitals to another.
+
+    The process is started at once. A test waits for the effects that it needs.
 
     Args:
-        flows: the folder of its registration.
+        flows: the folder of the registry of running flows.
     """
 
     def __init__(
@@ -42,10 +41,10 @@ class FlowProcess:
         self._log = folder / "flow.log"
         program = folder / "shout.py"
         program.write_text(_PROGRAM)
-        told = {"name": name, "source": source, "target": target, **quiet_config(folder)}
+        arguments = {"name": name, "source": source, "target": target, **quiet_config(folder)}
         command = [sys.executable, "-m", "headrace.cli.main", "flow", "run", str(program)]
         command += ["--master", "local[1]", "-b", brokers]
-        command += [f"-X{key}={value}" for key, value in told.items()]
+        command += [f"-X{key}={value}" for key, value in arguments.items()]
         with self._log.open("w") as output:
             self._process = subprocess.Popen(
                 command,
@@ -67,10 +66,11 @@ class FlowProcess:
 
     @property
     def said(self) -> str:
+        """What it has printed."""
         return self._log.read_text()
 
     def ended(self, seconds: float) -> int:
-        """Its exit code, once it has ended."""
+        """Wait until it has ended, and return its exit code."""
         return self._process.wait(seconds)
 
     def __enter__(self) -> "FlowProcess":

@@ -1,4 +1,4 @@
-"""The examples, each in topics of its own, for tests with a session."""
+"""Running the programs of `examples/`, each in topics of its own, in a Spark session."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 _SECONDS = 300.0
 
 
-class Showroom:
-    """Examples of `examples/`, with topics that begin with `name` and checkpoints in `folder`."""
+class ExampleRunner:
+    """Runs examples with topics that begin with `name` and checkpoints in `folder`."""
 
     def __init__(self, address: str, spark: Any, name: str, folder: Path) -> None:
         self.address, self.spark, self.name, self.folder = address, spark, name, folder
@@ -27,23 +27,28 @@ class Showroom:
         return f"{self.name}-{name}"
 
     def plan(self, path: str, *topics: str, **pairs: str) -> Plan:
-        """The example, with these of its topics renamed, and made."""
-        told = {each: self.topic(each) for each in topics} | pairs
-        plan = load_program(str(EXAMPLES / path), Given(self.address, told)).plan
+        """Return the plan of an example; these of its topics are renamed, and created."""
+        arguments = {each: self.topic(each) for each in topics} | pairs
+        plan = load_program(str(EXAMPLES / path), Given(self.address, arguments)).plan
         create_missing(plan, self.address)
         return plan
 
     def feed(self, topic: str, *values: Any) -> None:
+        """Write values to a topic: texts, or anything else as JSON."""
         for value in values:
             text = value if isinstance(value, str) else json.dumps(value)
             self._producer.produce(self.topic(topic), text)
         assert self._producer.flush(60) == 0
 
     def run(self, plan: Plan) -> None:
-        """Everything that is there."""
-        where = self.folder / plan.name
+        """Run a plan over all records there are."""
+        checkpoint = self.folder / plan.name
         query = start(
-            plan, self.spark, brokers=self.address, checkpoint=where, trigger={"availableNow": True}
+            plan,
+            self.spark,
+            brokers=self.address,
+            checkpoint=checkpoint,
+            trigger={"availableNow": True},
         )
         try:
             assert query.awaitTermination(_SECONDS)
@@ -51,11 +56,12 @@ class Showroom:
             query.stop()
 
     def forget_last_batch(self, plan: Plan) -> None:
-        """Let Spark believe that the driver died before it noted the last batch as done."""
+        """Remove the last commit, as if the driver had died before it was written."""
         commits = self.folder / plan.name / "commits"
         last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
         (commits / str(last)).unlink()
         (commits / f".{last}.crc").unlink(missing_ok=True)
 
     def read(self, topic: str) -> list[Any]:
+        """Return the values of a topic, read as JSON."""
         return [json.loads(each) for each in read_to_end(self.address, self.topic(topic))]

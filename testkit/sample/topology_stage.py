@@ -1,4 +1,4 @@
-"""Topics and a checkpoint of one's own, and a topology's way from one topic to the others."""
+"""Topics and a checkpoint for a test that runs a topology in a Spark session."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ _SECONDS = 60.0
 
 
 class TopologyStage:
-    """For one test.
+    """The input topic `in`, output topics and the checkpoint of one test.
 
     Args:
-        name: what the topology is called and its topics begin with.
-        partitions: of the topic `in`; `outputs` have one each, so that they have an order.
+        name: the name of the topology; its topics begin with it.
+        partitions: of the topic `in`; each of `outputs` has one, so that its records have an order.
     """
 
     def __init__(
@@ -41,34 +41,35 @@ class TopologyStage:
         admin = AdminClient({"bootstrap.servers": address})
         topics = [NewTopic(self.topic("in"), partitions, 1)]
         topics += [NewTopic(self.topic(each), 1, 1) for each in outputs]
-        for made in admin.create_topics(topics).values():
-            made.result(_SECONDS)
+        for created in admin.create_topics(topics).values():
+            created.result(_SECONDS)
 
     def topic(self, name: str) -> str:
         return f"{self.name}-{name}"
 
     def feed(self, *lines: str) -> None:
-        """Lines to the topic `in`, to one partition after the other."""
+        """Write lines to the topic `in`, to its partitions in turn."""
         for number, line in enumerate(lines):
             self._producer.produce(self.topic("in"), line, partition=number % self._partitions)
         assert self._producer.flush(_SECONDS) == 0
 
-    def lines(self, *, a_batch: int | None = None) -> TopicSpout:
-        """A spout on the topic `in`, with so many records a batch."""
-        options = {} if a_batch is None else {"maxOffsetsPerTrigger": str(a_batch)}
+    def lines(self, *, per_batch: int | None = None) -> TopicSpout:
+        """Return a spout on the topic `in`, with at most so many records per batch."""
+        options = {} if per_batch is None else {"maxOffsetsPerTrigger": str(per_batch)}
         topic = self.topic("in")
         return TopicSpout(topic, brokers=self.address, fields="value STRING", options=options)
 
     def start(self, topology: Topology, **more: Any) -> Any:
+        """Start a topology, and return Spark's query."""
         return start(
             topology.plan(), self.spark, brokers=self.address, checkpoint=self.checkpoint, **more
         )
 
     def run(self, topology: Topology, metrics: MetricsServer | None = None) -> None:
-        """Everything that is there, in one start."""
+        """Run a topology over all records there are."""
         query = self.start(topology, trigger={"availableNow": True}, metrics=metrics)
         query.awaitTermination()
 
     def read(self, topic: str) -> list[Any]:
-        """What the records of an output say, in their order."""
+        """Return the values of an output, in their order, read as JSON."""
         return [json.loads(each) for each in read_to_end(self.address, self.topic(topic))]

@@ -1,5 +1,5 @@
-"""Calling functions: the client and the gateway against a real broker, and a function of a few
-lines in place of Spark, which has its own test."""
+"""Calling functions: the client and the gateway with a real broker. A few lines of Python stand for
+the function on Spark, which has its own test."""
 
 import http.client
 import threading
@@ -14,8 +14,14 @@ from headrace.client.error import ClientError
 from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
 from headrace.flow.drpc.client import DrpcClient
-from headrace.flow.drpc.exchange import DrpcBusy, DrpcError, DrpcFailed, DrpcTimeout, Exchange
 from headrace.flow.drpc.function import FunctionTopology
+from headrace.flow.drpc.function_topics import (
+    DrpcBusy,
+    DrpcError,
+    DrpcFailed,
+    DrpcTimeout,
+    FunctionTopics,
+)
 from headrace.flow.drpc.gateway import Gateway
 from headrace.testing.flow_run import FlowRun
 from testkit.process.broker_process import BrokerProcess
@@ -29,13 +35,13 @@ def exclaim(request: str, args: str) -> tuple[str, str] | None:
 
 @contextmanager
 def serving(address: str, function: str) -> Iterator[None]:
-    """The function, run by a thread as Spark would run it."""
+    """Run the function in a thread, as Spark would run it."""
     topology = FunctionTopology(function, brokers=address)
     topology.bolt("exclaim", exclaim, output="request STRING, result STRING").shuffle("requests")
     topology.reply("exclaim")
     run = FlowRun(topology.plan())
     settings = {"bootstrap.servers": address}
-    reader = Reader.of_topics(settings, Exchange(function).requests, follow=True)
+    reader = Reader.of_topics(settings, FunctionTopics(function).requests, follow=True)
 
     def work() -> None:
         with Writer(settings, linger_ms=0) as writer:
@@ -71,7 +77,7 @@ _SCHEMA = pa.schema(
 
 @pytest.fixture
 def function(broker: BrokerProcess, topic: str) -> Iterator[str]:
-    Exchange(topic).create(broker.address)
+    FunctionTopics(topic).create(broker.address)
     with serving(broker.address, topic):
         yield topic
 
@@ -89,7 +95,7 @@ def test_calls_of_many_threads_each_get_their_own_answer(
     assert answers == [f"{word}!" for word in words]
 
 
-def test_what_a_bolt_raises_is_the_answer(broker: BrokerProcess, function: str) -> None:
+def test_the_caller_gets_what_a_bolt_raises(broker: BrokerProcess, function: str) -> None:
     with (
         DrpcClient(function, brokers=broker.address) as client,
         pytest.raises(DrpcFailed, match=r"exclaim of .*: ValueError: a bad word"),
@@ -97,9 +103,7 @@ def test_what_a_bolt_raises_is_the_answer(broker: BrokerProcess, function: str) 
         client.execute("bad", timeout_seconds=60)
 
 
-def test_a_call_ends_when_its_time_is_over_and_too_many_are_refused(
-    broker: BrokerProcess, function: str
-) -> None:
+def test_a_call_times_out_and_too_many_are_refused(broker: BrokerProcess, function: str) -> None:
     with DrpcClient(function, brokers=broker.address, most_waiting=1) as client:
         waiting = threading.Event()
         with ThreadPoolExecutor(1) as callers:
@@ -134,7 +138,7 @@ def test_an_argument_that_no_record_can_hold_is_refused(
         client.execute("x" * 600_000)
 
 
-def test_a_function_that_nobody_made_cannot_be_called(broker: BrokerProcess, topic: str) -> None:
+def test_a_function_without_topics_cannot_be_called(broker: BrokerProcess, topic: str) -> None:
     with pytest.raises(ClientError):
         DrpcClient(f"{topic}-none", brokers=broker.address)
 
@@ -159,8 +163,10 @@ def test_the_gateway_answers_with_the_status_that_fits(
                 "not text": ("POST", f"/drpc/{function}", b"\xff"),
             }.items()
         }
-        # The head alone: who is refused may still be sending the rest.
-        answers["too long"] = _ask(gateway.port, "POST", f"/drpc/{function}", told_bytes=600_000)
+        # Only the head: a client that is refused may still be sending the rest.
+        answers["too long"] = _ask(
+            gateway.port, "POST", f"/drpc/{function}", declared_bytes=600_000
+        )
     finally:
         gateway.stop()
 
@@ -179,7 +185,7 @@ def test_the_gateway_answers_with_the_status_that_fits(
     }
 
 
-def test_connections_beyond_the_limit_are_sent_away(broker: BrokerProcess) -> None:
+def test_connections_beyond_the_limit_are_refused(broker: BrokerProcess) -> None:
     gateway = Gateway("127.0.0.1", 0, brokers=broker.address, most_connections=1)
     gateway.start()
     first = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
@@ -194,10 +200,10 @@ def test_connections_beyond_the_limit_are_sent_away(broker: BrokerProcess) -> No
 
 
 def _ask(
-    port: int, method: str, path: str, body: bytes | None = None, told_bytes: int | None = None
+    port: int, method: str, path: str, body: bytes | None = None, declared_bytes: int | None = None
 ) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    headers = {} if told_bytes is None else {"Content-Length": str(told_bytes)}
+    headers = {} if declared_bytes is None else {"Content-Length": str(declared_bytes)}
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()

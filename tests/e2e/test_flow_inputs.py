@@ -53,7 +53,7 @@ class Views(StreamTask):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where programs lie; they may put their folder on the path, and it is taken off again."""
+    """Return a folder for programs; `sys.path` is restored afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
@@ -69,7 +69,7 @@ def flow(broker: BrokerProcess, folder: Path, *arguments: str) -> Finished:
 
 @pytest.mark.parametrize("program", [STORM, TRIDENT], ids=["storm", "trident"])
 @pytest.mark.parametrize("way", [[], ["--batch"]], ids=["stream", "batch"])
-def test_a_program_names_the_topic_and_the_option_that_makes_it(
+def test_a_program_names_the_topic_and_the_option_that_creates_it(
     broker: BrokerProcess, topic: str, folder: Path, program: str, way: list[str]
 ) -> None:
     path = folder / "words_of_inputs_test.py"
@@ -83,7 +83,7 @@ def test_a_program_names_the_topic_and_the_option_that_makes_it(
     assert done.err.count("\n") == 1
 
 
-def test_a_samza_job_names_its_input_and_can_make_it(
+def test_a_samza_job_names_its_input_and_can_create_it(
     broker: BrokerProcess, topic: str, folder: Path
 ) -> None:
     (folder / "samza_task_of_inputs_test.py").write_text(TASK)
@@ -108,7 +108,7 @@ def test_landing_names_the_topic(broker: BrokerProcess, topic: str, folder: Path
     assert done.err.count("\n") == 1
 
 
-def test_brokers_that_are_not_there_are_told_before_spark_starts(folder: Path) -> None:
+def test_brokers_that_do_not_answer_are_reported_before_spark_starts(folder: Path) -> None:
     path = folder / "words_of_inputs_test.py"
     path.write_text(STORM)
 

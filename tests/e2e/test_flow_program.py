@@ -27,7 +27,7 @@ class Count(StreamTask):
 """
 
 
-def test_a_samza_job_brings_its_brokers_and_its_own_start(
+def test_a_samza_job_has_its_own_brokers_and_start(
     broker: BrokerProcess, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -38,7 +38,7 @@ def test_a_samza_job_brings_its_brokers_and_its_own_start(
     job = tmp_path / "job.properties"
     job.write_text(JOB.format(topic=topic, address=broker.address))
 
-    program = load_program(str(job), Given("nobody:1", {"spark.cores.max": "1"}))
+    program = load_program(str(job), Given("no-broker:1", {"spark.cores.max": "1"}))
 
     assert program.plan.name == f"{topic}-job"
     assert program.brokers == broker.address

@@ -1,4 +1,4 @@
-"""`--from` and `--to` of a batch: places in topics that a real broker has."""
+"""`--from` and `--to` of a batch: offsets and times in topics of a real broker."""
 
 import json
 
@@ -25,7 +25,7 @@ def copying(broker: BrokerProcess, topic: str) -> Plan:
     return made.plan()
 
 
-def test_places_become_offsets_of_each_partition(broker: BrokerProcess, topic: str) -> None:
+def test_bounds_become_offsets_of_each_partition(broker: BrokerProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": broker.address})
@@ -36,10 +36,10 @@ def test_places_become_offsets_of_each_partition(broker: BrokerProcess, topic: s
     clock = SystemClock()
     plan = copying(broker, topic)
 
-    told = bounded(plan, parse_place("@1002", clock), parse_place("-1", clock))
+    in_range = bounded(plan, parse_place("@1002", clock), parse_place("-1", clock))
     by_time = bounded(plan, parse_place("@1970-01-01T00:00:01.002Z", clock), None)
 
-    spout = told.components["in"].work
+    spout = in_range.components["in"].work
     assert json.loads(spout.ending) == {topic: {"0": 4, "1": 2}}
     begun = by_time.components["in"].work
     assert json.loads(begun.starting) == {topic: {"0": 2, "1": 2}}
@@ -47,13 +47,13 @@ def test_places_become_offsets_of_each_partition(broker: BrokerProcess, topic: s
     assert plan.components["in"].work.starting == "earliest"  # as it was
 
 
-def test_a_plan_without_places_is_left_alone(broker: BrokerProcess, topic: str) -> None:
+def test_a_plan_without_bounds_does_not_change(broker: BrokerProcess, topic: str) -> None:
     plan = copying(broker, topic)
 
     assert bounded(plan, None, None) is plan
 
 
-def test_what_is_no_topic_has_no_places(broker: BrokerProcess, topic: str) -> None:
+def test_a_spout_that_reads_no_topic_has_no_bounds(broker: BrokerProcess, topic: str) -> None:
     made = Topology("rate", dead_letters=None)
     made.spout("in", SparkSpout(lambda spark, streaming: spark.range(1), fields="id BIGINT"))
     start = parse_place("start", SystemClock())
@@ -64,7 +64,7 @@ def test_what_is_no_topic_has_no_places(broker: BrokerProcess, topic: str) -> No
         bounded(copying(broker, f"{topic}-none"), start, None)
 
 
-def test_topics_that_are_missing_are_made_once(broker: BrokerProcess, topic: str) -> None:
+def test_missing_topics_are_created_once(broker: BrokerProcess, topic: str) -> None:
     plan = copying(broker, topic)
 
     assert sorted(create_missing(plan, broker.address)) == [topic, f"{topic}-out"]

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.flow.plan.fields import Fields
 from headrace.flow.trident.postgres_state import PostgresState
-from headrace.flow.trident.state import Entry, Mode, Shape, after, before
+from headrace.flow.trident.state import Mode, Shape, StateEntry, entry_after, kept_before
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 
@@ -38,10 +38,10 @@ def count(state: PostgresState, txid: str, keys: list[tuple[str, int]]) -> None:
         entries = backing.multi_get(keys)
         made = []
         for key, entry in zip(keys, entries, strict=True):
-            kept, over = before(state.mode, entry, txid)
+            kept, over = kept_before(state.mode, entry, txid)
             if not over:
                 n = int(kept or 0) + 1
-                made.append((key, after(state.mode, entry, txid, str(n), (n,))))
+                made.append((key, entry_after(state.mode, entry, txid, str(n), (n,))))
         backing.multi_put(made)
     backing.close()
 
@@ -87,7 +87,7 @@ def test_a_reader_waits_for_no_writer(postgres: PostgresServer) -> None:
     writer = state.open(COUNTS, 0, 1)
     with writer.transaction():
         writer.multi_get([("a", 1)])
-        writer.multi_put([(("a", 1), Entry("q/1", "9", None, (9,)))])
+        writer.multi_put([(("a", 1), StateEntry("q/1", "9", None, (9,)))])
         assert ask(state, [("a", 1)]) == [1]
     writer.close()
     assert ask(state, [("a", 1)]) == [9]

@@ -1,7 +1,7 @@
 """The examples on a real Spark session, a real broker and a real PostgreSQL, over a few records.
 
-What they compute is proved without Spark in `tests/unit/flow/test_example.py`; here that they run,
-and what only Spark can show. The example of a Samza task is in `test_samza.py`.
+`tests/unit/flow/test_example.py` tests what they compute without Spark; this file tests that they
+run, and what needs Spark. The example of a Samza task is in `test_samza.py`.
 """
 
 import sys
@@ -16,14 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.flow.drpc.client import DrpcClient
-from headrace.flow.drpc.exchange import Exchange
+from headrace.flow.drpc.function_topics import FunctionTopics
 from headrace.flow.execution.job import run_batch, start
 from headrace.flow.land import Landing, stray_files
 from headrace.spark.data_source import HeadraceDataSource
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 from testkit.process.broker_process import BrokerProcess
-from testkit.sample.example_runner import Showroom
+from testkit.sample.example_runner import ExampleRunner
 
 NOW: dict[str, Any] = {"availableNow": True}
 MINUTE = 60_000
@@ -47,15 +47,15 @@ def show(
     topic: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Showroom:
+) -> ExampleRunner:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "")
     spark.dataSource.register(HeadraceDataSource)
-    return Showroom(broker.address, spark, topic, tmp_path)
+    return ExampleRunner(broker.address, spark, topic, tmp_path)
 
 
 @pytest.mark.timeout(900)
-def test_one_program_gives_the_same_in_a_stream_and_in_a_batch(show: Showroom) -> None:
+def test_one_program_gives_the_same_in_a_stream_and_in_a_batch(show: ExampleRunner) -> None:
     paid = [{"shop": shop, "cents": 10 * n, "status": "paid"} for n in range(9) for shop in "ab"]
     stream = show.plan("batch_and_stream/orders.py", "orders", "totals")
     show.feed("orders", *paid, {"shop": "a", "cents": 1, "status": "open"})
@@ -70,7 +70,7 @@ def test_one_program_gives_the_same_in_a_stream_and_in_a_batch(show: Showroom) -
 
 
 @pytest.mark.timeout(900)
-def test_views_get_the_profile_of_their_user_whichever_came_first(show: Showroom) -> None:
+def test_views_get_the_profile_of_their_user_whichever_came_first(show: ExampleRunner) -> None:
     plan = show.plan("profiles_join/profiles_join.py", "views", "profiles", "joined")
     show.feed("views", {"user": "ann", "page": "/1"}, {"user": "bob", "page": "/2"})
     show.run(plan)
@@ -83,7 +83,7 @@ def test_views_get_the_profile_of_their_user_whichever_came_first(show: Showroom
 
 
 @pytest.mark.timeout(900)
-def test_failing_pages_are_told_once(show: Showroom) -> None:
+def test_failing_pages_are_reported_once(show: ExampleRunner) -> None:
     plan = show.plan("page_views/page_views.py", "views", "counts", "alerts")
     at = "2026-11-15T09:00:30Z"
     bad = [{"page": "/cart", "status": 500, "at": at}] * 5
@@ -97,10 +97,10 @@ def test_failing_pages_are_told_once(show: Showroom) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_tags_of_a_closed_window_are_ranked(show: Showroom) -> None:
+def test_tags_of_a_closed_window_are_ranked(show: ExampleRunner) -> None:
     plan = show.plan("trending/trending.py", "tags", "trends")
     show.feed("tags", *({"tag": tag, "at": 1_000} for tag in "aab"))
-    # Every task's time goes on with its own tuples.
+    # A task's watermark follows its own tuples.
     show.feed("tags", *({"tag": f"end-{n}", "at": 300_000} for n in range(20)))
 
     show.run(plan)
@@ -110,12 +110,12 @@ def test_tags_of_a_closed_window_are_ranked(show: Showroom) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_reach_is_computed_for_whoever_asks(show: Showroom) -> None:
+def test_reach_is_computed_for_every_caller(show: ExampleRunner) -> None:
     function = show.topic("reach")
-    Exchange(function).create(show.address)
+    FunctionTopics(function).create(show.address)
     plan = show.plan("reach_drpc/reach.py", function=function)
     query = start(plan, show.spark, brokers=show.address, checkpoint=show.folder / "reach")
-    urls = ["streams", "nobody"]
+    urls = ["streams", "no-poster"]
     answers: dict[str, str] = {}
     try:
         with DrpcClient(function, brokers=show.address) as client:
@@ -132,11 +132,11 @@ def test_reach_is_computed_for_whoever_asks(show: Showroom) -> None:
     finally:
         query.stop()
 
-    assert answers == {"streams": "16", "nobody": "0"}
+    assert answers == {"streams": "16", "no-poster": "0"}
 
 
 @pytest.mark.timeout(900)
-def test_a_topic_lands_by_the_hour_each_record_once(show: Showroom) -> None:
+def test_a_topic_lands_by_the_hour_each_record_once(show: ExampleRunner) -> None:
     folder = show.folder / "lake"
     landing = Landing(
         topics=show.topic("clicks"), brokers=show.address, folder=str(folder), format="string"
@@ -165,8 +165,8 @@ def _hour(row: Any) -> float:
 
 
 @pytest.mark.timeout(900)
-def test_hashtags_are_counted_in_postgresql_once_although_a_batch_is_done_twice(
-    show: Showroom, postgres: PostgresServer
+def test_hashtags_are_counted_in_postgresql_once_although_a_batch_is_repeated(
+    show: ExampleRunner, postgres: PostgresServer
 ) -> None:
     def counted() -> dict[str, tuple[int, int]]:
         with psycopg.connect(postgres.url) as connection:
@@ -188,7 +188,7 @@ def test_hashtags_are_counted_in_postgresql_once_although_a_batch_is_done_twice(
 
 
 @pytest.mark.timeout(900)
-def test_sessions_are_told_when_they_are_over(show: Showroom) -> None:
+def test_sessions_are_emitted_when_they_have_ended(show: ExampleRunner) -> None:
     plan = show.plan("session_windows/sessions.py", "clicks", "visits")
     show.feed(
         "clicks",

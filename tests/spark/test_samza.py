@@ -26,7 +26,7 @@ def registered(spark: SparkSession) -> None:
 
 
 class Views:
-    """The example's job, in topics of this test's own."""
+    """The example's job, in topics of this test."""
 
     def __init__(self, broker: BrokerProcess, topic: str, folder: Path) -> None:
         self.address, self.topic = broker.address, topic
@@ -34,7 +34,7 @@ class Views:
         made = [NewTopic(topic, 2, 1), *(NewTopic(f"{topic}-{n}", 1, 1) for n in ("out", "rates"))]
         for each in admin.create_topics(made).values():
             each.result(10)
-        # The example's own files, but for its topics' names.
+        # The example's own files, with other topics.
         for name in ("page_views.py", "page_views.properties"):
             text = (EXAMPLE / name).read_text()
             for old, new in {
@@ -55,7 +55,7 @@ class Views:
         return load(self.file)
 
     def view(self, *members: str) -> None:
-        """A view of each member, in the partition of that member's number."""
+        """Write a view of each member, to the partition of that member's number."""
         for member in members:
             message = json.dumps({"member": member, "page": "/"})
             self._producer.produce(self.topic, message, partition=ord(member) % 2)
@@ -72,7 +72,7 @@ class Views:
 
 
 def forget_first_batch(checkpoint: Path) -> None:
-    """Let Spark believe that the driver died before it noted the only batch as done."""
+    """Remove the only commit, as if the driver had died before it was written."""
     commits = checkpoint / "commits"
     assert [each.name for each in commits.iterdir() if each.name.isdigit()] == ["0"]
     for name in ("0", ".0.crc"):
@@ -80,7 +80,7 @@ def forget_first_batch(checkpoint: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_stores_and_offsets_come_back_from_topics_and_a_shutdown_ends_the_job(
+def test_stores_and_offsets_are_restored_from_topics_and_a_shutdown_ends_the_job(
     broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
 ) -> None:
     views = Views(broker, topic, tmp_path)
@@ -89,12 +89,12 @@ def test_stores_and_offsets_come_back_from_topics_and_a_shutdown_ends_the_job(
     views.job().start(spark, checkpoint=first, trigger=NOW).awaitTermination()
     assert sorted(views.counts()) == [("a", 1), ("a", 2), ("b", 1)]
 
-    forget_first_batch(first)  # done again, it must not find its own changes in the changelog
+    forget_first_batch(first)  # repeated, it must not restore its own changes
     views.view("b")
     views.job().start(spark, checkpoint=first, trigger=NOW).awaitTermination()
     assert views.counts()[3:] == [("b", 2)]
 
-    shutil.rmtree(first)  # all that is left of the job is in its topics
+    shutil.rmtree(first)  # the job's topics are all that is left
     views.view("a", "c")
     query = views.job().start(spark, checkpoint=tmp_path / "second")
     views.end()

@@ -1,7 +1,7 @@
 """Topologies on a real Spark session and a real broker.
 
-What a bolt, a grouping or a window does is proved without Spark in `tests/unit/flow`; here is what
-only Spark can show: that its operators carry, keep and commit what the runtime relies on.
+`tests/unit/flow` tests bolts, groupings and windows without Spark. This file tests what needs
+Spark: that its operators carry, keep and commit what the runtime relies on.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.job import run_batch
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.aggregate import Aggregate
-from headrace.flow.runtime.work import Emit, TaskContext
+from headrace.flow.plan.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
@@ -66,7 +66,7 @@ class Count(StatefulBolt):
 
 
 def parse(batch: pa.RecordBatch, emit: Emit) -> None:
-    """Keys and numbers; on the stream `direct` each to the task of its number."""
+    """Emit keys and numbers; on the stream `direct` each to the task of its number."""
     pairs = [line.split() for line in batch["value"].to_pylist()]
     columns = [[key for key, _ in pairs], [int(number) for _, number in pairs]]
     rows = range(batch.num_rows)
@@ -108,7 +108,7 @@ def words(stage: TopologyStage) -> Topology:
 
 def with_every_grouping(stage: TopologyStage) -> Topology:
     made = Topology(stage.name, dead_letters=None)
-    made.spout("lines", stage.lines(a_batch=60))
+    made.spout("lines", stage.lines(per_batch=60))
     fields = "key STRING, number BIGINT"
     made.bolt("parse", parse, output={"default": fields, "direct": fields}).shuffle("lines")
     for name, tasks in GROUPINGS.items():
@@ -157,7 +157,7 @@ def test_spark_carries_every_grouping_to_the_tasks_it_names(stage: TopologyStage
 
 
 def _check_fields(rows: list[tuple[int, str, int]]) -> None:
-    """A key has one task, tasks share the keys, and a partition's order is a key's order."""
+    """Check that a key has one task, that every task has keys, and that a key keeps its order."""
     tasks_of = {key: {task for task, each, _ in rows if each == key} for key in KEYS}
     assert {len(each) for each in tasks_of.values()} == {1}
     assert len({task for task, _, _ in rows}) > 1
@@ -193,14 +193,14 @@ def test_a_state_outlives_its_query_and_a_bad_tuple_becomes_a_dead_letter(
     executed: Counter[str] = Counter()
     for row in stage.read("metrics"):
         executed[row["component"]] += row["executed"]
-    # Two bolts' worth of words, but every line was read once.
+    # Two bolts read the words, but every line was read once.
     assert executed["lines"] == 4
     assert executed["count"] == 7
     failed = {each.component: each.failed for each in figures.components}
     assert failed == {"lines": 0, "split": 1, "count": 0, "out": 0}
     assert (figures.lag, figures.state_rows > 0) == (0, True)
 
-    # What the stream has come to, a batch over the same topic comes to as well.
+    # A batch over the same topic has the same result as the stream.
     run_batch(counting("batch").plan(), stage.spark, brokers=stage.address)
     assert {row["word"]: row["n"] for row in stage.read("batch")} == totals
 
@@ -247,10 +247,14 @@ def test_a_bolt_that_raises_ends_the_query_with_its_name_and_its_own_lines(
     with pytest.raises(StreamingQueryException) as failed:
         stage.run(made)
 
-    told = failure_of(failed.value)
+    failure = failure_of(failed.value)
     place = f"offset 0 of {stage.topic('in')}-0"
-    assert (told.component, told.at, told.why) == ("split", place, "ValueError: a bad line")
-    assert [line.split(",")[0] for line in told.lines] == [
+    assert (failure.component, failure.at, failure.why) == (
+        "split",
+        place,
+        "ValueError: a bad line",
+    )
+    assert [line.split(",")[0] for line in failure.lines] == [
         f'  File "{__file__}"',
         '    raise ValueError("a bad line")',
     ]

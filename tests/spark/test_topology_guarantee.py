@@ -1,7 +1,7 @@
-"""What a batch that was cut off leaves behind, under each guarantee.
+"""What an interrupted batch leaves, under each guarantee.
 
-A batch is cut off as a crash does it: its records are out and its state is written, but Spark has
-not noted that it is done. See `tests/driver/test_crash.py` for crashes at any point.
+A batch is interrupted as by a crash: its records and its state are written, but Spark has not
+committed it. See `tests/driver/test_crash.py` for crashes at any point.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
@@ -42,7 +42,7 @@ def stage(
 
 def topology(stage: TopologyStage, guarantee: str, *, stateful: bool) -> Topology:
     made = Topology(stage.name, guarantee=guarantee, dead_letters=None)
-    made.spout("lines", stage.lines(a_batch=2))
+    made.spout("lines", stage.lines(per_batch=2))
     bolt = made.bolt("bolt", Number() if stateful else same, output="line STRING, number BIGINT")
     bolt.global_("lines")
     made.sink("out", TopicSink(stage.topic("out"))).shuffle("bolt")
@@ -66,7 +66,7 @@ def cut_off_last_batch(stage: TopologyStage) -> None:
         ("at-most-once", True, ["a", "b", "c", "d", "e", "f"]),
     ],
 )
-def test_a_batch_that_was_cut_off_is_done_as_the_guarantee_says(
+def test_an_interrupted_batch_is_repeated_as_the_guarantee_says(
     stage: TopologyStage, guarantee: str, stateful: bool, wanted: list[str]
 ) -> None:
     stage.feed("a", "b", "c", "d")
@@ -78,6 +78,6 @@ def test_a_batch_that_was_cut_off_is_done_as_the_guarantee_says(
     rows = stage.read("out")
     assert [row["line"] for row in rows] == wanted
     if stateful:
-        # What at most once leaves out is not counted either.
+        # At most once does not count what it skips.
         numbers = {"exactly-once": [4, 5], "at-most-once": [2, 3]}[guarantee]
         assert [row["number"] for row in rows][-2:] == numbers

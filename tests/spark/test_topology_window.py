@@ -1,4 +1,4 @@
-"""Windows and ticks on Spark: timers that go off, and tuples that wait in the checkpoint."""
+"""Windows and ticks on Spark: timers, and tuples that wait in the checkpoint."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
@@ -62,7 +62,7 @@ def stage(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
 
 def topology(stage: TopologyStage) -> Topology:
     made = Topology(stage.name, dead_letters=None)
-    made.spout("lines", stage.lines(a_batch=4))
+    made.spout("lines", stage.lines(per_batch=4))
     made.bolt("parse", name_and_time, output="name STRING, at BIGINT").shuffle("lines")
     shown = "bolt STRING, said STRING"
     for name, window in WINDOWS.items():
@@ -77,7 +77,7 @@ def topology(stage: TopologyStage) -> Topology:
 
 
 @pytest.mark.timeout(600)
-def test_windows_close_and_clocks_strike_on_spark_across_a_restart(stage: TopologyStage) -> None:
+def test_windows_close_and_bolts_tick_on_spark_across_a_restart(stage: TopologyStage) -> None:
     def said(bolt: str) -> list[str]:
         return [row["said"] for row in stage.read("out") if row["bolt"] == bolt]
 
@@ -94,13 +94,13 @@ def test_windows_close_and_clocks_strike_on_spark_across_a_restart(stage: Topolo
 
     # The first batch takes time on to 13, less the lag: 11. Then d is late, as its second is 4.
     stage.feed("a@1", "c@13", "b@9", "e@11")
-    stage.run(topology(stage))  # ends, although a clock could always strike once more
+    stage.run(topology(stage))  # ends, although there could always be another tick
     assert "a b" in said("time-tumbling")
     stage.feed("d@4", "f@12", "g@24", "h@25")
     query = stage.start(topology(stage))
     try:
         wait_for(query, lambda: "e f c" in said("time-tumbling"), "the second window")
-        # Nothing comes any more, and the clock strikes on.
+        # No more tuples come, and the clock keeps ticking.
         before = beats_at_end()
         wait_for(query, lambda: beats_at_end() > before + 1, "ticks without tuples")
         wait_for(query, lambda: len(" ".join(said("clock")).split()) == 8, "windows of the clock")

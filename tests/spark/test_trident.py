@@ -1,7 +1,7 @@
 """A Trident chain on a real Spark session and a real broker.
 
-What each operation does is proved without Spark in `tests/unit/flow/trident`, and states under
-crashes there and in `test_examples.py`; here, that Spark's tasks tell states which batch it is.
+`tests/unit/flow/trident` tests operations and states without Spark, and `test_examples.py` states
+under crashes; this file tests that a state sees the batch of its Spark task.
 """
 
 import json
@@ -38,7 +38,7 @@ class Longest(CombinerAggregator):
 
 
 class Chain:
-    """Words counted in SQLite and Parquet, lines in Spark's state, which is asked."""
+    """Counts words in SQLite and Parquet, and lines in Spark's state, which it queries."""
 
     def __init__(self, address: str, name: str, folder: Path) -> None:
         self.address, self.name, self.folder = address, name, folder

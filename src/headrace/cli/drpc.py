@@ -13,7 +13,7 @@ from headrace.cli.terminal.option import BROKERS_VARIABLE, BrokersOption
 from headrace.cli.terminal.stop import Stop
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.drpc.client import DrpcClient
-from headrace.flow.drpc.exchange import Exchange
+from headrace.flow.drpc.function_topics import FunctionTopics
 from headrace.flow.drpc.gateway import DEFAULT_PORT, Gateway
 from headrace.model.error import ConfigError
 
@@ -41,7 +41,7 @@ def create(
     partitions: Annotated[int, typer.Option("-p", min=1, help="Of its requests.")] = 1,
 ) -> None:
     """Make the topics of a function, before its topology runs."""
-    exchange = Exchange(function)
+    exchange = FunctionTopics(function)
     exchange.create(_brokers(brokers), partitions)
     print(f"{function} has {exchange.requests}, {exchange.replies} and {exchange.failures}.")
 

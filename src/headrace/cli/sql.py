@@ -18,7 +18,7 @@ from headrace.cli.terminal.stop import Stop
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.sql.parser import is_complete, parse
-from headrace.flow.sql.statement import Emit, Select
+from headrace.flow.sql.statement import EmitMode, SelectStatement
 from headrace.model.error import ConfigError, HeadraceError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -119,7 +119,7 @@ def run_script(engine: Any, script: str, output: SqlOutput, stopped: Callable[[]
     for each in parse(script):
         if stopped():
             return
-        if isinstance(each, Select) and each.emit is not Emit.NOW:
+        if isinstance(each, SelectStatement) and each.emit is not EmitMode.NOW:
             with output.emitting() as show:
                 engine.emit(each, script, show, stopped)
         else:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from headrace.cli.terminal.output import print_table
 from headrace.cli.terminal.output_format import Format
-from headrace.flow.sql.engine import Answer, ShowRows
+from headrace.flow.sql.engine import QueryResult, ShowRows
 
 _SHOWN_ROWS = 40
 
@@ -25,7 +25,7 @@ class SqlOutput:
         self._style = style
         self._console = console or Console()
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: QueryResult) -> None:
         if answer.columns and self._style is Format.JSON:
             self._lines(answer.columns, answer.rows)
         elif answer.columns:

@@ -9,7 +9,7 @@ from headrace.demo.demo_audit import SETTINGS
 from headrace.demo.topic import COUNTRIES, PROFILES, VIEWS
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.plan import Plan
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

@@ -1,16 +1,18 @@
-"""What is wrong with a program, told before Spark starts."""
+"""Errors of flows."""
 
 from headrace.model.error import HeadraceError
 
 
 class FlowError(HeadraceError):
-    """A program that cannot run as it is written."""
+    """A program that cannot run as it is written. Most are raised before Spark starts."""
 
 
 class Unrecoverable(FlowError):
-    """No tuple is to blame, so none becomes a dead letter: the batch fails as a whole, and is done
-    again from the checkpoint."""
+    """A failure that no single tuple caused, so none becomes a dead letter.
+
+    The batch fails as a whole, and Spark repeats it from the checkpoint.
+    """
 
 
 class EmitError(Unrecoverable):
-    """A component emitted something else than it declared."""
+    """A component emitted tuples that do not fit its declaration."""

@@ -1,9 +1,10 @@
 """Landing topics in a folder of Parquet files, by the hour, each record once.
 
 Spark's file sink keeps a log of the files of every batch beside them (`_spark_metadata`). A batch
-that is done again after a crash finds itself in that log, or writes new files; what the crash left
-behind is in no log. Spark reads only what the log names, so it sees each record once. Readers that
-do not know the log (DuckDB, pyarrow) see the left files too, until `stray_files` are removed.
+that Spark repeats after a crash is either in that log already, or writes new files; the files of
+the crash are in no log. Spark reads only the files that the log names, so it sees each record once.
+Readers that do not know the log (DuckDB, pyarrow) see the files of the crash too, until
+`stray_files` are removed.
 """
 
 import json
@@ -26,13 +27,13 @@ _PARTITIONS = ("date", "hour")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """What is to be landed.
+    """Topics, the folder to land them in, and how.
 
     Args:
         format: how values are decoded: raw, string, json, csv or avro; the last three need
             `columns`, and give a struct.
-        columns: of the values, such as `page STRING, ms INT`.
-        time: which time decides on the hour: the record's `timestamp`, or a field such as
+        columns: the columns of the values, such as `page STRING, ms INT`.
+        time: the time that decides on the hour: the record's `timestamp`, or a field such as
             `value.at`. Hours are those of UTC.
         options: more options of the source, such as kafka.* or maxOffsetsPerTrigger, and the
             settings by which it counts for the audit (`headrace.flow.execution.auditing`).
@@ -67,7 +68,7 @@ class Landing:
         return audit_options(self.name, settings, SourceOptions.of(options).client)
 
     def start(self, spark: Any, *, checkpoint: str, trigger: Mapping[str, Any] | None) -> Any:
-        """The query; it goes on where its checkpoint says."""
+        """Start the query, or continue where its checkpoint says."""
         options = {
             "kafka.bootstrap.servers": self.brokers,
             "subscribe": self.topics,
@@ -79,8 +80,8 @@ class Landing:
         }
         if self.columns is not None:
             options["valueSchema"] = self.columns
-        told = {key: each for key, each in self.options.items() if key not in SETTINGS}
-        options |= {**told, **self._audit({**options, **told})}
+        given = {key: each for key, each in self.options.items() if key not in SETTINGS}
+        options |= {**given, **self._audit({**options, **given})}
         rows = spark.readStream.format("headrace").options(**options).load()
         utc = f"to_utc_timestamp({self.time}, current_timezone())"
         landed = rows.selectExpr(
@@ -96,17 +97,17 @@ class Landing:
 
 
 def stray_files(folder: Path) -> list[Path]:
-    """Parquet files below the hours of a folder that its log does not name: what crashes left.
+    """Return the Parquet files of a folder that its log does not name: crashes left them.
 
-    Only while nothing is landed there: files of a batch at hand are not in the log yet.
+    Call it only while no query lands there: files of a running batch are not in the log yet.
     """
     named = {each.name for each in logged_files(folder)}
-    found = sorted(folder.glob("date=*/hour=*/*.parquet"))
-    return [each for each in found if each.name not in named]
+    files = sorted(folder.glob("date=*/hour=*/*.parquet"))
+    return [each for each in files if each.name not in named]
 
 
 def logged_files(folder: Path) -> Iterator[Path]:
-    """The files that Spark's log names.
+    """Yield the files that Spark's log names.
 
     Raises:
         FlowError: the log is not as Spark writes it.

@@ -1,8 +1,8 @@
-"""A topology without Spark: its stages one after the other in this process, as Spark calls them.
+"""Running a topology without Spark, for fast tests.
 
-What Spark does between them (carrying chunks to slots, keeping state by slot, firing timers) is
-done here with a few lists, so that a test of what a bolt, a grouping or a window does takes
-milliseconds. That Spark does the same is for the tests with a session.
+The stages run one after the other in this process, called as Spark calls them. What Spark does
+between them (carrying chunks to slots, keeping state by slot, firing timers) is done with a few
+lists, so that a test of a bolt, a grouping or a window takes milliseconds.
 """
 
 import uuid
@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.plan import Kind, Plan
-from headrace.flow.plan.stage import cut
-from headrace.flow.runtime.program import Program
+from headrace.flow.plan.stage import stage_layout
+from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage, open_records
 from headrace.flow.runtime.stage_state import StageProcessor
 from headrace.flow.runtime.task_state import StateKeeper, TaskState
@@ -24,7 +24,11 @@ _Chunks = list[tuple[int, int, bytes]]
 
 
 class FlowRun:
-    """One start of a plan after the other, over one checkpoint.
+    """Runs a plan batch by batch. The checkpoint survives `restart`.
+
+    Attributes:
+        now_ms: the clock that timers and windows see.
+        records: what the sinks have written.
 
     Example:
         run = FlowRun(topology.plan())
@@ -33,8 +37,8 @@ class FlowRun:
     """
 
     def __init__(self, plan: Plan) -> None:
-        check(plan)
-        self._layout = cut(plan)
+        check_plan(plan)
+        self._layout = stage_layout(plan)
         self._plan = plan
         self._offsets: dict[int, int] = {}
         self._stores: dict[int, _Handle] = {}
@@ -43,41 +47,41 @@ class FlowRun:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew from the checkpoint, in workers that remember nothing."""
-        self._program = Program(self._plan, self._layout, uuid.uuid4().hex)
+        """Start again from the checkpoint, in workers without prepared bolts."""
+        self._plan_run = PlanRun(self._plan, self._layout, uuid.uuid4().hex)
 
     def feed(self, *partitions: Sequence[Any], spout: str | None = None, **columns: Any) -> None:
-        """Run one batch: the values of a topic, a list for each of its partitions, one a task.
+        """Run one batch over the values of a topic: a list per partition, each read by one task.
 
         Args:
-            spout: which one, if there are several.
+            spout: the spout that reads them; by default the first.
             columns: more columns of the records, such as `timestamp`, the same for all partitions.
         """
         names = [each.name for each in self._plan.components.values() if each.kind is Kind.SPOUT]
         spout = spout or names[0]
-        made: list[pa.RecordBatch] = []
+        chunks: list[pa.RecordBatch] = []
         for partition, values in enumerate(partitions):
             rows = self._rows(partition, values, columns)
-            made += SpoutStage(self._program, spout)(iter([rows]))
-        self._later_stages(made)
+            chunks += SpoutStage(self._plan_run, spout)(iter([rows]))
+        self._later_stages(chunks)
 
     def tick(self, seconds: float) -> None:
-        """Let time pass, and the timers of the tasks that have one go off."""
+        """Advance the clock, and fire the timers that are due."""
         self.now_ms += int(seconds * 1_000)
         self._later_stages([])
 
     def values(self, topic: str) -> list[str]:
-        """What the records of a topic say, in the order in which they were written."""
+        """Return the values of a topic, in the order in which they were written."""
         return [(each["value"] or b"").decode() for each in self.records if each["topic"] == topic]
 
     def take(self, topic: str) -> list[str]:
-        """As `values`, and forget them."""
-        found = self.values(topic)
+        """Return the values of a topic, and remove them."""
+        values = self.values(topic)
         self.records = [each for each in self.records if each["topic"] != topic]
-        return found
+        return values
 
     def state(self, component: str, task: int) -> TaskState:
-        """What the checkpoint holds for a task."""
+        """Return the state that the checkpoint has for a task."""
         slot = self._layout.slots[component][task]
         stage = next(each for each in self._layout.stages if component in each.components)
         handle = self._stores[stage.number]
@@ -98,36 +102,38 @@ class FlowRun:
             }
         )
 
-    def _later_stages(self, made: list[pa.RecordBatch]) -> None:
+    def _later_stages(self, chunks: list[pa.RecordBatch]) -> None:
         for stage in self._layout.stages[1:]:
             if stage.stateful:
-                made = list(self._with_state(stage.number, _chunks(made)))
+                chunks = list(self._with_state(stage.number, _rows_of(chunks)))
             else:
-                made = list(BoltStage(self._program, stage.number)(made))
-        for batch in open_records(made):
+                chunks = list(BoltStage(self._plan_run, stage.number)(chunks))
+        for batch in open_records(chunks):
             self.records += batch.to_pylist()
 
     def _with_state(self, stage: int, chunks: _Chunks) -> Iterator[pa.RecordBatch]:
         handle = self._stores.setdefault(stage, _Handle())
-        processor = StageProcessor(self._program, stage)
+        processor = StageProcessor(self._plan_run, stage)
         processor.init(handle)  # type: ignore[arg-type]
         clock = _Clock(self.now_ms)
         chunks.sort(key=lambda each: each[0])
         for slot, rows in groupby(chunks, key=lambda each: each[0]):
             handle.slot = slot
             frame = pa.table(list(zip(*rows, strict=True))[1:], names=["edge", "chunk"]).to_pandas()
-            for made in processor.handleInputRows((slot,), iter([frame]), clock):
-                yield pa.RecordBatch.from_pandas(made, preserve_index=False)
+            for output in processor.handleInputRows((slot,), iter([frame]), clock):
+                yield pa.RecordBatch.from_pandas(output, preserve_index=False)
         for slot, due in sorted(handle.timers):
             if due <= self.now_ms:
                 handle.slot = slot
-                for made in processor.handleExpiredTimer((slot,), clock, None):
-                    yield pa.RecordBatch.from_pandas(made, preserve_index=False)
-                # As Spark does it: the timer is there while it is handled.
+                for output in processor.handleExpiredTimer((slot,), clock, None):
+                    yield pa.RecordBatch.from_pandas(output, preserve_index=False)
+                # As Spark does it: the timer is listed while it is handled.
                 handle.timers.remove((slot, due))
 
 
 class _Clock:
+    """The timer values that Spark passes to a processor."""
+
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
 
@@ -136,7 +142,7 @@ class _Clock:
 
 
 class _Handle:
-    """Spark's handle of a processor, as far as it is used: state and timers by the key at hand."""
+    """The part of Spark's StatefulProcessorHandle that is used: state and timers of the slot."""
 
     def __init__(self) -> None:
         self.slot = 0
@@ -157,12 +163,14 @@ class _Handle:
 
 
 class _Kept:
+    """Spark's ValueState or ListState, for the slot of the handle."""
+
     def __init__(self, handle: _Handle, kept: dict[Any, Any], name: str, empty: Any) -> None:
         self._handle, self._kept, self._name, self._empty = handle, kept, name, empty
 
     def get(self) -> Any:
-        found = self._kept.get((self._name, self._handle.slot), self._empty)
-        return iter(found) if self._empty == () else found
+        value = self._kept.get((self._name, self._handle.slot), self._empty)
+        return iter(value) if self._empty == () else value
 
     def update(self, value: Any) -> None:
         self._kept[self._name, self._handle.slot] = value
@@ -174,7 +182,7 @@ class _Kept:
         self.put([*self._kept.get((self._name, self._handle.slot), ()), item])
 
 
-def _chunks(batches: list[pa.RecordBatch]) -> _Chunks:
+def _rows_of(batches: list[pa.RecordBatch]) -> _Chunks:
     return [
         (row["slot"], row["edge"], row["chunk"]) for batch in batches for row in batch.to_pylist()
     ]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from headrace.cli.sql_output import SqlOutput
 from headrace.cli.terminal.output_format import Format
-from headrace.flow.sql.engine import Answer
+from headrace.flow.sql.engine import QueryResult
 from testkit.process.command_line import run_headrace
 
 ROWS = [("/", 2, None), ("/[b]cart", 1, datetime(2026, 11, 15, 9, tzinfo=UTC))]
@@ -46,9 +46,9 @@ def test_what_cannot_be_asked_is_one_sentence(arguments: list[str], message: str
 
 
 def test_an_answer_is_a_table_or_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    SqlOutput(Format.TEXT).answer(Answer(COLUMNS, ROWS, "Only the first 2 rows."))
+    SqlOutput(Format.TEXT).answer(QueryResult(COLUMNS, ROWS, "Only the first 2 rows."))
     text = capsys.readouterr().out.splitlines()
-    SqlOutput(Format.JSON).answer(Answer(COLUMNS, ROWS))
+    SqlOutput(Format.JSON).answer(QueryResult(COLUMNS, ROWS))
     lines = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
 
     assert text[0].split() == ["page", "n", "at"]

@@ -3,7 +3,7 @@ import pytest
 from headrace.demo.access_topology import ALERT_FAILURES, access_plan, parse
 from headrace.demo.page_view import PageView
 from headrace.demo.topic import ALERTS, MINUTES
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.testing.flow_run import FlowRun
 
 
@@ -19,7 +19,7 @@ def test_what_is_no_line_of_the_log_raises() -> None:
 
 
 def test_the_plan_has_no_mistake() -> None:
-    check(access_plan("127.0.0.1:9092"))
+    check_plan(access_plan("127.0.0.1:9092"))
 
 
 def lines(*views: PageView) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.demo.profile_topology import JoinProfile, profile_plan
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.runtime.task_state import TaskState
 
 
@@ -63,4 +63,4 @@ def test_a_profile_that_comes_again_counts_nothing_again() -> None:
 
 
 def test_the_plan_has_no_mistake() -> None:
-    check(profile_plan("127.0.0.1:9092"))
+    check_plan(profile_plan("127.0.0.1:9092"))

@@ -1,4 +1,4 @@
-"""What the examples compute, without Spark; `tests/spark/test_examples.py` runs them on it."""
+"""What the examples compute, without Spark; `tests/spark/test_examples.py` runs them with it."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.cli.flow.program import Given, load_program
-from headrace.flow.drpc.exchange import new_request
+from headrace.flow.drpc.function_topics import new_request
 from headrace.testing.flow_run import FlowRun
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -46,7 +46,7 @@ def test_trending_ranks_every_window_over_all_tasks() -> None:
     run = example("trending/trending.py")
     tags = [("a", 1), ("b", 2), ("a", 3), ("c", 12), ("b", 13), ("b", 14), ("z", 200)]
 
-    # Every task's time goes on with its own tuples, so the last one is sent with many names.
+    # A task's watermark follows its own tuples, so the last tuple is sent with many names.
     tags += [(f"end-{n}", 200) for n in range(20)]
     run.feed([{"tag": tag, "at": at * 1_000} for tag, at in tags])
 
@@ -56,7 +56,7 @@ def test_trending_ranks_every_window_over_all_tasks() -> None:
     assert ranked[70_000] == ["b 2", "c 1"]
 
 
-def test_page_views_are_counted_and_failing_pages_told_once() -> None:
+def test_page_views_are_counted_and_failing_pages_reported_once() -> None:
     run = example("page_views/page_views.py")
     at = datetime(2026, 11, 15, 9, 0, 30, tzinfo=UTC)
 
@@ -109,7 +109,7 @@ def test_orders_that_are_paid_are_summed() -> None:
 
 def test_reach_counts_every_follower_once() -> None:
     run = example("reach_drpc/reach.py")
-    urls = ["streams", "tables", "nobody", "unknown"]
+    urls = ["streams", "tables", "no-poster", "unknown"]
     deadline = time.time_ns() // 1_000_000 + 600_000
     requests = [new_request(deadline) for _ in urls]
 

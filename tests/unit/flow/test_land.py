@@ -1,4 +1,4 @@
-"""Landing: what is asked for, and what crashes left."""
+"""Landing: its options, and the files that crashes left."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,8 @@ from headrace.flow.error import FlowError
 from headrace.flow.land import LOG, Landing, logged_files, stray_files
 
 
-def landing(**told: str) -> Landing:
-    return Landing(topics="clicks", brokers="b:9092", folder="lake", **told)  # type: ignore[arg-type]
+def landing(**options: str) -> Landing:
+    return Landing(topics="clicks", brokers="b:9092", folder="lake", **options)  # type: ignore[arg-type]
 
 
 def write_log(folder: Path, name: str, *files: Path, version: str = "v1") -> None:
@@ -37,7 +37,7 @@ def test_files_that_the_log_does_not_name_are_strays(tmp_path: Path, files: list
     assert stray_files(tmp_path) == [files[1], files[3]]
 
 
-def test_a_compacted_log_stands_for_what_came_before_it(tmp_path: Path, files: list[Path]) -> None:
+def test_a_compacted_log_replaces_the_logs_before_it(tmp_path: Path, files: list[Path]) -> None:
     write_log(tmp_path, "0", files[3])
     write_log(tmp_path, "1.compact", files[0], files[1])
     write_log(tmp_path, "2", files[2])
@@ -45,7 +45,7 @@ def test_a_compacted_log_stands_for_what_came_before_it(tmp_path: Path, files: l
     assert list(logged_files(tmp_path)) == [files[0], files[1], files[2]]
 
 
-def test_files_of_others_are_no_strays(tmp_path: Path, files: list[Path]) -> None:
+def test_other_files_are_no_strays(tmp_path: Path, files: list[Path]) -> None:
     write_log(tmp_path, "0", *files)
     (tmp_path / "mine.parquet").touch()
 
@@ -59,7 +59,7 @@ def test_a_log_of_another_version_is_not_guessed_at(tmp_path: Path, files: list[
         stray_files(tmp_path)
 
 
-def test_a_format_that_is_none_and_columns_that_are_missing_are_told() -> None:
+def test_an_unknown_format_and_missing_columns_are_reported() -> None:
     with pytest.raises(FlowError, match="a format cannot be 'yaml'"):
         landing(format="yaml")
     with pytest.raises(FlowError, match="json, csv and avro need columns"):

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from headrace.flow.plan.graph import Graph, Node
+from headrace.flow.plan.graph import Graph, GraphNode
 
 _COLORS = {"spout": "blue", "bolt": "yellow", "sink": "green"}
 
@@ -33,7 +33,7 @@ def _grow(graph: Graph, name: str, tree: Tree, told: set[str]) -> None:
         _grow(graph, node.name, tree.add(label + _label(node)), told)
 
 
-def _label(node: Node) -> Text:
+def _label(node: GraphNode) -> Text:
     label = Text(node.name, f"bold {_COLORS.get(node.kind, '')}")
     tasks = f" ×{node.parallelism}" if node.parallelism > 1 else ""
     state = ", state" if node.stateful else ""

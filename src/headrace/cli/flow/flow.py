@@ -146,9 +146,9 @@ def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> N
     from headrace.cli.flow.execution import spark_for
     from headrace.cli.flow.range import bounded
     from headrace.flow.execution.job import run_batch
-    from headrace.flow.plan.check import check
+    from headrace.flow.plan.check_plan import check_plan
 
-    check(plan)
+    check_plan(plan)
     clock = SystemClock()
     begin = None if first is None else parse_place(first, clock)
     end = None if past is None else parse_place(past, clock)
@@ -160,10 +160,10 @@ def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> N
 
 def _run_stream(program: Program, order: Any) -> None:
     from headrace.cli.flow.execution import plan_execution, started
-    from headrace.flow.plan.check import check
+    from headrace.flow.plan.check_plan import check_plan
 
     plan = program.plan
-    check(plan)
+    check_plan(plan)
     realtime = plan.latency is Latency.REALTIME
     with started(plan.name, order, plan.settings, realtime=realtime) as (spark, stopped, watch):
         plan_execution(program, order, spark, stopped, watch).run()
@@ -200,7 +200,7 @@ def describe(
     style: FormatOption = Format.TEXT,
 ) -> None:
     """Draw the graph of a flow that runs, or of a program that does not."""
-    from headrace.flow.plan.check import check
+    from headrace.flow.plan.check_plan import check_plan
     from headrace.flow.plan.graph import Graph
 
     found = next(
@@ -209,7 +209,7 @@ def describe(
     loaded = None
     if found is None or plan:
         loaded = _load(found.program if found else program, brokers, pairs, filter_file)[0].plan
-        check(loaded)
+        check_plan(loaded)
     graph = Graph.of(loaded) if loaded is not None else _told(found)
     if style is Format.JSON:
         print_json({**({"run": _fields(found)} if found else {}), "graph": graph.to_json()})

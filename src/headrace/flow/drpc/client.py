@@ -1,8 +1,8 @@
-"""Calling a function from Python.
+"""Calling a DRPC function from Python.
 
-Theory of operation. One thread writes requests, as many at once as wait; another one reads replies
-and failures from where the topics ended when the client was made, and hands each to whoever waits
-for it. What belongs to other clients, or came too late, is passed over.
+Theory of operation. One thread writes requests, all that wait at once. Another thread reads replies
+and failures, beginning where the topics ended when the client was made, and completes the future of
+the call that waits. Replies to other clients, and replies that come too late, are ignored.
 """
 
 import json
@@ -21,13 +21,13 @@ from headrace.client.error import ClientError
 from headrace.client.read.read_range import Offset
 from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
-from headrace.flow.drpc.exchange import (
+from headrace.flow.drpc.function_topics import (
     MAX_ARGUMENT_BYTES,
     DrpcBusy,
     DrpcError,
     DrpcFailed,
     DrpcTimeout,
-    Exchange,
+    FunctionTopics,
     new_request,
 )
 
@@ -44,10 +44,10 @@ class DrpcClient:
             followers = int(reach.execute("https://example.com/1", timeout_seconds=10))
 
     Args:
-        most_waiting: how many calls may wait at a time; the next one is refused.
+        most_waiting: how many calls may wait at a time; further calls are refused.
 
     Raises:
-        ClientError: no broker is there, or the function's topics are not.
+        ClientError: no broker answers, or the function's topics do not exist.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class DrpcClient:
         settings: Mapping[str, str] | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        self._exchange = Exchange(function)
+        self._topics = FunctionTopics(function)
         self._most = most_waiting
         self._waiting: dict[str, Future[str]] = {}
         self._lock = threading.Lock()
@@ -68,15 +68,15 @@ class DrpcClient:
         texts = {**(settings or {}), "bootstrap.servers": brokers}
         self._reader = Reader.of_topics(
             texts,
-            self._exchange.replies,
-            self._exchange.failures,
+            self._topics.replies,
+            self._topics.failures,
             start=Offset.LATEST,
             follow=True,
             read_committed=True,
             columns=["key", "value", "headers"],
             reset=Offset.LATEST,
         )
-        self._writer = Writer(texts, self._exchange.requests, linger_ms=0)
+        self._writer = Writer(texts, self._topics.requests, linger_ms=0)
         self._threads = [
             threading.Thread(target=each, name=f"drpc-{name}", daemon=True)
             for name, each in (("write", self._write), ("read", self._read))
@@ -85,7 +85,7 @@ class DrpcClient:
             each.start()
 
     def execute(self, argument: str = "", *, timeout_seconds: float = 10.0) -> str:
-        """The function's result.
+        """Call the function and return its result.
 
         Raises:
             DrpcTimeout: no reply came in time; the function may still have seen the request.
@@ -104,7 +104,7 @@ class DrpcClient:
             return answer.result(timeout_seconds)
         except FutureTimeout:
             raise DrpcTimeout(
-                f"{self._exchange.function} did not answer in {timeout_seconds:g} s"
+                f"{self._topics.function} did not answer in {timeout_seconds:g} s"
             ) from None
         finally:
             with self._lock:
@@ -114,11 +114,11 @@ class DrpcClient:
         answer: Future[str] = Future()
         with self._lock:
             if self._problem is not None:
-                raise DrpcError(f"{self._exchange.function} cannot be reached: {self._problem}")
+                raise DrpcError(f"{self._topics.function} cannot be reached: {self._problem}")
             if self._closed.is_set():
                 raise DrpcError("the client is closed")
             if len(self._waiting) >= self._most:
-                raise DrpcBusy(f"{self._most:,} calls of {self._exchange.function} wait already")
+                raise DrpcBusy(f"{self._most:,} calls of {self._topics.function} wait already")
             self._waiting[request] = answer
         try:
             self._queue.put_nowait((request, argument))
@@ -126,16 +126,16 @@ class DrpcClient:
             with self._lock:
                 del self._waiting[request]
             raise DrpcBusy(
-                f"{self._most:,} calls of {self._exchange.function} are not even sent"
+                f"{self._most:,} calls of {self._topics.function} are not even sent"
             ) from None
         return answer
 
     def _write(self) -> None:
         try:
             while not self._closed.is_set():
-                some = self._next_requests()
-                if some:
-                    keys, values = zip(*some, strict=True)
+                requests = self._next_requests()
+                if requests:
+                    keys, values = zip(*requests, strict=True)
                     self._writer.write(pa.table({"key": keys, "value": values}))
                     self._writer.flush()
         except ClientError as error:
@@ -143,15 +143,15 @@ class DrpcClient:
 
     def _next_requests(self) -> list[tuple[str, str]]:
         try:
-            found = [self._queue.get(timeout=_POLL_SECONDS)]
+            requests = [self._queue.get(timeout=_POLL_SECONDS)]
         except Empty:
             return []
-        while len(found) < _AT_ONCE:
+        while len(requests) < _AT_ONCE:
             try:
-                found.append(self._queue.get_nowait())
+                requests.append(self._queue.get_nowait())
             except Empty:
                 break
-        return found
+        return requests
 
     def _read(self) -> None:
         try:
@@ -160,32 +160,32 @@ class DrpcClient:
                 if chunk is None:
                     continue
                 rows = chunk.columns.to_pylist()
-                failed = chunk.partition.topic == self._exchange.failures
+                failed = chunk.partition.topic == self._topics.failures
                 for row in rows:
                     self._failure(row) if failed else self._reply(row)
         except ClientError as error:
             self._fail(error)
 
     def _reply(self, row: Mapping[str, Any]) -> None:
-        answer = self._take((row["key"] or b"").decode(errors="replace"))
+        answer = self._remove((row["key"] or b"").decode(errors="replace"))
         if answer is not None:
             answer.set_result((row["value"] or b"").decode(errors="replace"))
 
     def _failure(self, row: Mapping[str, Any]) -> None:
-        """A dead letter: the tuple, and among the headers the component and the error."""
+        """Fail the call of a dead letter: its value is the tuple, its headers have the error."""
         try:
             tuple_ = json.loads(row["value"] or b"{}")
         except ValueError:
             return
         request = tuple_.get("request") if isinstance(tuple_, dict) else None
-        answer = self._take(request) if isinstance(request, str) else None
+        answer = self._remove(request) if isinstance(request, str) else None
         if answer is not None:
             headers = {each["key"]: each["value"] or b"" for each in row["headers"] or ()}
             where = headers.get("component", b"a bolt").decode(errors="replace")
             why = headers.get("error", b"an error").decode(errors="replace")
-            answer.set_exception(DrpcFailed(f"{where} of {self._exchange.function}: {why}"))
+            answer.set_exception(DrpcFailed(f"{where} of {self._topics.function}: {why}"))
 
-    def _take(self, request: str) -> "Future[str] | None":
+    def _remove(self, request: str) -> "Future[str] | None":
         with self._lock:
             return self._waiting.pop(request, None)
 
@@ -194,10 +194,10 @@ class DrpcClient:
             self._problem = error
             left, self._waiting = self._waiting, {}
         for each in left.values():
-            each.set_exception(DrpcError(f"{self._exchange.function} cannot be reached: {error}"))
+            each.set_exception(DrpcError(f"{self._topics.function} cannot be reached: {error}"))
 
     def close(self) -> None:
-        """Calls that wait are ended with an error."""
+        """Fail the calls that wait, and stop both threads."""
         self._closed.set()
         self._reader.close()
         for thread in self._threads:

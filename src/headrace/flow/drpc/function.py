@@ -1,8 +1,8 @@
-"""A topology that answers requests.
+"""A topology that answers DRPC requests.
 
-All tuples that come of one request are in one batch, and a bolt is called once a batch and task
-with all of its tuples. So a bolt behind a fields grouping by `request` sees everything of a request
-at once: it needs no sign that the last tuple has come.
+All tuples of a request are in one batch, and a bolt is called once per batch and task with all of
+its tuples. So a bolt with a fields grouping by `request` sees all tuples of a request in one call:
+it needs no marker for the last tuple.
 """
 
 import time
@@ -11,25 +11,25 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.flow.drpc.exchange import Exchange, deadline_of
+from headrace.flow.drpc.function_topics import FunctionTopics, deadline_of
 from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 
 REQUESTS = "requests"
-"""The component that a function's bolts read; its fields are `request` and `args`, both STRING."""
+"""The component that a function's bolts read. Its fields are `request` and `args`, both STRING."""
 
 
 class FunctionTopology(Topology):
     """A topology with a component `requests`, and `reply` for results.
 
-    Every request needs one reply. What a bolt raises is the caller's answer too, if the tuple that
-    it raised at has the field `request`.
+    Every request needs one reply. If a bolt raises for a tuple with the field `request`, the caller
+    gets the error.
 
     Args:
-        function: what callers name; the topics are called after it.
+        function: the name that callers use; the topics have it in their names.
 
     Example:
         def exclaim(request, args):
@@ -50,29 +50,29 @@ class FunctionTopology(Topology):
         retries: int = 0,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        exchange = Exchange(function)
+        topics = FunctionTopics(function)
         super().__init__(
             f"drpc-{function}",
             guarantee=guarantee,
-            dead_letters=exchange.failures,
+            dead_letters=topics.failures,
             retries=retries,
             settings=settings,
         )
-        self.exchange = exchange
+        self.function_topics = topics
         self.spout(
             "drpc",
-            TopicSpout(exchange.requests, brokers=brokers, fields="key STRING, value STRING"),
+            TopicSpout(topics.requests, brokers=brokers, fields="key STRING, value STRING"),
         )
-        self.bolt(REQUESTS, awaited, output="request STRING, args STRING").shuffle("drpc")
+        self.bolt(REQUESTS, unexpired, output="request STRING, args STRING").shuffle("drpc")
 
     def reply(self, component: str, result: str = "result", stream: str = DEFAULT_STREAM) -> None:
-        """Send a component's tuples to the callers: the field `result`, to whom `request` says."""
-        sink = TopicSink(self.exchange.replies, key="request", value=result)
+        """Reply with a component's tuples: the field `result`, to the caller of `request`."""
+        sink = TopicSink(self.function_topics.replies, key="request", value=result)
         self.sink(f"reply-{component}", sink).shuffle(component, stream)
 
 
-def awaited(batch: pa.RecordBatch, emit: Emit) -> None:
-    """The requests that somebody still waits for."""
+def unexpired(batch: pa.RecordBatch, emit: Emit) -> None:
+    """Emit the requests whose callers still wait."""
     now_ms = time.time_ns() // 1_000_000
     kept = [row for row, each in enumerate(batch["key"].to_pylist()) if deadline_of(each) > now_ms]
     if kept:

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.client.error import ClientError
 from headrace.flow.drpc.client import DrpcClient
-from headrace.flow.drpc.exchange import (
+from headrace.flow.drpc.function_topics import (
     MAX_ARGUMENT_BYTES,
     DrpcBusy,
     DrpcError,
     DrpcFailed,
     DrpcTimeout,
-    Exchange,
+    FunctionTopics,
     UnknownFunction,
 )
 from headrace.flow.error import FlowError
@@ -97,7 +97,7 @@ class _Clients:
                 return client
             if len(self._clients) >= _MOST_FUNCTIONS:
                 raise DrpcBusy(f"{_MOST_FUNCTIONS} functions are called through here already")
-            if not Exchange(function).exists(self._brokers):
+            if not FunctionTopics(function).exists(self._brokers):
                 raise UnknownFunction(f"there is no function {function}")
             client = self._clients[function] = DrpcClient(function, brokers=self._brokers)
             return client

@@ -1,1 +1,1 @@
-"""A plan as a running Spark query."""
+"""Starting a plan as a Spark query."""

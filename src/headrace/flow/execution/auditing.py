@@ -1,11 +1,10 @@
-"""Whether a flow counts what it reads, for the audit; a flow is a tier of its own name.
+"""Whether a flow counts the records that it reads, for the audit. Its tier is the flow's name.
 
 The settings are `audit` (`auto`, `on` or `off`), `audit.tier`, `audit.bucketMs`, `audit.topic`.
-`auto`, the default, counts if the audit topic is there when the flow starts: somebody wants to
-know.
+`auto`, the default, counts if the audit topic exists when the flow starts.
 
-What is read is counted where it is read, in Spark's tasks, under names that a batch which is done
-again has too (`headrace.audit.range_tally`); the driver has no part in it.
+Spark's tasks count the records that they read, under names that a repeated batch has too
+(`headrace.audit.range_tally`). The driver has no part in it.
 """
 
 import copy
@@ -17,44 +16,44 @@ from headrace.audit.record import DEFAULT_BUCKET_MS, TOPIC
 from headrace.client.error import ClientError
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
-from headrace.flow.plan.plan import Component, Kind, Plan
+from headrace.flow.plan.plan import Kind, Plan, PlanComponent
 
 AUDIT: Final = "audit"
 SETTINGS: Final = (AUDIT, "audit.tier", "audit.bucketMs", "audit.topic")
 _WORDS: Final = {"auto": None, "on": True, "true": True, "off": False, "false": False}
-# A cluster that does not answer will be told of by the flow itself.
+# Short: the flow itself reports a cluster that does not answer.
 _LOOK_MS: Final = "10000"
 
 
 def audit_options(
     flow: str, settings: Mapping[str, str], client: Mapping[str, str]
 ) -> dict[str, str]:
-    """The options by which a source counts for a flow; none: it does not.
+    """Return the options by which a source counts for a flow; empty if it does not count.
 
     Args:
-        client: how to reach the cluster that is read, as `ClientSettings.of` takes it.
+        client: how to reach the cluster that is read, for `ClientSettings.of`.
 
     Raises:
-        FlowError: a setting that cannot be meant.
+        FlowError: a setting has no such value.
     """
-    wanted = _wanted(settings)
-    if wanted is False:
+    enabled = _enabled(settings)
+    if enabled is False:
         return {}
     topic = settings.get("audit.topic", TOPIC)
-    told = settings.get("audit.bucketMs")
-    bucket_ms: int | str | None = told
-    if told is None or wanted is None:
-        # Only here: it takes the record kernels along, and most who load this never look.
+    configured = settings.get("audit.bucketMs")
+    bucket_ms: int | str | None = configured
+    if configured is None or enabled is None:
+        # Imported here: it loads the record kernels, which most callers do not need.
         from headrace.audit.bucket_length import find_bucket_ms
 
         look = {**client, "default.api.timeout.ms": _LOOK_MS}
         try:
-            found = find_bucket_ms(ClientSettings.of(look), topic)
+            existing = find_bucket_ms(ClientSettings.of(look), topic)
         except ClientError:
-            found = None
-        if found is None and wanted is None:
+            existing = None
+        if existing is None and enabled is None:
             return {}
-        bucket_ms = told or found or DEFAULT_BUCKET_MS
+        bucket_ms = configured or existing or DEFAULT_BUCKET_MS
     return {
         "audit.tier": settings.get("audit.tier", flow),
         "audit.bucketMs": str(bucket_ms),
@@ -62,8 +61,8 @@ def audit_options(
     }
 
 
-def _wanted(settings: Mapping[str, str]) -> bool | None:
-    """On, off, or None: as the cluster has it."""
+def _enabled(settings: Mapping[str, str]) -> bool | None:
+    """Return on or off; None if the audit topic of the cluster decides."""
     text = settings.get(AUDIT, "auto").strip().lower()
     if text not in _WORDS:
         raise FlowError(f"the setting audit cannot be {text!r}: write auto, on or off")
@@ -73,11 +72,11 @@ def _wanted(settings: Mapping[str, str]) -> bool | None:
 
 
 def audited(plan: Plan) -> Plan:
-    """The plan, whose spouts count if they are to.
+    """Return the plan with the options by which its spouts count, if they do.
 
-    Two spouts on one topic read it twice: the first one counts it.
+    Two spouts on one topic read it twice: only the first one counts.
     """
-    components: dict[str, Component] = {}
+    components: dict[str, PlanComponent] = {}
     counted: set[tuple[str, str]] = set()
     for name, each in plan.components.items():
         components[name] = each
@@ -88,8 +87,8 @@ def audited(plan: Plan) -> Plan:
     return replace(plan, components=components)
 
 
-def _topics(component: Component) -> tuple[str, ...]:
-    """Of a spout on topics that does not count on its own account."""
+def _topics(component: PlanComponent) -> tuple[str, ...]:
+    """Return the topics of a spout that has no audit options of its own."""
     options = getattr(component.work, "options", None)
     if component.kind is not Kind.SPOUT or options is None or "audit.tier" in options:
         return ()
@@ -112,5 +111,5 @@ def _counting(plan: Plan, spout: Any) -> Any:
     return counting
 
 
-# Options of the source under Kafka's names, which the client does not have.
+# Options of the source under Kafka's names that the client does not know.
 _NOT_THE_CLIENTS: Final = ("group.id", "isolation.level")

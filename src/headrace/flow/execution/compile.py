@@ -1,4 +1,4 @@
-"""A plan as one DataFrame of Spark, stage after stage."""
+"""A plan as one Spark DataFrame, stage after stage."""
 
 import uuid
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from typing import Any
 
 from headrace.flow.execution.progress_group import group_of
 from headrace.flow.execution.spark_aggregate import aggregate_frame, spark_aggregate
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.plan import Kind, Plan
-from headrace.flow.plan.stage import Layout, Stage, cut
+from headrace.flow.plan.stage import Stage, StageLayout, stage_layout
 from headrace.flow.runtime.aggregate_stage import AggregateTail
 from headrace.flow.runtime.outlet import CHUNK_DDL
-from headrace.flow.runtime.program import Program
+from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.report import ReportAddress
 from headrace.flow.runtime.stage_map import BoltStage, SpoutStage
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What Spark is to run.
+    """What Spark runs.
 
     Attributes:
         frame: chunks with the plan's records, for the sink in `chunk_sink`; or totals.
@@ -32,58 +32,62 @@ class Compiled:
 def compile_plan(
     plan: Plan, spark: Any, *, streaming: bool, report_to: ReportAddress | None = None
 ) -> Compiled:
-    """What a plan becomes.
+    """Return what Spark runs for a plan.
 
     Args:
-        streaming: over what comes, or over what is there.
-        report_to: where tasks tell what they have counted.
+        streaming: as a stream, or as a batch over the records there are.
+        report_to: where tasks send what they have counted.
 
     Raises:
         FlowError: the plan has a mistake.
     """
-    check(plan)
-    layout = cut(plan)
-    program = Program(plan, layout, uuid.uuid4().hex, report_to)
+    check_plan(plan)
+    layout = stage_layout(plan)
+    plan_run = PlanRun(plan, layout, uuid.uuid4().hex, report_to)
 
-    def spout(name: str, stage: Any, made: str) -> Any:
-        work = program.component(name).work.in_group(group_of(plan.name))
+    def spout(name: str, stage: Any, output_ddl: str) -> Any:
+        work = plan_run.component(name).work.in_group(group_of(plan.name))
         return work.staged(
-            spark, stage, made, label=f"headrace-{program.run}-{name}", streaming=streaming
+            spark,
+            stage,
+            output_ddl,
+            label=f"headrace-{plan_run.id}-{name}",
+            streaming=streaming,
         )
 
     aggregate = spark_aggregate(plan, layout)
     if aggregate is not None:
-        return Compiled(*aggregate_frame(program, aggregate, spout))
+        return Compiled(*aggregate_frame(plan_run, aggregate, spout))
     spouts = [each.name for each in plan.components.values() if each.kind is Kind.SPOUT]
-    frame = spout(spouts[0], SpoutStage(program, spouts[0]), CHUNK_DDL)
+    frame = spout(spouts[0], SpoutStage(plan_run, spouts[0]), CHUNK_DDL)
     for each in spouts[1:]:
-        frame = frame.unionAll(spout(each, SpoutStage(program, each), CHUNK_DDL))
+        frame = frame.unionAll(spout(each, SpoutStage(plan_run, each), CHUNK_DDL))
     for stage in layout.stages[1:]:
-        frame = _stage(program, stage, frame, spark, streaming=streaming)
+        frame = _stage(plan_run, stage, frame, spark, streaming=streaming)
     return Compiled(frame)
 
 
-def _stage(program: Program, stage: Stage, frame: Any, spark: Any, *, streaming: bool) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+def _stage(plan_run: PlanRun, stage: Stage, frame: Any, spark: Any, *, streaming: bool) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
     if streaming and stage.stateful:
-        # Imported here: it brings pandas and Spark's streaming API with it.
+        # Imported here: it loads pandas and Spark's streaming API.
         from headrace.flow.runtime.stage_state import StageProcessor
 
         return frame.groupBy("slot").transformWithStateInPandas(
-            StageProcessor(program, stage.number),
+            StageProcessor(plan_run, stage.number),
             outputStructType=CHUNK_DDL,
             outputMode="append",
             timeMode="ProcessingTime" if stage.ticks else "None",
         )
-    tasks = min(_slots_of(program.layout, stage), int(spark.conf.get(_SHUFFLE_PARTITIONS)))
+    tasks = min(_slots_of(plan_run.layout, stage), int(spark.conf.get(_SHUFFLE_PARTITIONS)))
     spread = frame.repartitionById(tasks, F.pmod(F.col("slot"), F.lit(tasks)))
-    work = BoltStage(program, stage.number, bounded=not streaming).__call__
+    work = BoltStage(plan_run, stage.number, bounded=not streaming).__call__
     return spread.mapInArrow(work, CHUNK_DDL)
 
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def _slots_of(layout: Layout, stage: Stage) -> int:
+def _slots_of(layout: StageLayout, stage: Stage) -> int:
     return max(1, sum(len(layout.slots.get(each, ())) for each in stage.components))

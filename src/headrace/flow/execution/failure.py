@@ -1,8 +1,8 @@
-"""What a flow died of, in one sentence and the user's own lines, out of what Spark says about it.
+"""Why a flow failed, in one sentence and the user's own lines of the traceback.
 
-Spark tells a failure in sixty lines: the Python traceback of a worker, in the words of the Java
-task that ran it, in those of the query. Everything here is text in and text out, so that it can be
-tried on what Spark has said once.
+Spark reports a failure in sixty lines: the Python traceback of a worker, inside the error of the
+Java task that ran it, inside the error of the query. Everything here maps text to text, so that
+tests can use what Spark has reported once.
 """
 
 import os
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import headrace
+from headrace.flow.runtime.failure_note import read_note
 
 _TRACEBACK = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^  File "([^"]+)", line \d+')
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?$")
-_NOTE = re.compile(r"^in the component (\S+?)(?:, at (.+))?$")
-# Where a traceback ends and Java begins, or what Spark adds about the query.
+# Where a traceback ends: Java's lines, or what Spark adds about the query.
 _END = re.compile(r"^(?: ?SQLSTATE: |\s*at [\w.$]+[(/]|=== Streaming Query ===|JVM stacktrace:)")
 _CLASSES = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ?")
 _WORDS_AROUND = re.compile(
@@ -32,9 +32,11 @@ _NOT_THE_USERS = re.compile(
 )
 _MOST_FRAMES = 8
 _MOST_CHARACTERS = 2_000
-_OTHER_CHECKPOINT = "go on with the program that wrote it, or begin anew with another --checkpoint"
+_OTHER_CHECKPOINT = (
+    "use the program that wrote it, or start from the beginning with another --checkpoint"
+)
 _OTHER_STATE = "the state in the checkpoint is of another shape: " + _OTHER_CHECKPOINT
-# What Spark says of a checkpoint, by the words it is known by, and what a user can do about it.
+# What Spark reports, by a part of its message, and what a user can do about it.
 _OF_CHECKPOINT = {
     "STREAMING_STATEFUL_OPERATOR_NOT_MATCH": (
         "the checkpoint is of a program with other steps that keep state: " + _OTHER_CHECKPOINT
@@ -50,12 +52,12 @@ _OF_CHECKPOINT = {
         "the checkpoint is of a program with other spouts: " + _OTHER_CHECKPOINT
     ),
     "CANNOT_LOAD_STATE_STORE": (
-        "the state in the checkpoint cannot be read: put back what is missing there, or begin anew"
-        " with another --checkpoint"
+        "the state in the checkpoint cannot be read: restore the missing files, or start from the"
+        " beginning with another --checkpoint"
     ),
     "Checksum error: file:": (
-        "a file of the checkpoint is damaged ({file}): put back a good one, or begin anew with"
-        " another --checkpoint"
+        "a file of the checkpoint is damaged ({file}): restore a good copy, or start from the"
+        " beginning with another --checkpoint"
     ),
     "exited unexpectedly": (
         "a Python process of Spark's ended in the middle of its work: it crashed, or the machine"
@@ -66,15 +68,15 @@ _DAMAGED = re.compile(r"Checksum error: file:(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """What is to be told.
+class FlowFailure:
+    """Why a flow failed.
 
     Attributes:
-        kind: the exception's class, without its module; empty if Spark itself has failed.
         why: a sentence.
-        component: which of the flow's parts raised.
-        at: the tuple that it raised for, as a place in a topic.
-        lines: of the traceback, those of the user's own code.
+        kind: the exception's class, without its module; empty if Spark itself has failed.
+        component: the component that raised.
+        at: the record that it raised for.
+        lines: the lines of the traceback that are the user's own code.
     """
 
     why: str
@@ -84,41 +86,36 @@ class Failure:
     lines: tuple[str, ...] = ()
 
     def sentence(self, flow: str) -> str:
-        """What to write for the flow of this name; the user's lines stand below it."""
+        """Return the message for the flow of this name, with the user's lines below it."""
         where = f" in {self.component}" if self.component else ""
         where += f" at {self.at}" if self.at else ""
         return "\n".join([f"{flow} failed{where}: {self.why}", *self.lines])
 
 
-def failure_of(told: object) -> Failure:
-    """What an exception of PySpark's, or its text, comes down to.
+def failure_of(error: object) -> FlowFailure:
+    """Return the cause in a PySpark exception, or in its text.
 
     Args:
-        told: the exception, or a whole traceback as Python prints it.
+        error: the exception, or a whole traceback as Python prints it.
     """
-    text = str(told).replace("\r\n", "\n")
+    text = str(error).replace("\r\n", "\n")
     _, traceback, after = text.rpartition(_TRACEBACK)
     if not traceback:
-        return Failure(_of_spark(text) or type(told).__name__)
+        return FlowFailure(_of_spark(text) or type(error).__name__)
     frames, rest = _split(after.split("\n"))
     kind, why, component, at = _raised(rest)
     lines: tuple[str, ...] = ()
     if not kind.startswith("headrace.") or not why:
-        # Our own errors are sentences, and need no lines to be understood.
+        # Headrace's own errors are sentences that need no traceback.
         lines = _users(frames)
         why = f"{kind}: {why}" if why else kind
     if component is not None and why.startswith(f"{component} "):
         component = None
-    return Failure(why[:_MOST_CHARACTERS], kind.rpartition(".")[2], component, at, lines)
-
-
-def note(component: str, at: str | None) -> str:
-    """What to add to an exception (`add_note`), so that it says here where it came from."""
-    return f"in the component {component}" + (f", at {at}" if at else "")
+    return FlowFailure(why[:_MOST_CHARACTERS], kind.rpartition(".")[2], component, at, lines)
 
 
 def _split(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Of a traceback without its first line: the frames, and what was raised."""
+    """Return the frames of a traceback without its first line, and the exception's lines."""
     count = next((at for at, line in enumerate(lines) if not line.startswith("  ")), len(lines))
     rest = lines[count:]
     end = next((at for at, line in enumerate(rest) if _END.match(line)), len(rest))
@@ -129,30 +126,30 @@ def _raised(lines: list[str]) -> tuple[str, str, str | None, str | None]:
     component = at = None
     kept = []
     for line in lines:
-        noted = _NOTE.match(line)
-        if noted:
-            component, at = noted[1], noted[2]
+        note = read_note(line)
+        if note is not None:
+            component, at = note
         else:
             kept.append(line)
     first, *more = kept or [""]
-    found = _RAISED.match(first)
-    kind, why = (found[1], found[2] or "") if found else ("", first)
+    match = _RAISED.match(first)
+    kind, why = (match[1], match[2] or "") if match else ("", first)
     return kind, "\n".join([why, *more]).strip(), component, at
 
 
 def _users(frames: list[str]) -> tuple[str, ...]:
-    """The lines of those frames that are neither ours, nor Spark's, nor Python's own."""
-    found: list[list[str]] = []
+    """Return the lines of those frames that are not Headrace's, Spark's or Python's own."""
+    users: list[list[str]] = []
     keep = False
     for line in frames:
         frame = _FRAME.match(line)
         if frame:
             keep = not _is_foreign(frame[1])
             if keep:
-                found.append([])
+                users.append([])
         if keep:
-            found[-1].append(line)
-    return tuple(line for frame in found[-_MOST_FRAMES:] for line in frame)
+            users[-1].append(line)
+    return tuple(line for frame in users[-_MOST_FRAMES:] for line in frame)
 
 
 def _is_foreign(path: str) -> bool:
@@ -162,12 +159,12 @@ def _is_foreign(path: str) -> bool:
 
 
 def _of_spark(text: str) -> str:
-    """Spark's own complaint, without the words around it."""
+    """Return Spark's own message, without what surrounds it."""
     for words, why in _OF_CHECKPOINT.items():
         if words in text:
             damaged = _DAMAGED.search(text)
             return why.format(file=damaged[1] if damaged else "")
     text = _WORDS_AROUND.sub("", text.strip())
     text = _CLASSES.sub("", text, count=1)
-    said = _SPARK_END.split(text, maxsplit=1)[0].strip()
-    return said.split("\n")[0].rstrip(" ;.")[:_MOST_CHARACTERS]
+    message = _SPARK_END.split(text, maxsplit=1)[0].strip()
+    return message.split("\n")[0].rstrip(" ;.")[:_MOST_CHARACTERS]

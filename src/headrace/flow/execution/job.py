@@ -1,4 +1,4 @@
-"""A plan as a running Spark query."""
+"""Starting a plan: as a streaming query, or as a batch."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,9 +11,9 @@ from headrace.flow.execution.compile import Compiled, compile_plan
 from headrace.flow.execution.realtime import start_realtime
 from headrace.flow.execution.unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
-from headrace.flow.plan.stage import cut
+from headrace.flow.plan.stage import stage_layout
 from headrace.flow.runtime.record import RECORD_FIELDS
 
 _SINK_GUARANTEE = {
@@ -24,13 +24,13 @@ _SINK_GUARANTEE = {
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _STATE_STORE = "spark.sql.streaming.stateStore"
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-# Spark's other way to write a checkpoint asks a process, `readlink`, about every file: some thirty
-# of them a batch. Both rename a file to its name once it is whole.
+# Spark's default checkpoint manager starts a process, `readlink`, per file: some thirty per batch.
+# Both managers rename a file once it is whole.
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_FILE_SYSTEM = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-# A sink's name is part of a topic's name, of which there may be 249 characters.
+# A sink's name is part of a topic's name, which may have 249 characters.
 _SINK_ID_LENGTH = 100
 _NO_SINK_ID = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -44,17 +44,17 @@ def start(
     trigger: dict[str, Any] | None = None,
     metrics: MetricsServer | None = None,
 ) -> Any:
-    """Start a plan, or go on where its checkpoint says; the query of Spark.
+    """Start a plan, or continue where its checkpoint says, and return Spark's query.
 
     Args:
         brokers: where its sinks write.
-        trigger: what Spark's `trigger` takes, such as {"availableNow": True}.
-        metrics: serves the figures of the run from here on; whoever made it closes it.
+        trigger: the arguments of Spark's `trigger`, such as {"availableNow": True}.
+        metrics: serves the figures of the run from now on. The caller closes it.
 
     Raises:
-        FlowError: the plan has a mistake; Spark has not seen it then.
+        FlowError: the plan has a mistake; Spark has not started it then.
     """
-    check(plan)
+    check_plan(plan)
     if plan.latency is Latency.REALTIME:
         query = start_realtime(plan, spark, brokers=brokers, checkpoint=checkpoint, trigger=trigger)
     else:
@@ -64,7 +64,7 @@ def start(
         with _tuned(spark, {**plan.settings, **_ending(plan, trigger)}, checkpoint):
             compiled = compile_plan(audited(plan), spark, streaming=True, report_to=report_to)
             if plan.guarantee is Guarantee.AT_MOST_ONCE:
-                stateful = any(each.stateful for each in cut(plan).stages)
+                stateful = any(each.stateful for each in stage_layout(plan).stages)
                 skip_unfinished(checkpoint, stateful=stateful)
             query = _start_query(plan, spark, compiled, brokers, checkpoint, trigger)
     if metrics is not None:
@@ -90,7 +90,7 @@ def _start_query(
         writer = writer.trigger(**trigger)
     options = {"kafka.bootstrap.servers": brokers}
     if compiled.tail is not None:
-        # Totals change what was written before, which a sink in Python may not.
+        # Totals replace earlier ones (update mode), which Spark does not allow for a Python sink.
         write = each_batch(
             _NO_SINK_ID.sub("-", plan.name)[:_SINK_ID_LENGTH],
             options,
@@ -104,7 +104,7 @@ def _start_query(
 
 
 def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
-    """Run the same plan over what its spouts find now, and return when it is done."""
+    """Run a plan as a batch over the records there are now, and return when it is done."""
     from headrace.flow.runtime import chunk_sink
 
     with _tuned(spark, plan.settings):
@@ -119,7 +119,7 @@ def run_batch(plan: Plan, spark: Any, *, brokers: str) -> None:
 
 
 def _ticking(plan: Plan) -> dict[str, Any] | None:
-    """A plan with a clock runs batches without tuples too: no more often than it must."""
+    """Return the trigger of a plan that ticks: it runs batches without tuples too."""
     ticks = _ticks(plan)
     return (
         {"processingTime": f"{max(1, int(min(1.0, *ticks) * 1000))} milliseconds"}
@@ -129,8 +129,10 @@ def _ticking(plan: Plan) -> dict[str, Any] | None:
 
 
 def _ending(plan: Plan, trigger: Mapping[str, Any] | None) -> dict[str, str]:
-    """For a plan that runs over what is there: with a clock there is always another batch without
-    tuples, and it would never be done."""
+    """Return the setting that lets a plan that ticks end with `availableNow`.
+
+    With empty batches enabled, there would always be another one.
+    """
     if _ticks(plan) and "availableNow" in (trigger or {}):
         return {_EMPTY_BATCHES: "false"}
     return {}
@@ -144,24 +146,24 @@ def _ticks(plan: Plan) -> list[float]:
 def _tuned(
     spark: Any, settings: Mapping[str, str], checkpoint: Path | None = None
 ) -> Iterator[None]:
-    """What suits a topology, unless its settings (spark.*) say otherwise.
+    """Set what suits a plan in the session, unless its own settings (spark.*) say otherwise.
 
-    A query takes the session's settings along when it starts, so they can be put back.
+    A query copies the session's settings when it starts, so they are restored afterwards.
     """
-    wanted = {
+    tuned = {
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark's 200 are for a cluster; every one of them is a state store to commit.
+        # Spark's default of 200 is for a cluster; each partition is a state store to commit.
         "spark.sql.shuffle.partitions": str(spark.sparkContext.defaultParallelism),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     }
     if _is_local(spark, checkpoint):
-        wanted[_FILE_MANAGER] = _BY_FILE_SYSTEM
-    wanted |= {key: value for key, value in settings.items() if key.startswith("spark.")}
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    for key, value in wanted.items():
+        tuned[_FILE_MANAGER] = _BY_FILE_SYSTEM
+    tuned |= {key: value for key, value in settings.items() if key.startswith("spark.")}
+    before = {key: spark.conf.get(key, None) for key in tuned}
+    for key, value in tuned.items():
         if before[key] == value or (before[key] and not spark.conf.isModifiable(key)):
-            # What the session was started with and cannot be set any more, such as its memory.
+            # A setting that is fixed once the session has started, such as its memory.
             del before[key]
         else:
             spark.conf.set(key, value)

@@ -1,7 +1,7 @@
-"""Under which group a flow commits how far it has read, so that its lag has its name in every tool.
+"""The consumer group that a flow commits its progress to, so that every tool shows its lag.
 
-Spark does not tell a source which query it serves; the flow does. The prefix keeps the name apart
-from groups of programs that are called as the flow is: the flow must not move their offsets.
+Spark does not pass the query's name to a source; the flow does. The prefix keeps the group apart
+from those of programs with the flow's name: the flow must not move their offsets.
 """
 
 from typing import Final
@@ -12,9 +12,10 @@ _LONGEST: Final = 255
 
 
 def group_of(flow: str) -> str:
+    """Return the group of a flow."""
     return f"{PREFIX}{flow}"[:_LONGEST]
 
 
 def flow_of(group: str) -> str | None:
-    """The flow whose group this is; None: it is no flow's."""
+    """Return the flow whose group this is; None if it is no flow's."""
     return group.removeprefix(PREFIX) if group.startswith(PREFIX) else None

@@ -1,9 +1,9 @@
 """Spark's real-time mode: milliseconds instead of batches, for plans without Python.
 
-Spark runs nothing but its own operators in that mode, between its own Kafka connector's source and
-sink. A bolt in Python it refuses: "STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST". So
-what can run is a chain that Spark's SQL can say: records of topics, `Select`s, one `Aggregate`,
-more `Select`s, sinks. Everything else is refused, with the reason.
+In that mode Spark runs only its own operators, between its own Kafka connector's source and sink.
+It refuses a bolt in Python: "STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST". So a plan
+can run if Spark's SQL can express it: records of topics, `Select`s, one `Aggregate`, more
+`Select`s, sinks. Every other plan is refused, with the reason.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate, Measure
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Guarantee, Kind, Plan
+from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Kind, Plan, PlanComponent
 from headrace.flow.plan.select import Select
 
 _TRIGGER = {"realTime": "5 seconds"}
@@ -19,7 +19,7 @@ _MEASURES = ("count", "sum", "min", "max", "mean", "approx_distinct")
 
 
 def why_not_realtime(plan: Plan) -> str | None:
-    """What keeps a plan from real-time mode; None if nothing does."""
+    """Return why a plan cannot run in real-time mode; None if it can."""
     if plan.guarantee is not Guarantee.AT_LEAST_ONCE:
         return "Spark's Kafka sink writes at least once: ask for guarantee='at-least-once'"
     spouts = [each for each in plan.components.values() if each.kind is Kind.SPOUT]
@@ -38,7 +38,7 @@ def why_not_realtime(plan: Plan) -> str | None:
     return _why_no_chain(plan)
 
 
-def _why_not(plan: Plan, component: Component) -> str | None:
+def _why_not(plan: Plan, component: PlanComponent) -> str | None:
     if component.kind is Kind.SINK and not hasattr(component.work, "expression"):
         return f"the sink {component.name} makes its records in Python"
     if component.kind is not Kind.BOLT:
@@ -58,8 +58,8 @@ def _why_not(plan: Plan, component: Component) -> str | None:
 
 
 def _why_no_chain(plan: Plan) -> str | None:
-    """One source, one output: all sinks read the end of one chain."""
-    read_by: dict[str, list[Component]] = {}
+    """Return why the components are not one chain that all sinks read the end of."""
+    read_by: dict[str, list[PlanComponent]] = {}
     for each in plan.components.values():
         for source in each.inputs:
             read_by.setdefault(source.component, []).append(each)
@@ -72,19 +72,19 @@ def _why_no_chain(plan: Plan) -> str | None:
     return None if len(ends) == 1 else "it needs sinks, all of them at the end of its chain"
 
 
-def _aggregate(component: Component) -> Aggregate | None:
+def _aggregate(component: PlanComponent) -> Aggregate | None:
     return getattr(component.work, "aggregate", None)
 
 
-def _sinks(plan: Plan) -> list[Component]:
+def _sinks(plan: Plan) -> list[PlanComponent]:
     return [each for each in plan.components.values() if each.kind is Kind.SINK]
 
 
 def realtime_frame(plan: Plan, spark: Any) -> Any:
-    """The records of a plan, as rows of Spark's own connector.
+    """Return the records of a plan, as rows of Spark's own connector.
 
     Raises:
-        FlowError: the plan cannot run so; the message says why.
+        FlowError: the plan cannot run in real-time mode; the message says why.
     """
     why = why_not_realtime(plan)
     if why is not None:
@@ -99,16 +99,16 @@ def realtime_frame(plan: Plan, spark: Any) -> Any:
         for each in _sinks(plan)
         for source in each.inputs
     ]
-    # Every sink's record of every tuple: one source, one output.
+    # One row per tuple and sink, because Spark's mode has one output.
     return rows.selectExpr(f"inline(array({', '.join(sinks)}))")
 
 
-def _next_bolt(plan: Plan, component: Component) -> Component | None:
+def _next_bolt(plan: Plan, component: PlanComponent) -> PlanComponent | None:
     readers = plan.readers_of(component.name, DEFAULT_STREAM)
     return next((each for each, _ in readers if each.kind is Kind.BOLT), None)
 
 
-def _bolt(component: Component, rows: Any) -> Any:
+def _bolt(component: PlanComponent, rows: Any) -> Any:
     outputs = component.outputs[DEFAULT_STREAM]
     aggregate = _aggregate(component)
     if aggregate is None:
@@ -123,7 +123,7 @@ def _bolt(component: Component, rows: Any) -> Any:
 
 
 def _total(measure: Measure) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
     if measure.field is None:
         return F.count(F.lit(1))
@@ -137,7 +137,7 @@ def start_realtime(
     """Start a plan in real-time mode; `session(realtime=True)` has the connector that it needs.
 
     Raises:
-        FlowError: the plan cannot run so; the message says why.
+        FlowError: the plan cannot run in real-time mode; the message says why.
     """
     records = realtime_frame(plan, spark)
     writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", brokers)

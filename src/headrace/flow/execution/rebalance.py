@@ -1,7 +1,7 @@
-"""Other numbers of tasks for a flow that has begun.
+"""Changing the number of tasks of a flow that has a checkpoint.
 
-Rule: what a task with state keeps lies under the number of its slot, in the checkpoint. So a change
-is refused when it would give another slot, or another number of them, to a component with state.
+Rule: the checkpoint keeps the state of a task under the number of its slot. So a change that would
+give other slots to a component with state is refused.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from dataclasses import replace
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.plan import Plan
-from headrace.flow.plan.stage import cut
+from headrace.flow.plan.stage import stage_layout
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def rebalanced(plan: Plan, parallelism: Mapping[str, int], partitions: int | None = None) -> Plan:
-    """The plan with other numbers.
+    """Return the plan with other numbers of tasks.
 
     Args:
         parallelism: how many tasks a component has, by its name.
-        partitions: into how many parts Spark divides the work between stages.
+        partitions: how many partitions Spark has between stages.
 
     Raises:
-        FlowError: there is no such component, or the checkpoint does not allow it.
+        FlowError: there is no such component, or the checkpoint does not allow the change.
     """
     components = dict(plan.components)
     for name, tasks in parallelism.items():
@@ -37,7 +37,7 @@ def rebalanced(plan: Plan, parallelism: Mapping[str, int], partitions: int | Non
             )
         components[name] = replace(components[name], parallelism=tasks)
     changed = replace(plan, components=components)
-    before, after = cut(plan).slots, cut(changed).slots
+    before, after = stage_layout(plan).slots, stage_layout(changed).slots
     for each in plan.components.values():
         if each.stateful and before.get(each.name) != after.get(each.name):
             raise FlowError(

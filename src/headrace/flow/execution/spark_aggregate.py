@@ -1,9 +1,10 @@
-"""Aggregates that Spark can do itself, in the JVM, with its own state.
+"""Aggregates that Spark computes itself, in the JVM, with its own state.
 
-Rule 1: the plan is stateless up to one aggregate and stateless behind it: two stages, in the later
-        one nothing but the aggregate and what runs where its totals are made.
-Rule 2: the aggregate's tasks each see all tuples of their keys, so that tasks do not matter.
-Rule 3: Spark has the function; `top` it has not.
+Rule 1: the plan is stateless before one aggregate and after it: two stages, and the later one has
+        only the aggregate and what runs where its totals are made.
+Rule 2: each task of the aggregate sees all tuples of its keys, so that Spark's partitions can
+        replace the tasks.
+Rule 3: Spark has the function; it has no `top`.
 """
 
 from collections.abc import Callable
@@ -12,21 +13,21 @@ from typing import Any
 
 from headrace.flow.plan.aggregate import Measure
 from headrace.flow.plan.grouping import FieldsGrouping, Global, Grouping, PartialKey
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Kind, Plan
-from headrace.flow.plan.stage import Layout, cut
+from headrace.flow.plan.plan import DEFAULT_STREAM, Kind, Plan, PlanComponent
+from headrace.flow.plan.stage import StageLayout, stage_layout
 from headrace.flow.runtime.aggregate_stage import (
-    LANE,
-    LANE_DDL,
-    LETTERS,
+    PASS_DDL,
+    PASS_KEY,
+    PASS_RECORDS,
     AggregateFeed,
     AggregateTail,
     partial_columns,
 )
-from headrace.flow.runtime.program import Program
+from headrace.flow.runtime.plan_run import PlanRun
 
 
-def spark_aggregate(plan: Plan, layout: Layout) -> Component | None:
-    """The aggregate of a plan that Spark can do itself, if there is one."""
+def spark_aggregate(plan: Plan, layout: StageLayout) -> PlanComponent | None:
+    """Return the aggregate of a plan that Spark can compute itself; None if there is none."""
     if len(layout.stages) != 2:
         return None
     carried = [each for each in layout.edges if each.carried]
@@ -51,24 +52,24 @@ def _keeps_keys(grouping: Grouping, by: tuple[str, ...]) -> bool:
 
 
 def aggregate_frame(
-    program: Program, aggregate: Component, spout: Callable[[str, Any, str], Any]
+    plan_run: PlanRun, aggregate: PlanComponent, spout: Callable[[str, Any, str], Any]
 ) -> tuple[Any, AggregateTail]:
-    """The totals of a plan with such an aggregate, and what makes records of them.
+    """Return the totals of a plan with such an aggregate, and what makes records of them.
 
     Args:
-        spout: the rows that a stage, with its columns, makes of a spout's, by name.
+        spout: returns the rows of a spout, by name, after a stage with the columns of a DDL.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-    # One task: nobody has to divide the tuples, Spark does.
-    alone = {**program.plan.components, aggregate.name: replace(aggregate, parallelism=1)}
-    plan = replace(program.plan, components=alone)
-    program = replace(program, plan=plan, layout=cut(plan))
-    columns = partial_columns(program, aggregate)
-    ddl = f"{columns.ddl}, {LANE_DDL}"
+    # One task: Spark divides the tuples between its partitions, not the grouping.
+    alone = {**plan_run.plan.components, aggregate.name: replace(aggregate, parallelism=1)}
+    plan = replace(plan_run.plan, components=alone)
+    plan_run = replace(plan_run, plan=plan, layout=stage_layout(plan))
+    columns = partial_columns(plan_run, aggregate)
+    ddl = f"{columns.ddl}, {PASS_DDL}"
     fed = [
-        spout(each.name, AggregateFeed(program, each.name, aggregate.name), ddl)
-        for each in program.plan.components.values()
+        spout(each.name, AggregateFeed(plan_run, each.name, aggregate.name), ddl)
+        for each in plan_run.plan.components.values()
         if each.kind is Kind.SPOUT
     ]
     rows = fed[0]
@@ -79,14 +80,14 @@ def aggregate_frame(
         _total(number, each).cast(outputs.ddl_of(name)).alias(name)
         for number, (name, each) in enumerate(columns.measures.items())
     ]
-    summed = rows.groupBy(*columns.by, LANE).agg(
-        *totals, F.last(LETTERS, ignorenulls=True).alias(LETTERS)
+    summed = rows.groupBy(*columns.by, PASS_KEY).agg(
+        *totals, F.last(PASS_RECORDS, ignorenulls=True).alias(PASS_RECORDS)
     )
-    return summed, AggregateTail(program, aggregate.name)
+    return summed, AggregateTail(plan_run, aggregate.name)
 
 
 def _total(number: int, measure: Measure) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
     match measure.function:
         case "count" | "sum":

@@ -1,12 +1,12 @@
-"""At most once: a batch that was begun and not finished is not done again.
+"""At most once: a batch that a crash interrupted is not repeated.
 
-Spark notes a batch's offsets before it runs (`offsets/N`) and that it is done after it
-(`commits/N`). At a restart, what was begun and not noted as done is run again.
+Spark writes a batch's offsets before it runs (`offsets/N`) and a commit after it (`commits/N`). A
+restart repeats a batch that has offsets and no commit.
 
-Rule 1: without state, such a batch is noted as done.
-Rule 2: with state, the next batch needs the state that this one would have written. So it is run
-        again, over nothing: the batch before it is given its offsets.
-Rule 3: the very first batch of a plan with state has none before it: it is run again.
+Rule 1: without state, such a batch gets a commit.
+Rule 2: with state, the next batch needs the state that this one would have written. So it is
+        repeated over no records: the batch before it gets its offsets.
+Rule 3: the very first batch of a plan with state has none before it: it is repeated.
 """
 
 import json
@@ -16,7 +16,7 @@ _DONE = "v1\n" + json.dumps({"nextBatchWatermarkMs": 0})
 
 
 def skip_unfinished(checkpoint: Path, *, stateful: bool) -> None:
-    """Let what a batch has begun, and not finished, be over."""
+    """Change a checkpoint so that Spark does not repeat an unfinished batch."""
     begun, done = _numbers(checkpoint / "offsets"), _numbers(checkpoint / "commits")
     last_done = max(done, default=-1)
     for batch in sorted(each for each in begun if each > last_done):
@@ -34,9 +34,9 @@ def _numbers(folder: Path) -> set[int]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Whole or not at all, and without Spark's check sum of what was there before."""
+    """Replace a file atomically, and remove Spark's checksum of the old one."""
     path.parent.mkdir(exist_ok=True)
-    made = path.with_name(f".{path.name}.headrace")
-    made.write_text(text)
+    part = path.with_name(f".{path.name}.headrace")
+    part.write_text(text)
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
-    made.replace(path)
+    part.replace(path)

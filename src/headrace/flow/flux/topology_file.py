@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.flux.document import Place, Value, read_document
-from headrace.flow.flux.part import PART_KEYS, Parts, identity, named
+from headrace.flow.flux.document import LinePosition, Value, read_document
+from headrace.flow.flux.part import PART_KEYS, Parts, identity, load_object
 from headrace.flow.plan.plan import DEFAULT_STREAM
 from headrace.flow.storm.topology import Inputs, Topology
 
@@ -32,8 +32,8 @@ _KEYS = ("name", "config", "includes", "components", "spouts", "bolts", "sinks",
 _OWN_CONFIG = ("guarantee", "dead.letters", "retries", "latency")
 _MAX_DEPTH = 16
 
-_Reading = Callable[[Inputs, str, list[Any], str], object]
-_GROUPINGS: Mapping[str, _Reading] = {
+_AddInput = Callable[[Inputs, str, list[Any], str], object]
+_GROUPINGS: Mapping[str, _AddInput] = {
     "SHUFFLE": lambda to, source, args, stream: to.shuffle(source, stream),
     "LOCAL_OR_SHUFFLE": lambda to, source, args, stream: to.local_or_shuffle(source, stream),
     "NONE": lambda to, source, args, stream: to.none(source, stream),
@@ -49,22 +49,22 @@ _GROUPINGS: Mapping[str, _Reading] = {
 def read_topology(
     path: Path, values: Mapping[str, str] | None = None, used: set[str] | None = None
 ) -> Topology:
-    """The topology of a file.
+    """Read the topology of a file.
 
     Args:
-        values: what `${name}` stands for in it.
-        used: gets the names that the file asked for.
+        values: what `${name}` stands for in the file.
+        used: receives the names of the variables in the file.
 
     Raises:
         FluxError: naming file and line.
     """
-    whole = _Whole(dict(values or {}), set() if used is None else used)
-    whole.take(path, override=True, depth=0)
-    return whole.topology(path)
+    files = _TopologyFiles(dict(values or {}), set() if used is None else used)
+    files.add(path, override=True, depth=0)
+    return files.topology(path)
 
 
-class _Whole:
-    """A file and those that it includes, put together."""
+class _TopologyFiles:
+    """A file and those that it includes, merged."""
 
     def __init__(self, values: Mapping[str, str], used: set[str]) -> None:
         self._values, self._used = values, used
@@ -74,9 +74,11 @@ class _Whole:
         self._declared: dict[str, dict[str, Value]] = {"spouts": {}, "bolts": {}, "sinks": {}}
         self._streams: list[Value] = []
 
-    def take(self, path: Path, *, override: bool, depth: int) -> None:
+    def add(self, path: Path, *, override: bool, depth: int) -> None:
         if depth > _MAX_DEPTH:
-            raise Place(path, 1).wrong(f"files include each other, more than {_MAX_DEPTH} deep")
+            raise LinePosition(path, 1).error(
+                f"files include each other, more than {_MAX_DEPTH} deep"
+            )
         root = read_document(path, self._values, self._used)
         entries = root.mapping("a topology", _KEYS)
         for each in _list(entries, "includes"):
@@ -84,8 +86,8 @@ class _Whole:
         if "name" in entries and (override or self._name is None):
             self._name = entries["name"]
         if "config" in entries:
-            found = entries["config"].mapping("config")
-            self._config = {**self._config, **found} if override else {**found, **self._config}
+            new = entries["config"].mapping("config")
+            self._config = {**self._config, **new} if override else {**new, **self._config}
         for each in _list(entries, "components"):
             self._parts.add(each, override=override)
         for kind, declared in self._declared.items():
@@ -98,30 +100,30 @@ class _Whole:
     def _include(self, path: Path, value: Value, depth: int) -> None:
         entries = value.mapping("an include", ("file", "override", "resource"))
         if "file" not in entries:
-            raise value.place.wrong("an include needs a file")
+            raise value.position.error("an include needs a file")
         if "resource" in entries and entries["resource"].content:
-            raise value.place.wrong("resource: true is for Java; name a file instead")
+            raise value.position.error("resource: true is for Java; name a file instead")
         override = "override" in entries and entries["override"].content is True
-        self.take(path.parent / entries["file"].text("file"), override=override, depth=depth + 1)
+        self.add(path.parent / entries["file"].text("file"), override=override, depth=depth + 1)
 
     def topology(self, path: Path) -> Topology:
         if self._name is None:
-            raise Place(path, 1).wrong("the topology has no name: write name: word-count")
-        made = _topology(self._name, self._config)
+            raise LinePosition(path, 1).error("the topology has no name: write name: word-count")
+        topology = _topology(self._name, self._config)
         for value in self._declared["spouts"].values():
             entries = value.mapping("a spout", (*PART_KEYS, "parallelism"))
             tasks = _parallelism(entries)
             spout = self._parts.make(value, entries)
-            _declare(value, made.spout, spout, parallelism=tasks)
+            _declare(value, topology.spout, spout, parallelism=tasks)
         readers: dict[str, Inputs] = {}
         for value in self._declared["bolts"].values():
-            readers[identity(value, "a bolt")] = self._bolt(made, value)
+            readers[identity(value, "a bolt")] = self._bolt(topology, value)
         for value in self._declared["sinks"].values():
             sink = self._parts.make(value, value.mapping("a sink", PART_KEYS))
-            readers[identity(value, "a sink")] = _declare(value, made.sink, sink)
+            readers[identity(value, "a sink")] = _declare(value, topology.sink, sink)
         for value in self._streams:
             self._stream(value, readers)
-        return made
+        return topology
 
     def _bolt(self, topology: Topology, value: Value) -> Inputs:
         keys = (*PART_KEYS, "parallelism", "output", "tickSeconds", "window")
@@ -129,14 +131,14 @@ class _Whole:
         bolt = self._parts.make(value, entries)
         output = entries["output"].plain() if "output" in entries else getattr(bolt, "output", ())
         options: dict[str, Any] = {"parallelism": _parallelism(entries)}
-        if not callable(output):  # an Aggregate knows its own
+        if not callable(output):  # an Aggregate computes its own
             options["output"] = output
         if "tickSeconds" in entries:
             options["tick_seconds"] = float(entries["tickSeconds"].number("tickSeconds"))
         if "window" in entries:
             options["window"] = self._window(entries["window"])
-        made: Inputs = _declare(value, topology.bolt, bolt, **options)
-        return made
+        inputs: Inputs = _declare(value, topology.bolt, bolt, **options)
+        return inputs
 
     def _window(self, value: Value) -> Any:
         if isinstance(value.content, dict) and "className" in value.content:
@@ -147,38 +149,40 @@ class _Whole:
         entries = value.mapping("a stream", ("name", "from", "to", "grouping"))
         for needed in ("from", "to", "grouping"):
             if needed not in entries:
-                raise value.place.wrong(f"the stream has no {needed}")
+                raise value.position.error(f"the stream has no {needed}")
         target = entries["to"].text("to")
         if target not in readers:
             known = ", ".join(readers)
-            raise entries["to"].place.wrong(f"there is no bolt or sink {target}; there are {known}")
+            raise entries["to"].position.error(
+                f"there is no bolt or sink {target}; there are {known}"
+            )
         source = entries["from"].text("from")
         if not any(source in each for each in self._declared.values()):
             known = ", ".join([*self._declared["spouts"], *self._declared["bolts"]])
-            raise entries["from"].place.wrong(
+            raise entries["from"].position.error(
                 f"there is no spout or bolt {source}; there are {known}"
             )
         grouping = entries["grouping"].mapping("a grouping", _GROUPING_KEYS)
         if "type" not in grouping:
-            raise entries["grouping"].place.wrong("the grouping has no type, such as SHUFFLE")
+            raise entries["grouping"].position.error("the grouping has no type, such as SHUFFLE")
         kind = grouping["type"].text("type").upper()
         if kind not in _GROUPINGS:
-            raise grouping["type"].place.wrong(
+            raise grouping["type"].position.error(
                 f"a grouping cannot be {kind}: write one of {', '.join(_GROUPINGS)}"
             )
         stream = grouping["streamId"].text("streamId") if "streamId" in grouping else DEFAULT_STREAM
         try:
             _GROUPINGS[kind](readers[target], source, self._arguments(kind, grouping), stream)
         except FlowError as error:
-            raise grouping["type"].place.wrong(str(error)) from error
+            raise grouping["type"].position.error(str(error)) from error
 
     def _arguments(self, kind: str, grouping: Mapping[str, Value]) -> list[Any]:
         if kind == "CUSTOM":
             if "customClass" not in grouping:
-                raise grouping["type"].place.wrong("a CUSTOM grouping needs a customClass")
+                raise grouping["type"].position.error("a CUSTOM grouping needs a customClass")
             custom = grouping["customClass"]
             if isinstance(custom.content, str):
-                return [named(custom)]
+                return [load_object(custom)]
             return [self._parts.make(custom, custom.mapping("a customClass", PART_KEYS))]
         return [each.text("an argument") for each in _list(grouping, "args")]
 
@@ -189,7 +193,7 @@ _GROUPING_KEYS = ("type", "args", "streamId", "customClass")
 def _topology(name: Value, config: Mapping[str, Value]) -> Topology:
     own = {key: each for key, each in config.items() if key in _OWN_CONFIG}
     settings = {
-        # Java writes true and false; so does Spark.
+        # Spark's settings are true and false, as Java writes them.
         key: str(each.plain()).lower() if isinstance(each.content, bool) else str(each.plain())
         for key, each in config.items()
         if key not in _OWN_CONFIG
@@ -202,17 +206,17 @@ def _topology(name: Value, config: Mapping[str, Value]) -> Topology:
     try:
         return Topology(name.text("name"), settings=settings, **options)
     except FlowError as error:
-        place = next(iter(own.values())).place if own else name.place
-        raise place.wrong(str(error)) from error
+        position = next(iter(own.values())).position if own else name.position
+        raise position.error(str(error)) from error
 
 
-def _declare(value: Value, declare: Callable[..., Any], made: Any, **options: Any) -> Any:
+def _declare(value: Value, declare: Callable[..., Any], part: Any, **options: Any) -> Any:
     try:
-        return declare(identity(value, "a component"), made, **options)
+        return declare(identity(value, "a component"), part, **options)
     except FlowError as error:
-        raise value.place.wrong(str(error)) from error
+        raise value.position.error(str(error)) from error
     except AttributeError as error:
-        raise value.place.wrong(f"the class does not fit here: {error}") from error
+        raise value.position.error(f"the class does not fit here: {error}") from error
 
 
 def _parallelism(entries: Mapping[str, Value]) -> int:

@@ -1,7 +1,7 @@
-"""What a running plan does, in figures: by component, and of the whole.
+"""The figures of a running plan: per component, and of the whole.
 
 The figures of components come from reports that every task sends (`runtime.report`), those of
-batches, state and lag from Spark. `metrics_server` serves them; `read_figures` asks for them.
+batches, state and lag from Spark. `metrics_server` serves them; `read_figures` reads them.
 """
 
 import json
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from threading import Lock
 from typing import Any
 
-# Capacity is told over the last minute; so many reports of it are kept, whatever comes.
+# Capacity is over the last minute; at most so many reports of it are kept.
 _WINDOW_SECONDS = 60.0
 _MAX_SAMPLES = 20_000
 _MAX_COMPONENTS = 1_000
@@ -26,10 +26,12 @@ class ComponentFigures:
     """One component, over all of its tasks.
 
     Attributes:
-        executed: tuples that it was given, emitted: that it gave, failed: that it could not take.
-        latency_ms: what a tuple took, on average, since the start.
-        capacity: the part of the last minute that its busiest task was busy; near 1 it holds the
-            others up.
+        executed: tuples that it was called with.
+        emitted: tuples that it emitted.
+        failed: tuples that it raised for.
+        latency_ms: the average time per tuple since the start.
+        capacity: the share of the last minute that its busiest task was busy; near 1 it is the
+            bottleneck.
     """
 
     component: str
@@ -45,9 +47,10 @@ class FlowFigures:
     """A plan as a whole.
 
     Attributes:
-        batch: the number of the last batch, batch_ms: what it took; None before the first one.
-        records: that it read.
-        lag: records that were there and not read yet; None: the source does not tell.
+        batch: the number of the last batch; None before the first one.
+        batch_ms: how long it took.
+        records: how many records it read.
+        lag: records that are not read yet; None if the source does not report it.
     """
 
     plan: str
@@ -65,18 +68,18 @@ class FlowFigures:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "FlowFigures":
-        found = json.loads(text)
-        # There may be more than figures: the graph, tables.
-        told = {each.name: found[each.name] for each in fields(cls)}
-        components = tuple(ComponentFigures(**each) for each in told.pop("components"))
-        return cls(**told, components=components)
+        """Return the figures in an answer of `/figures`, which has the graph and tables too."""
+        answer = json.loads(text)
+        figures = {each.name: answer[each.name] for each in fields(cls)}
+        components = tuple(ComponentFigures(**each) for each in figures.pop("components"))
+        return cls(**figures, components=components)
 
 
 def read_figures(address: str) -> FlowFigures:
-    """The figures of a run, by the address (host:port) of its `MetricsServer`.
+    """Return the figures of a run, from the address (host:port) of its `MetricsServer`.
 
     Raises:
-        OSError: nobody answers there.
+        OSError: no server answers there.
     """
     url = f"http://{address}/figures"
     with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
@@ -93,7 +96,9 @@ class _Counts:
 
 @dataclass(slots=True)
 class FlowMetrics:
-    """Adds reports up. Reports and questions may come from several threads.
+    """Adds reports up.
+
+    Threads: every method may be called from any thread.
 
     Args:
         clock: seconds that only grow.
@@ -111,8 +116,8 @@ class FlowMetrics:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def take(self, task: int, component: str, counted: tuple[int, int, int, int]) -> None:
-        """What a task has counted for a component: executed, emitted, failed, busy nanoseconds."""
+    def add(self, task: int, component: str, counted: tuple[int, int, int, int]) -> None:
+        """Add what a task has counted for a component: executed, emitted, failed, busy ns."""
         with self._lock:
             counts = self._counts.get(component)
             if counts is None:
@@ -127,7 +132,7 @@ class FlowMetrics:
             self._busy.append((self.clock(), component, task, busy_ns))
 
     def figures(self, progress: Mapping[str, Any] | None = None) -> FlowFigures:
-        """How things stand.
+        """Return the figures of now.
 
         Args:
             progress: Spark's report of the last batch, a query's `lastProgress`.
@@ -156,10 +161,10 @@ class FlowMetrics:
         for _, component, task, busy_ns in self._busy:
             by_task[component, task] = by_task.get((component, task), 0) + busy_ns
         span_ns = max(1e9, (now - since) * 1e9)
-        found: dict[str, float] = {}
+        busiest: dict[str, float] = {}
         for (component, _), busy_ns in by_task.items():
-            found[component] = max(found.get(component, 0.0), min(1.0, busy_ns / span_ns))
-        return found
+            busiest[component] = max(busiest.get(component, 0.0), min(1.0, busy_ns / span_ns))
+        return busiest
 
 
 def _of_progress(
@@ -186,8 +191,11 @@ def _of_progress(
 
 
 def records_read(progress: Mapping[str, Any]) -> int:
-    """The records of a batch, from its offsets: Spark's own `numInputRows` counts the rows that a
-    source gives, and a plan's first stage, which runs in the source, gives chunks."""
+    """Return the records of a batch, from its offsets.
+
+    Spark's own `numInputRows` counts the rows of a source. A plan's first stage runs in the source,
+    so its rows are chunks.
+    """
     total = 0
     for each in progress.get("sources") or []:
         read = _behind(each, "startOffset", "endOffset")
@@ -196,7 +204,7 @@ def records_read(progress: Mapping[str, Any]) -> int:
 
 
 def _behind(source: Mapping[str, Any], start: str, end: str) -> int | None:
-    """How many offsets lie between two places of a source; None if it tells none."""
+    """Return how many offsets lie between two of a source's; None if it reports none."""
     first, last = _offsets(source.get(start)), _offsets(source.get(end))
     if last is None:
         return None
@@ -208,15 +216,15 @@ def _behind(source: Mapping[str, Any], start: str, end: str) -> int | None:
     )
 
 
-def _offsets(told: Any) -> dict[str, dict[str, int]] | None:
-    """Offsets by topic and partition; None for another source's, which look otherwise."""
+def _offsets(reported: Any) -> dict[str, dict[str, int]] | None:
+    """Return offsets by topic and partition; None for those of another kind of source."""
     try:
-        found = json.loads(told) if isinstance(told, str) else told
+        topics = json.loads(reported) if isinstance(reported, str) else reported
     except ValueError:
         return None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if not isinstance(topics, dict) or not all(isinstance(each, dict) for each in topics.values()):
         return None
-    return found
+    return topics
 
 
 _OF_COMPONENT = {
@@ -237,7 +245,7 @@ _OF_FLOW = {
 
 
 def prometheus_text(figures: FlowFigures) -> str:
-    """The figures in Prometheus's text format."""
+    """Return the figures in Prometheus's text format."""
     lines: list[str] = []
     flow = _label(figures.plan)
     for name, (kind, metric, about) in _OF_FLOW.items():

@@ -120,7 +120,7 @@ class MetricsServer:
             for component, *counted in report["rows"]:
                 executed, emitted, failed, busy_ns = map(int, counted)
                 counts = executed, emitted, failed, busy_ns
-                self._metrics.take(int(report["task"]), str(component), counts)
+                self._metrics.add(int(report["task"]), str(component), counts)
 
 
 class _Handler(HttpHandler):

@@ -1,11 +1,10 @@
-"""Which flows run on this machine: one small JSON file for each, in a folder of the user's.
+"""The flows that run on this machine: one small JSON file per flow, in a folder of the user.
 
-Rule 1: a file belongs to the process that its pid and start time name. A crash leaves the file
-        behind; it is then known to be stale, because no process has both, and removed by whoever
-        looks next.
+Rule 1: a file belongs to the process with its pid and start time. A crash leaves the file behind.
+        It is stale if no process has both; the next reader of the folder removes it.
 Rule 2: a file is replaced as a whole, so that a reader never sees half of one.
-Rule 3: who wants something of a flow puts a request beside its file; the flow takes it away and
-        tells the outcome in its own file. Nobody but the flow writes its file.
+Rule 3: a command that asks something of a flow writes a request beside its file. The flow removes
+        the request and writes the outcome into its own file. Only the flow writes its file.
 """
 
 import json
@@ -33,11 +32,11 @@ class Run:
 
     Attributes:
         started_ticks: when the kernel says that the process began; with the pid it is unique.
-        program: what was run, as it was written.
+        program: the program as it was written on the command line.
         console: the address of Spark's own pages, if they are on.
-        metrics: where its figures are served, as an address for HTTP.
-        graph: what `headrace.flow.plan.graph.Graph.to_json` gave.
-        outcome: of the last request: its id, and what was wrong with it or None.
+        metrics: the HTTP address of its figures.
+        graph: the plan, as `Graph.to_json` describes it.
+        outcome: the id of the last request, and why it failed or None.
     """
 
     name: str
@@ -58,55 +57,55 @@ class Run:
         return start_ticks(self.pid) == self.started_ticks
 
 
-def this_run(**told: Any) -> Run:
-    """The run of this process."""
+def this_run(**attributes: Any) -> Run:
+    """Return the run of this process."""
     return Run(
         pid=os.getpid(),
         started_ticks=start_ticks(os.getpid()) or 0,
         started_ms=time.time_ns() // 1_000_000,
-        **told,
+        **attributes,
     )
 
 
 class Registry:
-    """The folder. By default that of `$HEADRACE_FLOWS`, or one below the user's state folder."""
+    """The folder of runs: `$HEADRACE_FLOWS`, or one below the user's state folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or default_folder()
 
     def runs(self) -> list[Run]:
-        """Those that are alive, the oldest first. What is left of others is removed."""
-        found = []
+        """Return the runs that are alive, the oldest first, and remove the files of others."""
+        alive = []
         for path in sorted(self.folder.glob("*.json")):
             run = _read(path)
             if run is None:
                 continue
             if run.alive:
-                found.append(run)
+                alive.append(run)
             else:
                 path.unlink(missing_ok=True)
                 self._request_path(run).unlink(missing_ok=True)
-        return sorted(found, key=lambda each: each.started_ms)
+        return sorted(alive, key=lambda each: each.started_ms)
 
     def find(self, name: str) -> Run:
-        """The run with this name, or with this pid.
+        """Return the run with this name or pid.
 
         Raises:
             FlowError: there is none, or there are several.
         """
         runs = self.runs()
-        found = [each for each in runs if name in (each.name, str(each.pid))]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            pids = ", ".join(str(each.pid) for each in found)
+        named = [each for each in runs if name in (each.name, str(each.pid))]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            pids = ", ".join(str(each.pid) for each in named)
             raise FlowError(f"several flows called {name} run: choose one by its pid, {pids}")
         names = ", ".join(each.name for each in runs)
         there = f"there are {names}" if names else "none runs on this machine"
         raise FlowError(f"no flow called {name} runs: {there}")
 
     def check_free(self, checkpoint: str) -> None:
-        """Two queries over one checkpoint would spoil it.
+        """Refuse a checkpoint that another run uses: two queries would damage it.
 
         Raises:
             FlowError: a run that is alive has it.
@@ -130,10 +129,10 @@ class Registry:
         self._request_path(run).unlink(missing_ok=True)
 
     def ask(self, run: Run, request: Mapping[str, Any], *, seconds: float) -> None:
-        """Ask a flow for something, and wait until it is done.
+        """Send a request to a flow, and wait until it is done.
 
         Raises:
-            FlowError: it cannot be done, or was not in that time.
+            FlowError: the flow could not do it, or not in that time.
         """
         number = uuid.uuid4().hex
         path = self._request_path(run)
@@ -154,26 +153,26 @@ class Registry:
         raise FlowError(f"{run.name} did not do it in {seconds:g} s")
 
     def restart(self, run: Run, *, seconds: float = RESTART_SECONDS) -> None:
-        """Let a flow stop its query after a batch, and start it again over its checkpoint.
+        """Ask a flow to stop its query after a batch, and to start it again over its checkpoint.
 
         Raises:
-            FlowError: it could not, or not in that time.
+            FlowError: the flow could not do it, or not in that time.
         """
         self.ask(run, {RESTART: True}, seconds=seconds)
 
     def take_request(self, run: Run) -> dict[str, Any] | None:
-        """What somebody asked of this run, once."""
+        """Return the request that waits for this run, and remove it."""
         path = self._request_path(run)
-        asked = _json(path)
-        if asked is not None:
+        request = _json(path)
+        if request is not None:
             path.unlink(missing_ok=True)
-        return asked
+        return request
 
     def answer(self, run: Run, request: Mapping[str, Any], problem: str | None) -> Run:
-        """Tell what came of a request; the run with the outcome."""
-        told = replace(run, outcome=(str(request.get("id")), problem))
-        self.write(told)
-        return told
+        """Write the outcome of a request, and return the run with it."""
+        answered = replace(run, outcome=(str(request.get("id")), problem))
+        self.write(answered)
+        return answered
 
     def _path(self, run: Run) -> Path:
         return self.folder / f"{re.sub('[^A-Za-z0-9_.-]', '_', run.name)[:100]}-{run.pid}.json"
@@ -183,20 +182,21 @@ class Registry:
 
 
 def default_folder() -> Path:
-    told = os.environ.get(FOLDER_VARIABLE)
-    if told:
-        return Path(told)
+    """Return the folder of the environment, or one below the user's state folder."""
+    configured = os.environ.get(FOLDER_VARIABLE)
+    if configured:
+        return Path(configured)
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "headrace" / "flows"
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process began, in the kernel's ticks since boot; None: there is none."""
+    """Return when a process began, in the kernel's ticks since boot; None if there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The name, in brackets, may hold anything; what follows it are numbers and one letter.
+    # The process name, in brackets, may contain anything; numbers and one letter follow it.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
@@ -204,19 +204,19 @@ def start_ticks(pid: int) -> int | None:
 def _json(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_MAX_BYTES))
+            content = json.loads(file.read(_MAX_BYTES))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _read(path: Path) -> Run | None:
-    """A run; None for a file that is none: of another version, or damaged."""
-    found = _json(path)
+    """Return the run of a file; None if the file is damaged or of another version."""
+    attributes = _json(path)
     try:
-        if found is None:
+        if attributes is None:
             return None
-        outcome = found.pop("outcome", None)
-        return Run(**found, outcome=tuple(outcome) if outcome else None)
+        outcome = attributes.pop("outcome", None)
+        return Run(**attributes, outcome=tuple(outcome) if outcome else None)
     except TypeError:
         return None

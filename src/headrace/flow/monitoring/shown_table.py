@@ -1,4 +1,4 @@
-"""A table that a flow has to show beside its figures: the console draws it."""
+"""A table that a flow shows beside its figures; the console draws it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ShownTable:
-    """A few rows of texts and numbers. What a column called `change` says rises and falls."""
+    """A few rows of texts and numbers. The console draws a column `change` as a rise or fall."""
 
     title: str
     columns: tuple[str, ...]

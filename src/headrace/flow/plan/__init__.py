@@ -1,1 +1,1 @@
-"""What a program does, free of any engine: components, streams, stages."""
+"""What a program does, independent of Spark: components, streams, stages."""

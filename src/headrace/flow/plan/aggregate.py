@@ -1,8 +1,8 @@
-"""Built-in combiners: what a bolt need not be written for, and Spark can do itself.
+"""Built-in totals by key, such as counts and sums, for which no bolt need be written.
 
-`Aggregate` only says what is wanted. `compile` makes Spark's own aggregates of it where the plan
-allows (`spark_aggregate`); anywhere else `runtime.combiner` keeps the totals in a task's state.
-Both emit, once a batch, the new totals of every key that came.
+`Aggregate` only declares the totals. `compile` makes Spark's own aggregates of them where the plan
+allows it (`spark_aggregate`); elsewhere `runtime.builtin.aggregate_work` keeps them in a task's
+state. Both emit, once per batch, the new totals of every key that the batch had.
 """
 
 import re
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component
+from headrace.flow.plan.plan import DEFAULT_STREAM, PlanComponent
 from headrace.flow.plan.select import Select
 
 FUNCTIONS = ("count", "sum", "min", "max", "mean", "top", "distinct", "approx_distinct")
@@ -24,7 +24,7 @@ _MAX_TOP = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One total: a function, the field it looks at, and for `top` how many."""
+    """One total: a function, the field that it reads, and for `top` how many values."""
 
     function: str
     field: str | None
@@ -32,18 +32,18 @@ class Measure:
 
     @classmethod
     def parse(cls, text: str, name: str) -> "Measure":
-        """A measure of its text: count, sum(ms), top(ms, 3).
+        """Return the measure that a text declares: count, sum(ms), top(ms, 3).
 
         Raises:
-            FlowError: it is not one.
+            FlowError: the text is no measure.
         """
-        found = _MEASURE.fullmatch(text)
-        if found is None or found[1] not in FUNCTIONS:
+        match = _MEASURE.fullmatch(text)
+        if match is None or match[1] not in FUNCTIONS:
             raise FlowError(
                 f"the measure {name} cannot be {text!r}: write one of {', '.join(FUNCTIONS)},"
                 " such as mean(ms) or top(ms, 3)"
             )
-        function, field, limit = found[1], found[2] or None, int(found[3] or 0)
+        function, field, limit = match[1], match[2] or None, int(match[3] or 0)
         if (field is None) != (function == "count"):
             needs = "counts tuples and takes no field" if function == "count" else "needs a field"
             raise FlowError(f"the measure {name} is {text!r}, but {function} {needs}")
@@ -54,7 +54,7 @@ class Measure:
         return cls(function, field, limit)
 
     def ddl(self, fields: Fields, name: str) -> str:
-        """The type of the total."""
+        """Return the type of the total over tuples with these fields."""
         if self.field is None or self.function in ("distinct", "approx_distinct"):
             return "BIGINT"
         kind = fields.schema.field(self.field).type
@@ -64,15 +64,15 @@ class Measure:
             return "DOUBLE"
         if self.function == "sum":
             return "BIGINT" if pa.types.is_integer(kind) else "DOUBLE"
-        own = fields.ddl_of(self.field)
-        return f"ARRAY<{own}>" if self.function == "top" else own
+        ddl = fields.ddl_of(self.field)
+        return f"ARRAY<{ddl}>" if self.function == "top" else ddl
 
 
 class Aggregate:
     """Totals by key. Declare it like a bolt, without `output`: the fields follow from the input.
 
     Args:
-        by: the fields of the key; none: one total of everything.
+        by: the fields of the key; none: one total over all tuples.
         measures: the totals by name: count, sum(f), min(f), max(f), mean(f), top(f, n),
             distinct(f), approx_distinct(f).
 
@@ -94,10 +94,10 @@ class Aggregate:
                 raise FlowError(f"an aggregate cannot have the measure {name}: its key has it")
 
     def output(self, fields: Fields, who: str) -> Fields:
-        """The fields of its totals over tuples with these fields.
+        """Return the fields of the key and the totals over tuples with these fields.
 
         Raises:
-            FlowError: a field that is not there, or of a type that has no such total.
+            FlowError: a field is missing, or its type has no such total.
         """
         named = [each.field for each in self.measures.values() if each.field is not None]
         fields.check_known([*self.by, *named], f"the aggregate {who}")
@@ -106,9 +106,9 @@ class Aggregate:
         return Fields.parse(", ".join(columns))
 
 
-def with_outputs(components: Mapping[str, Component]) -> dict[str, Component]:
-    """The components, each aggregate and each `Select` without an output with the fields that
-    follow from what it reads."""
+def with_outputs(components: Mapping[str, PlanComponent]) -> dict[str, PlanComponent]:
+    """Return the components with the outputs of every `Aggregate` and of every `Select` that
+    declares none: they follow from what it reads."""
     done = dict(components)
     left = [name for name, each in done.items() if _is_undeclared(each)]
     while left:
@@ -119,24 +119,23 @@ def with_outputs(components: Mapping[str, Component]) -> dict[str, Component]:
             feeder = done.get(first.component)
             if feeder is None or first.component in left or first.stream not in feeder.outputs:
                 continue
-            made = _undeclared(component).output(feeder.outputs[first.stream], name)
-            done[name] = replace(component, outputs={DEFAULT_STREAM: made})
+            fields = _declaration(component).output(feeder.outputs[first.stream], name)
+            done[name] = replace(component, outputs={DEFAULT_STREAM: fields})
             left.remove(name)
         if len(left) == before:
-            break  # a mistake of another kind, which `check` tells
+            break  # a mistake of another kind, which `check_plan` reports
     return done
 
 
-def _is_undeclared(component: Component) -> bool:
-    return bool(component.inputs and not component.outputs and _undeclared(component) is not None)
+def _is_undeclared(component: PlanComponent) -> bool:
+    return bool(component.inputs and not component.outputs and _declaration(component) is not None)
 
 
-def _undeclared(component: Component) -> Any:
-    """What can tell a component's fields, if anything does."""
-    found = getattr(component.work, "aggregate", None)
+def _declaration(component: PlanComponent) -> Any:
+    """Return the `Aggregate` or `Select` that knows a component's output; None if none does."""
     if isinstance(component.work, Select) and not component.work.columns:
         return component.work
-    return found
+    return getattr(component.work, "aggregate", None)
 
 
 def _is_number(kind: pa.DataType) -> bool:

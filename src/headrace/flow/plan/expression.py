@@ -1,10 +1,9 @@
-"""Small expressions over a tuple's fields, that Arrow and Spark's SQL both can compute.
+"""Small expressions over a tuple's fields that both Arrow and Spark's SQL can compute.
 
-They are written as in Python: `status >= 500 and lower(page) != "/health"`. Nulls spread as in SQL:
-a comparison with one is neither true nor false, and a filter lets pass what is true.
+They are written as in Python: `status >= 500 and lower(page) != "/health"`. Nulls behave as in SQL:
+a comparison with one is neither true nor false, and a filter passes only what is true.
 
-Both sides are bounded by what stands in the text: there is nothing here that loops or looks
-anything up.
+An expression cannot loop or look anything up, so the length of its text bounds its work.
 """
 
 import ast
@@ -64,18 +63,18 @@ _FUNCTIONS = {
         "contains", (2, 2), lambda text, part: pc.match_substring(text, part.as_py())
     ),
 }
-# What looks for a text needs the text itself, not a column.
+# The second argument of these must be a literal text, not a column.
 _LITERAL_SECOND = ("starts_with", "contains")
 
 
 class Expression:
-    """One expression.
+    """One expression, as SQL and as a function of Arrow columns.
 
     >>> Expression("ms * 2 > 10 and not is_null(page)").sql
     '(((`ms` * 2) > 10) AND (NOT isnull(`page`)))'
 
     Raises:
-        FlowError: it is none, or uses what only one of the two sides can do.
+        FlowError: the text is no expression, or only one of Arrow and Spark could compute it.
     """
 
     def __init__(self, text: str) -> None:
@@ -96,8 +95,8 @@ class Expression:
         self.sql = self._sql(tree.body)
 
     def compute(self, batch: pa.RecordBatch) -> pa.Array:
-        """Its value for each row."""
-        # Parsed again rather than kept: a tree would travel to every worker.
+        """Return its value for each row."""
+        # Parsed again rather than kept: a tree would be pickled for every worker.
         value = self._value(ast.parse(self.text.strip(), mode="eval").body, batch)
         if isinstance(value, pa.Scalar):
             return pa.repeat(value, batch.num_rows)

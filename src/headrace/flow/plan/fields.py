@@ -1,4 +1,4 @@
-"""What a stream's tuples are made of: names and types, declared once and checked at every emit."""
+"""The fields of a stream's tuples: names and types, declared once and checked at every emit."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.flow.error import FlowError
 
 HIDDEN = "_"
-"""Columns whose names begin with this belong to the engine."""
+"""Columns whose names begin with this are internal."""
 
 _PLAIN: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -46,16 +46,16 @@ class Fields:
 
     @classmethod
     def parse(cls, text: "str | Sequence[str] | Fields") -> "Fields":
-        """Fields of a DDL text, or of names alone, which are then strings.
+        """Return the fields of a DDL text, or of names alone, which are then strings.
 
         Raises:
-            FlowError: it is not a list of names and types, or a name comes twice.
+            FlowError: the text is no list of names and types, or has a name twice.
         """
         if isinstance(text, Fields):
             return text
         if not isinstance(text, str):
             text = ", ".join(each if " " in each.strip() else f"{each} STRING" for each in text)
-        columns = list(_Parser(text).columns())
+        columns = list(_DdlParser(text).columns())
         names = [name for name, _, _ in columns]
         for name in names:
             if name.startswith(HIDDEN):
@@ -72,8 +72,8 @@ class Fields:
         return tuple(self.schema.names)
 
     def ddl_of(self, name: str) -> str:
-        """The type of one field, as it is written."""
-        return next(ddl for each, _, ddl in _Parser(self.ddl).columns() if each == name)
+        """Return the type of one field, as DDL."""
+        return next(ddl for each, _, ddl in _DdlParser(self.ddl).columns() if each == name)
 
     def check_known(self, names: Iterable[str], who: str) -> None:
         """Raise when a name is not among these fields."""
@@ -87,8 +87,8 @@ class Fields:
         return len(self.schema)
 
 
-class _Parser:
-    """Spark's DDL for columns, as far as tuples need it."""
+class _DdlParser:
+    """Parses the part of Spark's DDL that tuples need."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -99,15 +99,15 @@ class _Parser:
         at = 0
         end = len(self._text.rstrip())
         while at < end:
-            found = _TOKEN.match(self._text, at)
-            if found is None:
+            match = _TOKEN.match(self._text, at)
+            if match is None:
                 raise self._wrong(f"{self._text[at:].strip()[:20]!r} is neither a name nor a type")
-            yield found[1]
-            at = found.end()
+            yield match[1]
+            at = match.end()
 
     def columns(self) -> Iterator[tuple[str, pa.DataType, str]]:
         while True:
-            name = self._take()
+            name = self._next()
             kind, ddl = self._type()
             yield name, kind, ddl
             if self._at == len(self._tokens):
@@ -115,7 +115,7 @@ class _Parser:
             self._expect(",")
 
     def _type(self) -> tuple[pa.DataType, str]:
-        name = self._take().upper()
+        name = self._next().upper()
         if name in _PLAIN:
             return _PLAIN[name], name
         if name == "DECIMAL":
@@ -138,9 +138,9 @@ class _Parser:
 
     def _decimal(self) -> tuple[pa.DataType, str]:
         self._expect("(")
-        precision = int(self._take())
+        precision = int(self._next())
         self._expect(",")
-        scale = int(self._take())
+        scale = int(self._next())
         self._expect(")")
         return pa.decimal128(precision, scale), f"DECIMAL({precision},{scale})"
 
@@ -148,7 +148,7 @@ class _Parser:
         self._expect("<")
         parts: list[tuple[str, Any, str]] = []
         while True:
-            name = self._take()
+            name = self._next()
             self._expect(":")
             kind, ddl = self._type()
             parts.append((name, kind, ddl))
@@ -162,7 +162,7 @@ class _Parser:
     def _peek(self) -> str | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
-    def _take(self) -> str:
+    def _next(self) -> str:
         token = self._peek()
         if token is None:
             raise self._wrong("it ends too early: every field is a name and a type")
@@ -170,7 +170,7 @@ class _Parser:
         return token
 
     def _expect(self, mark: str) -> None:
-        token = self._take()
+        token = self._next()
         if token != mark:
             raise self._wrong(f"{token!r} stands where {mark!r} should")
 

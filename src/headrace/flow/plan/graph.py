@@ -1,12 +1,12 @@
-"""A plan as boxes and arrows: what is drawn, and what a running flow tells about itself."""
+"""A plan as boxes and arrows, for pictures and for the metrics of a running flow."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from headrace.flow.plan.grouping import Grouping
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Guarantee, Plan
-from headrace.flow.plan.stage import cut
+from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Plan, PlanComponent
+from headrace.flow.plan.stage import stage_layout
 
 _GROUPINGS = {
     "Shuffle": "shuffle",
@@ -22,13 +22,13 @@ _GROUPINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A component.
 
     Attributes:
-        what: what it is made of, such as the bolt's class or the spout's topics.
-        stage: which operator of Spark runs it.
-        streams: the fields of each stream it emits.
+        what: the bolt's class, or the spout's or sink's topics.
+        stage: the number of the Spark operator that runs it.
+        streams: the fields of each stream that it emits.
     """
 
     name: str
@@ -41,7 +41,9 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
+class GraphArrow:
+    """A stream from one component to another."""
+
     source: str
     target: str
     stream: str
@@ -54,22 +56,24 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
+    """The components of a plan, and the streams between them."""
+
     name: str
     guarantee: str
-    nodes: tuple[Node, ...]
-    arrows: tuple[Arrow, ...]
+    nodes: tuple[GraphNode, ...]
+    arrows: tuple[GraphArrow, ...]
 
     @classmethod
     def of(cls, plan: Plan) -> "Graph":
-        """The graph of a plan that has been checked."""
-        layout = cut(plan)
+        """Return the graph of a plan that has been checked."""
+        layout = stage_layout(plan)
         stages = {name: each.number for each in layout.stages for name in each.components}
         return cls(
             name=plan.name,
             guarantee=plan.guarantee.value,
             nodes=tuple(_node(each, stages[each.name]) for each in plan.components.values()),
             arrows=tuple(
-                Arrow(source.component, reader.name, source.stream, _grouping(source.grouping))
+                GraphArrow(source.component, reader.name, source.stream, _grouping(source.grouping))
                 for reader in plan.components.values()
                 for source in reader.inputs
             ),
@@ -77,43 +81,44 @@ class Graph:
 
     @classmethod
     def of_query(cls, name: str, *, reads: str, writes: str) -> "Graph":
-        """A query of Spark that has no plan: what it reads, itself, and where it writes.
+        """Return the graph of a Spark query that has no plan: source, query, sink.
 
         Args:
-            reads: topics, with commas between. writes: a topic, or a folder.
+            reads: topics, separated by commas.
+            writes: a topic, or a folder.
         """
         parts = (("source", "spout", reads), (name, "bolt", "Spark"), ("sink", "sink", writes))
         return cls(
             name=name,
             guarantee=Guarantee.EXACTLY_ONCE.value,
             nodes=tuple(
-                Node(part, kind, what, parallelism=1, stage=0, stateful=False, streams={})
+                GraphNode(part, kind, what, parallelism=1, stage=0, stateful=False, streams={})
                 for part, kind, what in parts
             ),
             arrows=tuple(
-                Arrow(source, target, DEFAULT_STREAM, "")
+                GraphArrow(source, target, DEFAULT_STREAM, "")
                 for source, target in (("source", name), (name, "sink"))
             ),
         )
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Graph":
-        """What `to_json` gave, after a way through a file."""
+    def from_json(cls, json: Mapping[str, Any]) -> "Graph":
+        """Return the graph that `to_json` described."""
         return cls(
-            name=found["name"],
-            guarantee=found["guarantee"],
-            nodes=tuple(Node(**each) for each in found["nodes"]),
-            arrows=tuple(Arrow(**each) for each in found["arrows"]),
+            name=json["name"],
+            guarantee=json["guarantee"],
+            nodes=tuple(GraphNode(**each) for each in json["nodes"]),
+            arrows=tuple(GraphArrow(**each) for each in json["arrows"]),
         )
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> GraphNode:
         return next(each for each in self.nodes if each.name == name)
 
     def depths(self) -> dict[str, int]:
-        """How many arrows lie, at most, between a node and the spouts before it."""
+        """Return for each node the length of the longest path to it from a spout."""
         depths = dict.fromkeys((each.name for each in self.nodes), 0)
         for _ in self.nodes:
             for each in self.arrows:
@@ -121,8 +126,8 @@ class Graph:
         return depths
 
 
-def _node(component: Component, stage: int) -> Node:
-    return Node(
+def _node(component: PlanComponent, stage: int) -> GraphNode:
+    return GraphNode(
         name=component.name,
         kind=component.kind.value,
         what=_what(component.work),
@@ -134,18 +139,18 @@ def _node(component: Component, stage: int) -> Node:
 
 
 def _what(work: Any) -> str:
-    """What a user would call it: topics, or the name of a class or function."""
+    """Return a component's topics, or the name of the user's class or function."""
     topics = getattr(work, "topics", None) or getattr(work, "topic", None)
     if topics:
         return topics if isinstance(topics, str) else ", ".join(map(str, topics))
     for inner in ("bolt", "function", "aggregate"):
-        found = getattr(work, inner, None)
-        if found is not None:
-            return str(getattr(found, "__qualname__", type(found).__name__))
+        wrapped = getattr(work, inner, None)
+        if wrapped is not None:
+            return str(getattr(wrapped, "__qualname__", type(wrapped).__name__))
     return type(work).__name__
 
 
 def _grouping(grouping: Grouping) -> str:
     kind = type(grouping).__name__
-    told = _GROUPINGS.get(kind, kind)
-    return f"{told} {', '.join(grouping.field_names)}".rstrip()
+    label = _GROUPINGS.get(kind, kind)
+    return f"{label} {', '.join(grouping.field_names)}".rstrip()

@@ -1,11 +1,11 @@
-"""A graph as a picture: boxes in columns from the spouts to the sinks, light or dark as the viewer.
+"""A graph as an SVG picture: boxes in columns from the spouts to the sinks, in light or dark mode.
 
-Everything that a user named goes through `escape`: an SVG is a document that browsers run.
+Every name that a user chose goes through `escape`: browsers run scripts in an SVG.
 """
 
 from xml.sax.saxutils import escape
 
-from headrace.flow.plan.graph import Graph, Node
+from headrace.flow.plan.graph import Graph, GraphNode
 
 _BOX_WIDTH, _BOX_HEIGHT = 190, 62
 _GAP_ACROSS, _GAP_DOWN = 130, 34
@@ -36,7 +36,7 @@ _STYLE = """
 
 
 def to_svg(graph: Graph) -> str:
-    """The whole document. Hovering over a box shows the fields of its streams."""
+    """Return the whole document. Hovering over a box shows the fields of its streams."""
     places = _places(graph)
     width = max((x for x, _ in places.values()), default=0) + _BOX_WIDTH + _MARGIN
     height = max((y for _, y in places.values()), default=0) + _BOX_HEIGHT + _MARGIN
@@ -69,22 +69,22 @@ def _places(graph: Graph) -> dict[str, tuple[int, int]]:
 
 
 def _arrows(graph: Graph, places: dict[str, tuple[int, int]]) -> list[str]:
-    made = []
+    parts = []
     for each in graph.arrows:
         x, y = places[each.source]
         to_x, to_y = places[each.target]
         x, y, to_y = x + _BOX_WIDTH, y + _BOX_HEIGHT // 2, to_y + _BOX_HEIGHT // 2
         bend = max(30, (to_x - x) // 2)
-        made.append(
+        parts.append(
             f'<path d="M{x},{y} C{x + bend},{y} {to_x - bend},{to_y} {to_x},{to_y}"'
             ' marker-end="url(#head)"/>'
             f'<text class="label" x="{(x + to_x) // 2}" y="{(y + to_y) // 2 - 6}">'
             f"{escape(_short(each.label, _LABEL_LENGTH))}</text>"
         )
-    return made
+    return parts
 
 
-def _box(node: Node, x: int, y: int) -> str:
+def _box(node: GraphNode, x: int, y: int) -> str:
     kinds = f"{node.kind} stateful" if node.stateful else node.kind
     tasks = f" ×{node.parallelism}" if node.parallelism > 1 else ""
     fields = "; ".join(f"{stream}: {ddl}" for stream, ddl in node.streams.items())

@@ -1,11 +1,11 @@
-"""Storm's groupings: which task of a bolt gets a tuple."""
+"""Storm's groupings: which task of a bolt receives a tuple."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 TaskChoice = Callable[[Any, int], Any]
-"""Takes a pyarrow RecordBatch and the number of tasks; gives a task number for each of its rows."""
+"""A function of a pyarrow RecordBatch and the number of tasks: a task number for each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,18 +14,18 @@ class Grouping:
 
     @property
     def is_local(self) -> bool:
-        """Whether any task will do, so that the bolt may run where the tuple was made."""
+        """Whether any task may receive a tuple, so that the bolt can run where it was made."""
         return False
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """The fields it looks at."""
+        """The fields that decide on the task."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(Grouping):
-    """Evenly, to no task in particular."""
+    """Sends tuples evenly to all tasks."""
 
     @property
     def is_local(self) -> bool:
@@ -34,17 +34,17 @@ class Shuffle(Grouping):
 
 @dataclass(frozen=True, slots=True)
 class LocalOrShuffle(Shuffle):
-    """Where it was made, if that can be."""
+    """Sends a tuple to a task in the same process, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoGrouping(Shuffle):
-    """It does not matter where."""
+    """Sends a tuple to any task."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldsGrouping(Grouping):
-    """The same values of these fields always to the same task, in their order."""
+    """Sends tuples with the same values of these fields to the same task, in their order."""
 
     names: tuple[str, ...]
 
@@ -55,26 +55,26 @@ class FieldsGrouping(Grouping):
 
 @dataclass(frozen=True, slots=True)
 class PartialKey(FieldsGrouping):
-    """Each value of these fields to one of two tasks, whichever has less to do."""
+    """Sends tuples with the same values of these fields to two tasks, the less loaded one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class All(Grouping):
-    """A copy to every task."""
+    """Sends a copy to every task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Global(Grouping):
-    """Everything to the first task."""
+    """Sends every tuple to the first task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direct(Grouping):
-    """To the task that the emitter names."""
+    """Sends a tuple to the task that the emitter names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Custom(Grouping):
-    """As the user's function says."""
+    """Sends a tuple to the task that a user's function chooses."""
 
     choose: TaskChoice

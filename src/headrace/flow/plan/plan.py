@@ -1,7 +1,7 @@
-"""What a program does, free of any engine: components, the streams between them, and guarantees.
+"""What a program does, independent of Spark: components, the streams between them, and guarantees.
 
-Every front door (`storm`, `trident`, `samza`, `sql`) builds a `Plan`; `check` says what is wrong
-with it, `stage` cuts it, `compile` hands it to Spark. Nothing here imports Spark.
+`storm`, `trident` and `samza` build a `Plan`; `check_plan` reports its mistakes, `stage` cuts it
+into stages, `execution` makes a Spark query of it. Nothing here imports Spark.
 """
 
 from collections.abc import Mapping
@@ -16,19 +16,23 @@ DEFAULT_STREAM = "default"
 
 
 class Guarantee(Enum):
+    """How often the effects of a record are written to topics."""
+
     AT_MOST_ONCE = "at-most-once"
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
 
 
 class Latency(Enum):
-    """How a plan runs: batch after batch, or in Spark's real-time mode, where the plan allows."""
+    """How a plan runs: batch by batch, or in Spark's real-time mode where the plan allows it."""
 
     MICRO_BATCH = "micro-batch"
     REALTIME = "realtime"
 
 
 class Kind(Enum):
+    """The kinds of components."""
+
     SPOUT = "spout"
     BOLT = "bolt"
     SINK = "sink"
@@ -36,7 +40,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where a component's tuples come from."""
+    """A stream that a component reads, and how its tuples are divided between tasks."""
 
     component: str
     stream: str
@@ -44,13 +48,13 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class PlanComponent:
     """One spout, bolt or sink.
 
     Attributes:
-        work: what it does; a front door's object that `runtime` can run. It must pickle.
-        outputs: the streams it emits, by name.
-        stateful: whether it is given a state that survives restarts.
+        work: what it does: a `Work`, or a spout. It must pickle.
+        outputs: the fields of the streams that it emits, by name.
+        stateful: whether it has a state that survives restarts.
         tick_seconds: how often its `tick` is called, if it has one.
     """
 
@@ -69,13 +73,13 @@ class Plan:
     """A whole program. The order of `components` is the order in which they were declared.
 
     Attributes:
-        dead_letters: the topic for tuples that a bolt cannot take; None: such a tuple ends the
+        dead_letters: the topic for tuples that a bolt raises for; None: such a tuple ends the
             program.
-        retries: how often a batch is tried again before its bad tuples are looked for.
+        retries: how often a batch is repeated before the tuples that raise are searched for.
     """
 
     name: str
-    components: Mapping[str, Component]
+    components: Mapping[str, PlanComponent]
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     dead_letters: str | None = None
     retries: int = 1
@@ -83,11 +87,11 @@ class Plan:
     latency: Latency = Latency.MICRO_BATCH
 
     def fields_of(self, source: Input) -> Fields:
-        """The fields of the stream that an input reads."""
+        """Return the fields of the stream that an input reads."""
         return self.components[source.component].outputs[source.stream]
 
-    def readers_of(self, component: str, stream: str) -> list[tuple[Component, Input]]:
-        """Who reads a stream, in the order of declaration."""
+    def readers_of(self, component: str, stream: str) -> list[tuple[PlanComponent, Input]]:
+        """Return the readers of a stream, in the order of declaration."""
         return [
             (reader, each)
             for reader in self.components.values()

@@ -1,6 +1,6 @@
-"""A bolt that is written as expressions: which tuples pass, and what becomes of their fields.
+"""A bolt that is written as expressions: which tuples pass, and the fields that they have then.
 
-Nothing of it is Python at run time, so it runs in real-time mode too.
+Spark can run it without Python, so it runs in real-time mode too.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,13 @@ from headrace.flow.error import FlowError
 from headrace.flow.plan.expression import Expression
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.plan import DEFAULT_STREAM
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 
 
 class Select(Work):
-    """Declare it like a bolt. Without columns it keeps the fields of its input and needs no output.
+    """Filters and projects tuples. Declare it like a bolt.
+
+    Without columns it keeps the fields of its input and needs no `output`.
 
     Args:
         where: only tuples for which this is true pass.
@@ -44,11 +46,11 @@ class Select(Work):
             )
 
     def output(self, fields: Fields, who: str) -> Fields:
-        """The fields of its tuples, where nobody declared them."""
+        """Return the fields of its tuples, where the declaration has no output."""
         return fields
 
     def expressions(self, outputs: Fields) -> list[str]:
-        """Its columns in Spark's SQL."""
+        """Return its columns in Spark's SQL."""
         return [
             f"CAST({self.columns[name].sql if self.columns else f'`{name}`'}"
             f" AS {outputs.ddl_of(name)}) AS `{name}`"
@@ -56,7 +58,7 @@ class Select(Work):
         ]
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         rows: pa.Array | range = range(batch.num_rows)
         if self.where is not None:

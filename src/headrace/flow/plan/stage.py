@@ -1,21 +1,21 @@
-"""Cutting a plan into stages: what runs together in one operator of Spark.
+"""Cutting a plan into stages. A stage is what runs together in one operator of Spark.
 
 Theory of operation
 -------------------
 Rule 1: spouts are in stage 0.
-Rule 2: a component is in the stage of its feeder when any task of it will do (a local grouping) and
-        it keeps no state. It is then called right where its tuples are made.
+Rule 2: a component is in the stage of its feeder when any of its tasks may receive a tuple (a local
+        grouping) and it keeps no state. It is then called where its tuples are made.
 Rule 3: otherwise its tuples are carried to the task that the grouping names: it is in the stage
         after its feeder's, or in a later one if another feeder is later.
 Rule 4: an edge that crosses into a later stage carries chunks to slots. A slot is one task of one
-        component; slots are numbered over the whole plan in the order of declaration, so a plan
-        that only grows at its end keeps the slots, and with them the state, of what was there.
+        component. Slots are numbered over the whole plan in the order of declaration, so a plan
+        that only grows at its end keeps the slots, and with them the state, of its first part.
 """
 
 from dataclasses import dataclass
 
-from headrace.flow.plan.check import order
-from headrace.flow.plan.plan import Component, Input, Kind, Plan
+from headrace.flow.plan.check_plan import ordered_components
+from headrace.flow.plan.plan import Input, Kind, Plan, PlanComponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What runs together.
+    """The components that run in one operator of Spark.
 
     Attributes:
-        components: each after those that feed it inside this stage.
+        components: their names, each after those that feed it inside this stage.
         stateful: whether one of them keeps state or needs the clock.
+        ticks: whether one of them needs the clock.
     """
 
     number: int
@@ -44,8 +45,12 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """A plan that is cut: all that the runtime needs to know about its shape."""
+class StageLayout:
+    """A plan cut into stages: all that the runtime needs to know about its shape.
+
+    Attributes:
+        slots: the slots of each component that tuples are carried to.
+    """
 
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
@@ -63,10 +68,10 @@ class Layout:
         ]
 
 
-def cut(plan: Plan) -> Layout:
-    """The stages of a plan that has been checked."""
+def stage_layout(plan: Plan) -> StageLayout:
+    """Return the stages of a plan that has been checked."""
     level: dict[str, int] = {}
-    ordered = order(plan)
+    ordered = ordered_components(plan)
     for component in ordered:
         level[component.name] = max(
             (
@@ -76,22 +81,22 @@ def cut(plan: Plan) -> Layout:
             default=0,
         )
     edges = _edges(plan, level)
-    return Layout(
+    return StageLayout(
         stages=_stages(ordered, level),
         edges=edges,
         slots=_slots(plan, {each.reader for each in edges if each.carried}),
     )
 
 
-def _runs_at_feeder(component: Component, source: Input) -> bool:
+def _runs_at_feeder(component: PlanComponent, source: Input) -> bool:
     return source.grouping.is_local and not _needs_slot(component)
 
 
-def _needs_slot(component: Component) -> bool:
+def _needs_slot(component: PlanComponent) -> bool:
     return component.stateful or component.tick_seconds is not None
 
 
-def _stages(ordered: list[Component], level: dict[str, int]) -> tuple[Stage, ...]:
+def _stages(ordered: list[PlanComponent], level: dict[str, int]) -> tuple[Stage, ...]:
     stages = []
     for number in range(max(level.values()) + 1):
         here = [each for each in ordered if level[each.name] == number]
@@ -107,12 +112,12 @@ def _stages(ordered: list[Component], level: dict[str, int]) -> tuple[Stage, ...
 
 
 def _edges(plan: Plan, level: dict[str, int]) -> tuple[Edge, ...]:
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for reader in plan.components.values():
         for each in reader.inputs:
             carried = level[each.component] < level[reader.name]
-            found.append(Edge(len(found), reader.name, each, carried))
-    return tuple(found)
+            edges.append(Edge(len(edges), reader.name, each, carried))
+    return tuple(edges)
 
 
 def _slots(plan: Plan, carried_to: set[str]) -> dict[str, range]:

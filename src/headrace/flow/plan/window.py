@@ -1,4 +1,4 @@
-"""Windows over a stream: the last so many tuples, or those of a stretch of time."""
+"""Windows over a stream: the last so many tuples, or the tuples of a stretch of time."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from headrace.flow.error import FlowError
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a windowed bolt is called with.
+    """The tuples that a windowed bolt is called with.
 
     Attributes:
         tuples: all of them, in the order of arrival or, with event time, of their timestamps.
-        new: those of them that no window before had.
-        start_ms, end_ms: of a window of time; the end is not part of it.
+        new: those that no earlier window had.
+        start_ms, end_ms: the bounds of a window of time; the end is not part of it.
     """
 
     tuples: pa.RecordBatch
@@ -52,7 +52,7 @@ class TimeWindow:
         lag_seconds: how long a window waits for tuples that come out of order: it closes when on
             every input a tuple has come that is so much later than its end.
         late: the stream for tuples that come after that; it has the fields of the input. Without
-            it they are dropped.
+            it late tuples are dropped.
 
     Example:
         TimeWindow(60, slide_seconds=10, timestamp="at", lag_seconds=5, late="late")

@@ -1,6 +1,6 @@
-"""The sink of a plan: takes chunks, writes the records in them.
+"""The sink of a plan: writes the records that chunks contain.
 
-A chunk is opened where its records are written, so that Spark never sees them as rows.
+A chunk is opened in the task that writes its records, so that Spark never sees them as rows.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from headrace.spark.sink.sink import BatchSink, StreamSink
 
 FORMAT = "headrace-chunks"
 
-# What `RECORD_FIELDS` says, in Spark's types: a process that only plans has nobody to read a DDL.
+# `RECORD_FIELDS` in Spark's types: Spark's planning processes have no JVM to parse a DDL with.
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD_SCHEMA = StructType(
     [
@@ -63,7 +63,7 @@ class _ChunkStreamSink(StreamSink):
 
 
 def _opened(chunks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    # Only in tasks: the processes that plan a write load this file too.
+    # Imported in tasks only: the processes that plan a write load this file too.
     from headrace.flow.runtime.stage_map import open_records
 
     return open_records(chunks)

@@ -1,4 +1,4 @@
-"""A tuple that a bolt could not take, as a record with the error and its origin."""
+"""A tuple that a bolt raised for, as a record with the error and the tuple's origin."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ _MAX_ERROR_CHARACTERS = 2_000
 def dead_letter(
     topic: str, component: str, tuple_: TupleBatch, error: BaseException
 ) -> pa.RecordBatch:
-    """One record: the tuple as JSON, and headers that say why and whence."""
+    """Return one record: the tuple as JSON; headers with component, error and origin."""
     origin = tuple_.origin.to_pylist()[0]
     headers: list[dict[str, Any]] = [
         {"key": "component", "value": component.encode()},

@@ -17,6 +17,8 @@ from headrace.flow.runtime.tuple_batch import Origin, TupleBatch, no_origin
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
+    """The tuples of one emit. `tasks` are those that a direct emit named."""
+
     stream: str
     batch: TupleBatch
     tasks: Tasks | None
@@ -24,21 +26,22 @@ class Emitted:
 
 @dataclass(slots=True)
 class Emission:
-    """Collects until the call has succeeded; a call that raises emitted nothing.
+    """Collects what a call emits until the call has returned. A call that raises emitted nothing.
 
     Attributes:
-        made_from: the batch that the component was called with, None for a tick.
+        input_batch: the batch that the component was called with; None for a tick.
+        dead_letters: tuples that the component gave up, with the reason.
     """
 
     component: str
     outputs: Mapping[str, Fields]
-    made_from: TupleBatch | None
+    input_batch: TupleBatch | None
     emitted: list[Emitted] = field(default_factory=list)
-    buried: list[tuple[TupleBatch, Exception]] = field(default_factory=list)
+    dead_letters: list[tuple[TupleBatch, Exception]] = field(default_factory=list)
 
-    def bury(self, tuples: TupleBatch, failure: Exception) -> None:
-        """Give up on tuples that came in earlier calls; those of this call are for raising."""
-        self.buried.append((tuples, failure))
+    def dead_letter(self, tuples: TupleBatch, failure: Exception) -> None:
+        """Give up tuples that came in earlier calls. For a tuple of this call, raise instead."""
+        self.dead_letters.append((tuples, failure))
 
     def __call__(
         self,
@@ -64,29 +67,25 @@ class Emission:
         self.emitted.append(Emitted(stream, TupleBatch(batch, origin), tasks))
 
     def _origins(self, rows: Any, count: int) -> Origin:
-        made_from = self.made_from
-        if made_from is None:
+        given = self.input_batch
+        if given is None:
             return lambda: no_origin(count)
         if rows is None:
-            return lambda: made_from.origins(None, count)
+            return lambda: given.origins(None, count)
         if len(rows) != count:
             raise EmitError(f"{self.component} emitted {count} tuples with {len(rows)} rows")
         if isinstance(rows, range):
-            if rows == range(made_from.num_rows):
-                return lambda: made_from.origin  # a tuple for each tuple: nothing to pick
+            if rows == range(given.num_rows):
+                return lambda: given.origin  # one tuple per tuple: nothing to select
             rows = np.arange(rows.start, rows.stop, rows.step)
         indices = pa.array(rows, pa.int64())
         ends = pc.min_max(indices)
-        if (
-            indices.null_count
-            or ends["min"].as_py() < 0
-            or ends["max"].as_py() >= made_from.num_rows
-        ):
+        if indices.null_count or ends["min"].as_py() < 0 or ends["max"].as_py() >= given.num_rows:
             raise EmitError(
                 f"{self.component} emitted tuples with rows from {ends['min']} to {ends['max']},"
-                f" but it was given {made_from.num_rows}, from 0"
+                f" but it was given {given.num_rows}, from 0"
             )
-        return lambda: made_from.origins(indices, count)
+        return lambda: given.origins(indices, count)
 
     def _shaped(self, columns: Any, fields: Fields, stream: str) -> pa.RecordBatch:
         where = f"{self.component} declares {fields.ddl!r} for the stream {stream!r}"
@@ -99,20 +98,20 @@ class Emission:
         if len(columns) != len(fields):
             raise EmitError(f"{where} and emitted {len(columns)} columns")
         arrays = [
-            self._column(column, wanted, where)
-            for column, wanted in zip(columns, fields.schema, strict=True)
+            self._column(column, field, where)
+            for column, field in zip(columns, fields.schema, strict=True)
         ]
         if len({len(each) for each in arrays}) > 1:
             raise EmitError(f"{where} and emitted columns of different lengths")
         return pa.RecordBatch.from_arrays(arrays, schema=fields.schema)
 
     @staticmethod
-    def _column(column: Any, wanted: pa.Field, where: str) -> pa.Array:
+    def _column(column: Any, field: pa.Field, where: str) -> pa.Array:
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         try:
             if isinstance(column, pa.Array):
-                return column if column.type == wanted.type else column.cast(wanted.type)
-            return pa.array(column, wanted.type)
+                return column if column.type == field.type else column.cast(field.type)
+            return pa.array(column, field.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise EmitError(f"{where}; {wanted.name} does not fit: {error}") from error
+            raise EmitError(f"{where}; {field.name} does not fit: {error}") from error

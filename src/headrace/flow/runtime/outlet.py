@@ -10,15 +10,16 @@ CHUNK_DDL = "slot INT, edge INT, chunk BINARY"
 CHUNK_SCHEMA = pa.schema([("slot", pa.int32()), ("edge", pa.int32()), ("chunk", pa.binary())])
 
 TO_TOPICS = -1
-"""The edge of records that only wait for the sink."""
+"""The edge of records that only pass later stages on their way to the sink."""
 
-# A chunk is one value of a Spark row: well below what a row may hold, well above what a row costs.
+# A chunk is one value of a Spark row: well below what a row may hold, and large enough that the
+# cost per row does not matter.
 CHUNK_BYTES = 8 * 1024 * 1024
-_NOBODYS = 8
+_RECORD_SLOTS = 8
 
 
 class Outlet:
-    """Gathers tuples into chunks. Bounded: a chunk that is large enough leaves."""
+    """Collects tuples into chunks. Its memory is bounded: a chunk that is large enough leaves."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, int], list[TupleBatch]] = {}
@@ -27,26 +28,29 @@ class Outlet:
         self._turn = 0
 
     def carry(self, slot: int, edge: int, batch: TupleBatch) -> None:
-        place = slot, edge
-        self._waiting.setdefault(place, []).append(batch)
-        self._sizes[place] = self._sizes.get(place, 0) + batch.columns.nbytes
-        if self._sizes[place] >= CHUNK_BYTES:
-            self._close(place)
+        """Add tuples for a slot of a later stage."""
+        target = slot, edge
+        self._waiting.setdefault(target, []).append(batch)
+        self._sizes[target] = self._sizes.get(target, 0) + batch.columns.nbytes
+        if self._sizes[target] >= CHUNK_BYTES:
+            self._close(target)
 
     def pass_on(self, slot: int, edge: int, chunk: bytes) -> None:
-        """A chunk for a later stage."""
+        """Add a chunk that a later stage reads."""
         self._ready.append((slot, edge, chunk))
 
     def to_topics(self, batch: pa.RecordBatch) -> None:
+        """Add records for the sink."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
-        # Nobody's slots, several of them, so that records do not all pass one task.
-        self._turn = (self._turn + 1) % _NOBODYS
+        # Negative slots belong to no component. There are several, so that Spark divides records
+        # between its tasks.
+        self._turn = (self._turn + 1) % _RECORD_SLOTS
         self._ready.append((-1 - self._turn, TO_TOPICS, bytes(sink.getvalue())))
 
     def ready(self) -> Iterator[pa.RecordBatch]:
-        """Rows for Spark that can leave now."""
+        """Yield the rows for Spark that are complete."""
         rows, self._ready = self._ready, []
         if rows:
             yield pa.RecordBatch.from_arrays(
@@ -59,12 +63,12 @@ class Outlet:
             )
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """The rest."""
-        for place in list(self._waiting):
-            self._close(place)
+        """Yield the rest, incomplete chunks included."""
+        for target in list(self._waiting):
+            self._close(target)
         yield from self.ready()
 
-    def _close(self, place: tuple[int, int]) -> None:
-        slot, edge = place
-        self._ready.append((slot, edge, to_chunk(self._waiting.pop(place))))
-        self._sizes.pop(place)
+    def _close(self, target: tuple[int, int]) -> None:
+        slot, edge = target
+        self._ready.append((slot, edge, to_chunk(self._waiting.pop(target))))
+        self._sizes.pop(target)

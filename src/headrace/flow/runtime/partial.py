@@ -1,8 +1,8 @@
 """Tuples folded into partial totals, in columns, before they leave a task.
 
-A partial row stands for all tuples of one key, and of one value of each field whose distinct values
-are asked for; every other total is a sum, a least or a greatest of partial ones. So partials of
-partials are partials, and ten million words travel as ten thousand rows a task.
+A partial row stands for all tuples of one key and, per distinct measure, of one value of its field.
+Every other total is a sum, a minimum or a maximum of partial totals. So partial rows can be folded
+again, and ten million words leave a task as ten thousand rows.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from headrace.flow.plan.aggregate import Aggregate, Measure
 from headrace.flow.plan.fields import Fields
 
-# So many rows wait before they are folded: a fold costs little a row, a row waiting costs memory.
+# So many rows wait before they are folded: waiting costs memory, folding costs time per fold.
 _FOLD_ROWS = 200_000
 _DISTINCT = ("distinct", "approx_distinct")
 
@@ -52,21 +52,20 @@ class PartialColumns:
         )
 
     def of(self, tuples: pa.RecordBatch) -> pa.Table:
-        """Every tuple as a partial row of its own."""
+        """Return every tuple as a partial row of its own."""
         arrays = [tuples.column(name) for name in self.by]
         arrays += [tuples.column(field) for field in self.kept.values()]
         for column, (measure, _) in self._made.items():
-            wanted = self.schema.field(column).type
             if measure.field is None:
                 arrays.append(pa.repeat(pa.scalar(1, pa.int64()), tuples.num_rows))
             elif column.startswith("_q"):
                 arrays.append(pc.is_valid(tuples.column(measure.field)).cast(pa.int64()))
             else:
-                arrays.append(tuples.column(measure.field).cast(wanted))
+                arrays.append(tuples.column(measure.field).cast(self.schema.field(column).type))
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def fold(self, rows: pa.Table) -> pa.Table:
-        """One row for each key and distinct value."""
+        """Return one row per key and distinct value."""
         keys = [*self.by, *self.kept]
         if not keys:
             rows = rows.append_column("_one", pa.repeat(pa.scalar(0, pa.int8()), rows.num_rows))
@@ -99,7 +98,7 @@ def _type(kind: str, measure: Measure, fields: Fields) -> pa.DataType:
 
 
 class PartialSheet:
-    """Gathers tuples of one task; bounded by the number of keys and `_FOLD_ROWS`."""
+    """Collects the tuples of one task. Bounded by the number of keys and `_FOLD_ROWS`."""
 
     def __init__(self, columns: PartialColumns) -> None:
         self._columns = columns
@@ -108,16 +107,17 @@ class PartialSheet:
         self._folded = 0
 
     def add(self, tuples: pa.RecordBatch) -> None:
-        made = self._columns.of(tuples)
-        self._waiting.append(made)
-        self._rows += made.num_rows
-        # What is folded already counts too: with more keys than that, folding waits for as many.
+        partial = self._columns.of(tuples)
+        self._waiting.append(partial)
+        self._rows += partial.num_rows
+        # Rows that are folded already count too: with more keys than `_FOLD_ROWS`, the next fold
+        # waits for as many new rows.
         if self._rows >= max(_FOLD_ROWS, 2 * self._folded):
             self._waiting = [self._fold()]
             self._rows = self._folded = self._waiting[0].num_rows
 
     def close(self) -> pa.Table | None:
-        """The partial rows; None if there were no tuples."""
+        """Return the partial rows; None if there were no tuples."""
         return self._fold() if self._waiting else None
 
     def _fold(self) -> pa.Table:

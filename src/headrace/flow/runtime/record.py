@@ -1,4 +1,4 @@
-"""What sinks make: records for topics, in the columns that Spark's sink takes."""
+"""Records for topics, in the columns that the Spark sink reads."""
 
 import pyarrow as pa
 
@@ -21,15 +21,15 @@ def records(
     headers: pa.Array | None = None,
     partition: pa.Array | None = None,
 ) -> pa.RecordBatch:
-    """A batch of records for one topic; what is None is null."""
+    """Return a batch of records for one topic; a column that is None is null."""
     schema = RECORD_FIELDS.schema
     count = len(value)
 
     def column(name: str, given: pa.Array | None) -> pa.Array:
-        wanted = schema.field(name).type
+        kind = schema.field(name).type
         if given is None:
-            return pa.nulls(count, wanted)
-        return given if given.type == wanted else given.cast(wanted)
+            return pa.nulls(count, kind)
+        return given if given.type == kind else given.cast(kind)
 
     arrays = [
         pa.repeat(pa.scalar(topic, pa.string()), count),

@@ -1,7 +1,7 @@
-"""What a task counted, told to the driver in datagrams.
+"""What a task counted, sent to the driver in datagrams.
 
-Nothing waits for a report and nothing depends on it: one that is lost makes a figure smaller, and a
-task that is done again counts again. The metrics topic has figures that commit with the batch.
+Nothing waits for a report and nothing depends on it: a lost report makes a figure smaller, and a
+task that Spark repeats counts twice. The metrics topic has figures that commit with the batch.
 """
 
 import json
@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from headrace.flow.runtime.tally import Tally
+from headrace.flow.runtime.tally import ComponentTally
 
-# Far below what a datagram can hold; names are bounded by the program that chose them.
+# Rows per datagram: far below what it can hold, as long as component names are short.
 _ROWS = 50
 MAX_REPORT_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ReportAddress:
-    """Where reports go. `token` tells those of this run from anybody else's."""
+    """Where reports go. The `token` marks the reports of this run."""
 
     host: str
     port: int
     token: str
 
 
-def send_report(address: ReportAddress, task: int, tallies: Mapping[str, Tally]) -> None:
-    """Tell what a task has counted, if anything. Never raises, never blocks."""
+def send_report(address: ReportAddress, task: int, tallies: Mapping[str, ComponentTally]) -> None:
+    """Send what a task has counted, if anything. Never raises, never blocks."""
     rows = [
         [name, each.executed, each.emitted, each.failed, each.busy_ns]
         for name, each in tallies.items()
@@ -39,5 +39,5 @@ def send_report(address: ReportAddress, task: int, tallies: Mapping[str, Tally])
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         for at in range(0, len(rows), _ROWS):
-            told = {"token": address.token, "task": task, "rows": rows[at : at + _ROWS]}
-            sender.sendto(json.dumps(told).encode(), (address.host, address.port))
+            report = {"token": address.token, "task": task, "rows": rows[at : at + _ROWS]}
+            sender.sendto(json.dumps(report).encode(), (address.host, address.port))

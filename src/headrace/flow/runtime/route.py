@@ -1,4 +1,4 @@
-"""Choosing a task for each tuple, with columns."""
+"""Choosing a task for each tuple, in columns."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from headrace.flow.runtime.tuple_batch import TupleBatch
 
 Tasks = npt.NDArray[np.int64]
 
-# Keys for pandas' hash: fixed, because a state's place follows from them.
+# Keys of pandas' hash. They never change: they decide which task has the state of a key.
 _FIRST_KEY = "headrace-first-0"
 _SECOND_KEY = "headrace-second0"
 
@@ -60,7 +60,7 @@ def choose(
     turn: int,
     direct: Tasks | None = None,
 ) -> Tasks:
-    """A task number for each row.
+    """Return a task number for each row.
 
     Raises:
         EmitError: a direct stream without tasks, or a task that does not exist.
@@ -81,7 +81,7 @@ def choose(
 def hashes(
     columns: pa.RecordBatch, names: tuple[str, ...], key: str = _FIRST_KEY
 ) -> npt.NDArray[np.uint64]:
-    """One number for each row's values of these fields; the same on every machine and run."""
+    """Return a hash of each row's values of these fields; the same on every machine and run."""
     total = np.zeros(columns.num_rows, dtype=np.uint64)
     for name in names:
         encoded = columns.column(name).dictionary_encode()
@@ -97,9 +97,9 @@ def hashes(
 
 
 def _less_loaded(columns: pa.RecordBatch, grouping: PartialKey, tasks: int) -> Tasks:
-    """Each tuple to the less loaded one of its key's two tasks."""
+    """Return for each tuple the less loaded one of its key's two tasks."""
     first = (hashes(columns, grouping.names) % np.uint64(tasks)).astype(np.int64)
-    # Never the first one again: there are at least two tasks here.
+    # Never the first one: there are at least two tasks here.
     step = hashes(columns, grouping.names, _SECOND_KEY) % np.uint64(tasks - 1)
     second = (first + 1 + step.astype(np.int64)) % tasks
     load = [0] * tasks

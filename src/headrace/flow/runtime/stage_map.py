@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.flow.plan.plan import Component
+from headrace.flow.plan.plan import PlanComponent
 from headrace.flow.runtime.outlet import TO_TOPICS
-from headrace.flow.runtime.program import Program
+from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import TaskState
@@ -21,39 +21,40 @@ Batches = Iterable[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class SpoutStage:
-    """Stage 0: from a spout's rows to chunks."""
+    """Stage 0: turns a spout's rows into chunks."""
 
-    program: Program
+    plan_run: PlanRun
     spout: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        component = self.program.component(self.spout)
-        run = StageRun(self.program, spark_partition())
+        component = self.plan_run.component(self.spout)
+        run = StageRun(self.plan_run, spark_partition())
         for batch in batches:
             if batch.num_rows:
-                for stream, made in component.work.decode(batch):
-                    run.spout(component, made, stream)
+                for stream, tuples in component.work.decode(batch):
+                    run.spout(component, tuples, stream)
                 yield from run.outlet.ready()
         yield from run.finish()
 
 
 @dataclass(frozen=True, slots=True)
 class BoltStage:
-    """A later stage in one go: from chunks to chunks.
+    """A later stage: turns chunks into chunks.
 
-    `bounded`: all there will ever be comes in this call, as in a batch over what is there. A bolt
-    with state begins with none, and a clock strikes once, at the end.
+    Attributes:
+        bounded: this call has all tuples there will be, as in a batch query. A bolt with state then
+            begins with an empty one, and a bolt that ticks does so once, at the end.
     """
 
-    program: Program
+    plan_run: PlanRun
     stage: int
     bounded: bool = False
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        run = StageRun(self.program, spark_partition())
+        run = StageRun(self.plan_run, spark_partition())
         mine: defaultdict[int, defaultdict[int, list[bytes]]] = defaultdict(_edges)
         for slot, edge, chunk in _chunks(batches):
-            if is_for(self.program, self.stage, edge):
+            if is_for(self.plan_run, self.stage, edge):
                 mine[slot][edge].append(chunk)
             else:
                 run.outlet.pass_on(slot, edge, chunk)
@@ -65,7 +66,7 @@ class BoltStage:
         settle()
 
     def _slot(self, run: StageRun, slot: int, edges: dict[int, list[bytes]]) -> None:
-        component = component_of(self.program, slot)
+        component = component_of(self.plan_run, slot)
         assert component is not None
         state = TaskState() if self.bounded and component.stateful else None
         for edge, chunks in sorted(edges.items()):
@@ -75,24 +76,26 @@ class BoltStage:
 
 
 def open_records(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The records in a last stage's chunks."""
+    """Yield the records in the last stage's chunks."""
     for batch in batches:
         for chunk in batch.column("chunk"):
             yield from opened(chunk.as_buffer())
 
 
-def is_for(program: Program, stage: int, edge: int) -> bool:
-    """Whether the reader of an edge runs in this stage."""
+def is_for(plan_run: PlanRun, stage: int, edge: int) -> bool:
+    """Return whether the reader of an edge runs in this stage."""
     if edge == TO_TOPICS:
         return False
-    reader = program.layout.edges[edge].reader
-    return reader in program.layout.stages[stage].components
+    reader = plan_run.layout.edges[edge].reader
+    return reader in plan_run.layout.stages[stage].components
 
 
 def in_order(chunks: list[bytes]) -> TupleBatch:
-    """The tuples of one slot and edge. Spark brings chunks in any order: they are put in that of
-    the records their first tuples come from, so that a key's tuples stay in the order of its
-    topic and a batch that is done again is done alike."""
+    """Return the tuples of one slot and edge in the order of the records they come from.
+
+    Spark delivers chunks in any order. Sorting them by the origin of their first tuples keeps the
+    tuples of a key in the order of its topic, and makes a repeated batch equal to the first.
+    """
     batches = [batch for chunk in chunks for batch in from_chunk(chunk)]
     batches.sort(key=_first_origin)
     return joined(batches)
@@ -109,11 +112,11 @@ def spark_partition() -> int:
     return 0 if context is None else int(context.partitionId())
 
 
-def component_of(program: Program, slot: int) -> Component | None:
-    """Whose slot it is; None for records on their way to the sink."""
-    for name, slots in program.layout.slots.items():
+def component_of(plan_run: PlanRun, slot: int) -> PlanComponent | None:
+    """Return the component of a slot; None for records on their way to the sink."""
+    for name, slots in plan_run.layout.slots.items():
         if slot in slots:
-            return program.component(name)
+            return plan_run.component(name)
     return None
 
 
@@ -131,7 +134,7 @@ def _chunks(batches: Batches) -> Iterator[tuple[int, int, bytes]]:
 
 
 def opened(chunk: pa.Buffer) -> Iterator[pa.RecordBatch]:
-    """The records of a chunk."""
+    """Yield the records of a chunk."""
     with pa.ipc.open_stream(chunk) as reader:
         for each in reader:
             assert each.schema.equals(RECORD_FIELDS.schema)

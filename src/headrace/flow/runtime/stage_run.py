@@ -2,11 +2,11 @@
 
 Rules
 -----
-Rule 1: what a call emitted and put leaves it only when the call has returned.
+Rule 1: what a call emitted and put leaves the call only when it has returned.
 Rule 2: a batch that raises is tried again as a whole, then in halves, down to the tuples that raise
         alone. Those become dead letters; the others go on, in their order.
-Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it; so does
-        whatever else is `Unrecoverable`.
+Rule 3: an emit that does not fit its declaration is a mistake in the program and ends it. So does
+        every other `Unrecoverable`.
 """
 
 import time
@@ -17,68 +17,71 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
-from headrace.flow.execution.failure import note
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Kind
+from headrace.flow.plan.plan import DEFAULT_STREAM, Kind, PlanComponent
+from headrace.flow.plan.work import TaskContext, TupleSource, Work
 from headrace.flow.runtime.dead_letter import dead_letter
 from headrace.flow.runtime.emission import Emission
+from headrace.flow.runtime.failure_note import failure_note
 from headrace.flow.runtime.outlet import Outlet
-from headrace.flow.runtime.program import Program, cast_of
+from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.record import RECORD_FIELDS, RECORDS
 from headrace.flow.runtime.report import send_report
 from headrace.flow.runtime.route import route
 from headrace.flow.runtime.tally import TallySheet
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch
-from headrace.flow.runtime.work import Source, TaskContext, Work
+from headrace.flow.runtime.worker_tasks import worker_tasks
 
 METRICS_TOPIC = "metrics.topic"
-"""The plan's setting for where tallies go."""
+"""The plan's setting that names the topic for tallies."""
 
 
 class StageRun:
-    """One task of Spark, in one batch.
+    """Runs one Spark task of one batch.
 
     Args:
-        place: the Spark partition, for bolts without slots.
-        now_ms: the batch's time, if Spark tells it.
+        partition: the Spark partition; it is the task number of bolts without slots.
+        now_ms: the batch's time, if Spark has one for it.
     """
 
     def __init__(
         self,
-        program: Program,
-        place: int,
+        plan_run: PlanRun,
+        partition: int,
         outlet: Outlet | None = None,
         now_ms: int | None = None,
     ) -> None:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        self._program = program
-        self._place = place
+        self._plan_run = plan_run
+        self._partition = partition
         self._state: TaskState | None = None
         self._slot: int | None = None
-        self._turn = place
+        self._turn = partition
         self.outlet = Outlet() if outlet is None else outlet
         self.tallies = TallySheet()
 
-    def spout(self, component: Component, batch: TupleBatch, stream: str) -> None:
-        """Tuples that a spout has made."""
+    def spout(self, component: PlanComponent, batch: TupleBatch, stream: str) -> None:
+        """Deliver tuples that a spout has read."""
         tally = self.tallies.of(component.name)
         tally.executed += batch.num_rows
         tally.emitted += batch.num_rows
         self._deliver(component.name, stream, batch, None)
 
-    def totals(self, component: Component, batch: TupleBatch) -> None:
-        """Tuples that Spark has made for a component."""
+    def totals(self, component: PlanComponent, batch: TupleBatch) -> None:
+        """Deliver the totals that Spark has added up for a component."""
         self.tallies.of(component.name).emitted += batch.num_rows
         self._deliver(component.name, DEFAULT_STREAM, batch, None)
 
     def bolt(self, slot: int, edge: int, batch: TupleBatch, state: TaskState | None) -> None:
-        """Tuples that were carried to a slot."""
-        edge_ = self._program.layout.edges[edge]
-        component = self._program.component(edge_.reader)
+        """Call the component of a slot with tuples that were carried to it."""
+        read = self._plan_run.layout.edges[edge]
+        component = self._plan_run.component(read.reader)
         self._slot, self._state = slot, state
-        self._call(component, edge_.input.component, edge_.input.stream, batch)
+        self._call(component, read.input.component, read.input.stream, batch)
 
-    def tick(self, slot: int, component: Component, now_ms: int, state: TaskState | None) -> None:
+    def tick(
+        self, slot: int, component: PlanComponent, now_ms: int, state: TaskState | None
+    ) -> None:
         self._slot, self._state = slot, state
         context = self._context(component)
         emission = self._emission(component, None)
@@ -86,45 +89,45 @@ class StageRun:
             self._work(context).tick(now_ms, emission, context)
         except BaseException as error:
             _rollback(context.state)
-            error.add_note(note(component.name, None))
+            error.add_note(failure_note(component.name, None))
             raise
         _accept(context.state)
         self._pass_on(component, emission)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rest of the stage's rows, tallies included."""
-        topic = self._program.plan.settings.get(METRICS_TOPIC)
+        """Return the rest of the stage's rows, tallies included."""
+        topic = self._plan_run.plan.settings.get(METRICS_TOPIC)
         if topic:
-            counted = self.tallies.to_records(topic, self._program.plan.name)
+            counted = self.tallies.to_records(topic, self._plan_run.plan.name)
             if counted is not None:
                 self.outlet.to_topics(counted)
-        if self._program.report_to is not None:
-            send_report(self._program.report_to, self._place, self.tallies.tallies)
+        if self._plan_run.report_to is not None:
+            send_report(self._plan_run.report_to, self._partition, self.tallies.tallies)
         yield from self.outlet.close()
 
-    def _call(self, component: Component, feeder: str, stream: str, batch: TupleBatch) -> None:
+    def _call(self, component: PlanComponent, feeder: str, stream: str, batch: TupleBatch) -> None:
         tally = self.tallies.of(component.name)
         tally.executed += batch.num_rows
         started = time.perf_counter_ns()
-        tries = 1 + self._program.plan.retries
-        source = Source(feeder, stream, lambda: batch.origin)
+        tries = 1 + self._plan_run.plan.retries
+        source = TupleSource(feeder, stream, lambda: batch.origin)
         emissions = list(self._attempts(component, source, batch, tries))
         tally.busy_ns += time.perf_counter_ns() - started
         for emission in emissions:
             self._pass_on(component, emission)
 
     def _attempts(
-        self, component: Component, source: Source, batch: TupleBatch, tries: int
+        self, component: PlanComponent, source: TupleSource, batch: TupleBatch, tries: int
     ) -> Iterator[Emission]:
         context = self._context(component)
         failure: Exception | None = None
         for _ in range(tries):
             emission = self._emission(component, batch)
             try:
-                here = replace(source, told_origin=lambda: batch.origin)
+                here = replace(source, lazy_origin=lambda: batch.origin)
                 self._work(context).execute(batch.columns, emission, context, here)
             except Unrecoverable as error:
-                error.add_note(note(component.name, None))
+                error.add_note(failure_note(component.name, None))
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
                 _rollback(context.state)
@@ -139,22 +142,23 @@ class StageRun:
             for part in (batch.slice(0, half), batch.slice(half, batch.num_rows - half)):
                 yield from self._attempts(component, source, part, 1)
             return
-        self._bury(component, batch, failure)
+        self._dead_letter(component, batch, failure)
 
-    def _bury(self, component: Component, batch: TupleBatch, failure: Exception) -> None:
-        topic = self._program.plan.dead_letters
+    def _dead_letter(self, component: PlanComponent, batch: TupleBatch, failure: Exception) -> None:
+        """Write each tuple to the dead letter topic; without one, the failure ends the plan."""
+        topic = self._plan_run.plan.dead_letters
         if topic is None:
-            failure.add_note(note(component.name, batch.place))
+            failure.add_note(failure_note(component.name, batch.place))
             raise failure
         self.tallies.of(component.name).failed += batch.num_rows
         for row in range(batch.num_rows):
             letter = dead_letter(topic, component.name, batch.slice(row, 1), failure)
             self.outlet.to_topics(letter)
 
-    def _pass_on(self, component: Component, emission: Emission) -> None:
+    def _pass_on(self, component: PlanComponent, emission: Emission) -> None:
         tally = self.tallies.of(component.name)
-        for tuples, failure in emission.buried:
-            self._bury(component, tuples, failure)
+        for tuples, failure in emission.dead_letters:
+            self._dead_letter(component, tuples, failure)
         for each in emission.emitted:
             tally.emitted += each.batch.num_rows
             if component.kind is Kind.SINK:
@@ -163,9 +167,9 @@ class StageRun:
                 self._deliver(component.name, each.stream, each.batch, each.tasks)
 
     def _deliver(self, component: str, stream: str, batch: TupleBatch, tasks: Any) -> None:
-        layout = self._program.layout
+        layout = self._plan_run.layout
         for edge in layout.edges_from(component, stream):
-            reader = self._program.component(edge.reader)
+            reader = self._plan_run.component(edge.reader)
             if not edge.carried:
                 self._call(reader, component, stream, batch)
                 continue
@@ -175,31 +179,34 @@ class StageRun:
             for task, part in parts:
                 self.outlet.carry(slots[task], edge.number, part)
 
-    def _emission(self, component: Component, batch: TupleBatch | None) -> Emission:
+    def _emission(self, component: PlanComponent, batch: TupleBatch | None) -> Emission:
         outputs = {RECORDS: RECORD_FIELDS} if component.kind is Kind.SINK else component.outputs
         return Emission(component.name, outputs, batch)
 
-    def _context(self, component: Component) -> TaskContext:
-        slots = self._program.layout.slots.get(component.name)
+    def _context(self, component: PlanComponent) -> TaskContext:
+        slots = self._plan_run.layout.slots.get(component.name)
         mine = slots is not None and self._slot is not None and self._slot in slots
         return TaskContext(
-            plan=self._program.plan.name,
+            plan=self._plan_run.plan.name,
             component=component.name,
-            task=self._slot - slots.start if mine else self._place,  # type: ignore[operator,union-attr]
+            task=self._slot - slots.start if mine else self._partition,  # type: ignore[operator,union-attr]
             tasks=component.parallelism,
             state=self._state if mine and component.stateful else None,
             inputs=tuple((each.component, each.stream) for each in component.inputs),
-            retries=self._program.plan.retries,
+            retries=self._plan_run.plan.retries,
             now_ms=self._now_ms,
         )
 
     def _work(self, context: TaskContext) -> Work:
-        return cast_of(self._program).play(self._program, context, _own_copy)
+        sent = self._plan_run.component(context.component).work
+        return worker_tasks(self._plan_run).prepared(context, sent, _own_copy)
 
 
 def _own_copy(work: Any) -> Any:
-    """A task's own object, by the way that it travelled: cloudpickle takes the classes of the
-    user's main module too."""
+    """Return a task's own copy of its work, pickled as Spark pickled it.
+
+    cloudpickle also copies the classes of the user's main module.
+    """
     from pyspark import cloudpickle
 
     return cloudpickle.loads(cloudpickle.dumps(work))  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""A topic's records and the stage that takes them, in one process of Spark's.
+"""A data source that runs a plan's first stage in the Spark process that reads the records.
 
 Between a source in Python and an operator in Python, Spark makes a row of every record, twice. Here
-the stage runs inside the source: what reaches Spark are chunks, or partial totals.
+the stage runs inside the source, and Spark sees only chunks or partial totals.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,10 +22,10 @@ StageFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class SealedStage:
-    """A stage on its way to where records are read.
+    """A pickled stage that is unpickled in the process that reads records.
 
-    Spark starts several processes that only plan. They take the source along and never open this,
-    so that they need not import what a plan's bolts do.
+    Spark starts several processes that only plan. They unpickle the source but not this, so that
+    they need not import what a plan's bolts do.
     """
 
     pickled: bytes
@@ -40,25 +40,25 @@ class SealedStage:
 
 
 class StageSource(DataSource):
-    """`stage_source` makes a class of this for each spout: Spark pickles it with what it holds.
+    """Base of the classes that `stage_source` makes, one per spout.
 
     Attributes:
-        stage: what the records go through, sealed.
-        columns: of the source, which the stage gets.
-        made: the stage's columns, in Spark's words.
+        stage: the sealed stage that reads the records.
+        columns: the source's columns, which the stage is called with.
+        output_ddl: the stage's columns, as Spark's DDL.
     """
 
     label: ClassVar[str]
     stage: ClassVar[StageFunction]
     columns: ClassVar[StructType]
-    made: ClassVar[str]
+    output_ddl: ClassVar[str]
 
     @classmethod
     def name(cls) -> str:
         return cls.label
 
     def schema(self) -> str:
-        return self.made
+        return self.output_ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _StageBatch(SourceOptions.of(self.options), self.columns, type(self).stage)
@@ -68,15 +68,15 @@ class StageSource(DataSource):
 
 
 def stage_source(
-    label: str, stage: StageFunction, *, columns: StructType, made: str
+    label: str, stage: StageFunction, *, columns: StructType, output_ddl: str
 ) -> type[StageSource]:
-    """The data source, to be registered under its label, that reads records and runs a stage."""
-    # Not a class of a module: cloudpickle would send no more than its name.
+    """Return the data source that reads records and runs a stage; register it under its label."""
+    # Made here, not in a module: cloudpickle would send only the name of a module's class.
     members: dict[str, Any] = {
         "label": label,
         "stage": staticmethod(SealedStage.of(stage)),
         "columns": columns,
-        "made": made,
+        "output_ddl": output_ddl,
     }
     return type("StageSourceOfSpout", (StageSource,), members)
 

@@ -1,6 +1,6 @@
-"""A stage with state, for Spark's `transformWithStateInPandas`: one call a slot and batch.
+"""A stage with state, for Spark's `transformWithStateInPandas`: one call per slot and batch.
 
-The key is the slot, so that a task's whole state is one exchange; see `task_state`.
+The key is the slot, so that a task's whole state is one exchange with Spark; see `task_state`.
 """
 
 from collections import defaultdict
@@ -11,19 +11,20 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from headrace.flow.plan.plan import Component
-from headrace.flow.runtime.program import Program, cast_of
+from headrace.flow.plan.plan import PlanComponent
+from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.stage_map import component_of, in_order, is_for, spark_partition
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import StateKeeper
+from headrace.flow.runtime.worker_tasks import worker_tasks
 from headrace.spark.worker_memory import settle
 
 
 class StageProcessor(StatefulProcessor):
-    """Must pickle; Spark makes a new one for each of its tasks and batches."""
+    """Runs a stage with state. It must pickle: Spark makes a new one per task and batch."""
 
-    def __init__(self, program: Program, stage: int) -> None:
-        self._program = program
+    def __init__(self, plan_run: PlanRun, stage: int) -> None:
+        self._plan_run = plan_run
         self._stage = stage
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -31,7 +32,7 @@ class StageProcessor(StatefulProcessor):
         self._keeper = StateKeeper(
             handle.getValueState("stamp", "stamp BINARY"),
             handle.getListState("changes", "change BINARY"),
-            cast_of(self._program).states,
+            worker_tasks(self._plan_run).states,
         )
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802,N803
@@ -40,18 +41,18 @@ class StageProcessor(StatefulProcessor):
         mine: defaultdict[int, list[bytes]] = defaultdict(list)
         for frame in rows:
             for edge, chunk in zip(frame["edge"], frame["chunk"], strict=True):
-                if is_for(self._program, self._stage, edge):
+                if is_for(self._plan_run, self._stage, edge):
                     mine[int(edge)].append(chunk)
                 else:
                     run.outlet.pass_on(slot, int(edge), chunk)
-        component = component_of(self._program, slot)
+        component = component_of(self._plan_run, slot)
         if mine and component is not None:
             state = self._keeper.load(slot) if component.stateful else None
             for edge, chunks in sorted(mine.items()):
                 run.bolt(slot, edge, in_order(chunks), state)
             if state is not None:
                 self._keeper.save(slot, state)
-            self._wind_up(component, timerValues)
+            self._start_timer(component, timerValues)
         yield from _frames(run.finish())
 
     def handleExpiredTimer(  # noqa: N802
@@ -61,7 +62,7 @@ class StageProcessor(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         slot = int(key[0])
-        component = component_of(self._program, slot)
+        component = component_of(self._plan_run, slot)
         if component is None or component.tick_seconds is None:
             return
         run = self._run(timerValues)
@@ -69,28 +70,28 @@ class StageProcessor(StatefulProcessor):
         run.tick(slot, component, timerValues.getCurrentProcessingTimeInMs(), state)
         if state is not None:
             self._keeper.save(slot, state)
-        # Spark still lists the timer that has just gone off, and deletes it behind this call.
+        # Spark still lists the timer that has just expired, and deletes it after this call.
         self._register(component, timerValues)
         yield from _frames(run.finish())
 
     def _run(self, timer_values: Any) -> StageRun:
-        ticks = self._program.layout.stages[self._stage].ticks
+        ticks = self._plan_run.layout.stages[self._stage].ticks
         now_ms = timer_values.getCurrentProcessingTimeInMs() if ticks else None
-        return StageRun(self._program, spark_partition(), now_ms=now_ms)
+        return StageRun(self._plan_run, spark_partition(), now_ms=now_ms)
 
-    def _wind_up(self, component: Component, timer_values: Any) -> None:
-        """Let the clock of a component that ticks run, if it does not yet."""
+    def _start_timer(self, component: PlanComponent, timer_values: Any) -> None:
+        """Register the first timer of a component that ticks."""
         if component.tick_seconds is None or next(self._handle.listTimers(), None) is not None:
             return
         self._register(component, timer_values)
 
-    def _register(self, component: Component, timer_values: Any) -> None:
+    def _register(self, component: PlanComponent, timer_values: Any) -> None:
         assert component.tick_seconds is not None
         now_ms = timer_values.getCurrentProcessingTimeInMs()
         self._handle.registerTimer(now_ms + max(1, int(component.tick_seconds * 1_000)))
 
     def close(self) -> None:
-        """The worker's bolts live on for the next batch."""
+        """Return memory to the system. The worker's bolts stay for the next batch."""
         settle()
 
 

@@ -1,4 +1,4 @@
-"""What each component of a task did in a batch."""
+"""Counts of what each component of a Spark task did in a batch."""
 
 import json
 import time
@@ -11,7 +11,9 @@ from headrace.flow.runtime.record import records
 
 
 @dataclass(slots=True)
-class Tally:
+class ComponentTally:
+    """Tuples that a component was given, emitted and failed on, and how long it was busy."""
+
     executed: int = 0
     emitted: int = 0
     failed: int = 0
@@ -19,20 +21,20 @@ class Tally:
 
 
 class TallySheet:
-    """Counts by component; one for each task of Spark and batch, begun with it."""
+    """The counts of one Spark task and batch, by component. It is made when the task begins."""
 
     def __init__(self) -> None:
-        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
+        self.tallies: defaultdict[str, ComponentTally] = defaultdict(ComponentTally)
         self._started_ns = time.perf_counter_ns()
 
-    def of(self, component: str) -> Tally:
+    def of(self, component: str) -> ComponentTally:
         return self.tallies[component]
 
     def to_records(self, topic: str, plan: str) -> pa.RecordBatch | None:
-        """A record for each component that did something, keyed by plan and component.
+        """Return a record per component that did something, keyed by plan and component.
 
-        `latency_ms` is what a tuple took, `capacity` the part of the task's time that the component
-        was busy: near 1 it is the one that holds the others up.
+        `latency_ms` is the time per tuple. `capacity` is the share of the task's time that the
+        component was busy: near 1 it is the bottleneck.
         """
         rows = {name: each for name, each in self.tallies.items() if each.executed or each.emitted}
         if not rows:

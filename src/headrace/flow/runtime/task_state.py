@@ -3,13 +3,13 @@
 Theory of operation
 -------------------
 Spark keeps the state as a list of changes and a stamp. A worker keeps the dictionary of each task
-in memory between batches; it is the one that Spark committed exactly if its stamp is Spark's. The
-stamp is random, so that a batch which failed after it was written, and was done again elsewhere,
-leaves no memory behind that passes for the committed one.
+in memory between batches. That dictionary is the state that Spark committed if its stamp equals
+Spark's. Stamps are random: a batch that failed after its stamp was written, and was repeated in
+another worker, leaves a dictionary with a stamp that no longer matches.
 
 Rule 1: a call sees its own changes; a call that raises has made none (`rollback`).
-Rule 2: what a batch changed is appended as one change; `None` for a key means that it is gone.
-Rule 3: once the changes outweigh the state, the list is written anew with the state alone.
+Rule 2: what a batch changed is appended as one change: the values put, and the keys deleted.
+Rule 3: past `_MAX_CHANGES` changes the list is replaced by the whole state as one change.
 """
 
 import pickle
@@ -18,15 +18,15 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 _GONE = object()
-# The list is written anew when it holds so many changes; reading it costs an exchange each.
+# A longer list is replaced by the whole state: reading costs one exchange with Spark per change.
 _MAX_CHANGES = 64
 
 
 class TaskState:
-    """Storm's KeyValueState and Samza's KeyValueStore, for one task.
+    """The key-value state of one task: Storm's KeyValueState.
 
-    Keys are hashable, keys and values pickle. A value that was changed in place is not noticed:
-    put it again.
+    Keys are hashable; keys and values pickle. A value that is changed in place is not saved: put it
+    again.
     """
 
     def __init__(self, committed: dict[Hashable, Any] | None = None) -> None:
@@ -54,14 +54,14 @@ class TaskState:
         self._call[key] = _GONE
 
     def items(self) -> Iterator[tuple[Hashable, Any]]:
-        """Everything there is, in no particular order."""
+        """Yield every key and value, in no particular order."""
         for key in self.committed.keys() | self._batch.keys() | self._call.keys():
             value = self.get(key, _GONE)
             if value is not _GONE:
                 yield key, value
 
     def range(self, start: Any, stop: Any) -> list[tuple[Any, Any]]:
-        """What lies from `start` up to but not at `stop`, in the order of the keys."""
+        """Return the items from `start` up to but not including `stop`, sorted by key."""
         return sorted(
             ((key, value) for key, value in self.items() if start <= key < stop),
             key=lambda item: item[0],
@@ -74,16 +74,16 @@ class TaskState:
         return sum(1 for _ in self.items())
 
     def accept(self) -> None:
-        """The call succeeded."""
+        """Make the changes of a call that returned part of the batch."""
         self._batch.update(self._call)
         self._call.clear()
 
     def rollback(self) -> None:
-        """The call raised."""
+        """Drop the changes of a call that raised."""
         self._call.clear()
 
     def take_changes(self) -> bytes | None:
-        """What the batch changed, and make it part of the state; None if it is nothing."""
+        """Make the batch's changes part of the state and return them; None if there are none."""
         if not self._batch:
             return None
         gone = [key for key, value in self._batch.items() if value is _GONE]
@@ -93,12 +93,12 @@ class TaskState:
         return pickle.dumps((put, gone), protocol=pickle.HIGHEST_PROTOCOL)
 
     def snapshot(self) -> bytes:
-        """The whole state as one change."""
+        """Return the whole state as one change."""
         return pickle.dumps((self.committed, []), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 class StateKeeper:
-    """Brings a task's state from Spark and back, once a batch.
+    """Loads a task's state from Spark and saves it, once per batch.
 
     `stamp` and `changes` are Spark's ValueState and ListState, with one binary column each.
     """
@@ -128,7 +128,7 @@ class StateKeeper:
         return TaskState(committed)
 
     def save(self, slot: int, state: TaskState) -> None:
-        # The memory may not hold what Spark does not: forget first, remember last.
+        # The memory must not hold what Spark does not: forget first, remember last.
         self._memory.pop(slot, None)
         change = state.take_changes()
         stamp = self._loaded

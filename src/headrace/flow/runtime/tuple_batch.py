@@ -23,21 +23,20 @@ class TupleBatch:
     """Tuples of one stream.
 
     Args:
-        told_origin: their origins, or what makes them: most are never asked for.
+        lazy_origin: their origins, or a function that returns them. Most origins are never read.
     """
 
     columns: pa.RecordBatch
-    told_origin: Origin
+    lazy_origin: Origin
 
     @property
     def origin(self) -> pa.RecordBatch:
-        """A row for each tuple: the record it was made from, or one of them; nulls where there is
-        none."""
-        told = self.told_origin
-        if callable(told):
-            told = told()
-            object.__setattr__(self, "told_origin", told)
-        return told
+        """A row per tuple: the record it was made from, or one of several; nulls without one."""
+        origin = self.lazy_origin
+        if callable(origin):
+            origin = origin()
+            object.__setattr__(self, "lazy_origin", origin)
+        return origin
 
     @property
     def num_rows(self) -> int:
@@ -45,7 +44,7 @@ class TupleBatch:
 
     @property
     def place(self) -> str | None:
-        """The origin of the first tuple, for people."""
+        """The origin of the first tuple, as an error message names it."""
         first = self.origin.slice(0, 1).to_pylist()
         if not first or first[0]["_topic"] is None:
             return None
@@ -60,11 +59,11 @@ class TupleBatch:
         )
 
     def origins(self, rows: pa.Array | None, count: int) -> pa.RecordBatch:
-        """The origins of tuples made from these.
+        """Return the origins of tuples made from these.
 
         Args:
-            rows: for each new tuple the one it was made from; None: nobody said, so all go back to
-                the first.
+            rows: for each new tuple the one it was made from; None: the component did not say, so
+                all get the origin of the first.
         """
         if rows is not None:
             return self.origin.take(rows)
@@ -74,14 +73,14 @@ class TupleBatch:
 
 
 def no_origin(count: int) -> pa.RecordBatch:
-    """For tuples that came from no topic."""
+    """Return the origins of tuples that came from no topic."""
     return pa.RecordBatch.from_arrays(
         [pa.nulls(count, each.type) for each in ORIGIN], schema=ORIGIN
     )
 
 
 def to_chunk(batches: Iterable[TupleBatch]) -> bytes:
-    """Tuples of one stream as one Arrow stream."""
+    """Return tuples of one stream as one Arrow stream."""
     sink = pa.BufferOutputStream()
     writer = None
     for each in batches:
@@ -98,6 +97,7 @@ def to_chunk(batches: Iterable[TupleBatch]) -> bytes:
 
 
 def from_chunk(chunk: bytes) -> list[TupleBatch]:
+    """Return the batches that `to_chunk` wrote."""
     with pa.ipc.open_stream(chunk) as reader:
         return [_split(each) for each in reader]
 
@@ -110,7 +110,7 @@ def _split(merged: pa.RecordBatch) -> TupleBatch:
 
 
 def joined(batches: list[TupleBatch]) -> TupleBatch:
-    """Several batches of one stream as one."""
+    """Return several batches of one stream as one."""
     if len(batches) == 1:
         return batches[0]
     return TupleBatch(

@@ -1,6 +1,84 @@
-"""Tasks in Samza's words: a `StreamTask` for each input partition, stores, a `.properties` file.
+"""Jobs for Samza users: a `StreamTask` per input partition, stores, a `.properties` file.
+
+A name is loaded on first use.
+
+    load                       Read a job from a `.properties` file, or from its keys.
+    SamzaJob                   A job; `start` runs it.
+    StreamTask                 Base class of tasks: `process` is called with every message.
+    InitableTask               A task with `init`.
+    WindowableTask             A task with `window`.
+    ClosableTask               A task with `close`.
+    IncomingMessageEnvelope    A message that a task receives.
+    OutgoingMessageEnvelope    A message that a task sends.
+    SystemStream               A topic of a system, such as `kafka.views`.
+    MessageCollector           Sends messages.
+    TaskCoordinator            Takes requests, such as `shutdown`.
+    RequestScope               Whether a request is for one task or all.
+    Context                    A task's configuration and stores.
+    KeyValueStore              A task's store.
+    Serde                      Base class of serdes.
 
 Example:
-    from headrace.flow.samza.job import load
-    from headrace.flow.samza.task import StreamTask
+    from headrace.flow.samza import OutgoingMessageEnvelope, StreamTask
+
+    class Upper(StreamTask):
+        def process(self, envelope, collector, coordinator):
+            collector.send(OutgoingMessageEnvelope("kafka.out", envelope.message.upper()))
 """
+
+from typing import TYPE_CHECKING
+
+from headrace.model.lazy_import import lazy_names
+
+__all__ = [
+    "ClosableTask",
+    "Context",
+    "IncomingMessageEnvelope",
+    "InitableTask",
+    "KeyValueStore",
+    "MessageCollector",
+    "OutgoingMessageEnvelope",
+    "RequestScope",
+    "SamzaJob",
+    "Serde",
+    "StreamTask",
+    "SystemStream",
+    "TaskCoordinator",
+    "WindowableTask",
+    "load",
+]
+
+if TYPE_CHECKING:
+    from headrace.flow.samza.collector import MessageCollector
+    from headrace.flow.samza.context import Context
+    from headrace.flow.samza.coordinator import RequestScope, TaskCoordinator
+    from headrace.flow.samza.envelope import (
+        IncomingMessageEnvelope,
+        OutgoingMessageEnvelope,
+        SystemStream,
+    )
+    from headrace.flow.samza.job import SamzaJob, load
+    from headrace.flow.samza.serde import Serde
+    from headrace.flow.samza.store import KeyValueStore
+    from headrace.flow.samza.task import ClosableTask, InitableTask, StreamTask, WindowableTask
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "ClosableTask": "headrace.flow.samza.task",
+            "Context": "headrace.flow.samza.context",
+            "IncomingMessageEnvelope": "headrace.flow.samza.envelope",
+            "InitableTask": "headrace.flow.samza.task",
+            "KeyValueStore": "headrace.flow.samza.store",
+            "MessageCollector": "headrace.flow.samza.collector",
+            "OutgoingMessageEnvelope": "headrace.flow.samza.envelope",
+            "RequestScope": "headrace.flow.samza.coordinator",
+            "SamzaJob": "headrace.flow.samza.job",
+            "Serde": "headrace.flow.samza.serde",
+            "StreamTask": "headrace.flow.samza.task",
+            "SystemStream": "headrace.flow.samza.envelope",
+            "TaskCoordinator": "headrace.flow.samza.coordinator",
+            "WindowableTask": "headrace.flow.samza.task",
+            "load": "headrace.flow.samza.job",
+        },
+    )

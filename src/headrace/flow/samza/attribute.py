@@ -1,8 +1,8 @@
-"""A task's attributes, kept in its state so that they are the task's and not a process's.
+"""A task's attributes, kept in its state so that every process sees the same.
 
-Spark calls a task in whichever of its processes is free, and a batch that fails is done again. So
-after each call the attributes that pickle are put into the state, if they changed, and before a
-call they are taken from there, unless the object at hand is the one that put them.
+Spark calls a task in any of its worker processes, and repeats a batch that fails. So after each
+call the attributes that pickle are put into the state if they changed. Before a call they are set
+from the state, unless this very object has put them there.
 """
 
 import pickle
@@ -12,7 +12,7 @@ from typing import Any
 from headrace.flow.error import Unrecoverable
 
 _MAX_BYTES = 1024 * 1024
-# No store can be called so.
+# Keys in the state that no store can have: a store's name is not empty.
 VERSION = ("", "version")
 _NAMES = ("", "attributes")
 
@@ -21,9 +21,9 @@ class TaskAttributes:
     """The attributes of one task object in one process.
 
     Attributes:
-        version: a random mark of the call whose state the object has. Random, so that a batch which
-            failed behind the call, and was done again elsewhere, leaves no object behind that
-            passes for the task's.
+        version: a random mark of the call that the object's attributes are from. A batch that
+            failed after the call, and was repeated in another process, leaves an object with a
+            version that no longer matches the state.
     """
 
     def __init__(self, task: Any, where: str) -> None:
@@ -32,21 +32,21 @@ class TaskAttributes:
         self._kept: dict[str, bytes] = {}
         self.version: bytes | None = None
 
-    def bring(self, state: Any) -> None:
-        """Let the object have the attributes that the state has."""
+    def load(self, state: Any) -> None:
+        """Set the attributes that the state has."""
         version = state.get(VERSION)
         if version is not None and version == self.version:
             return
         self._kept = {}
         for name in state.get(_NAMES, ()):
             data = state.get(("", "attribute", name))
-            # Written by `keep` of this very program into its own checkpoint.
+            # Written by `save` of this very program into its own checkpoint.
             setattr(self._task, name, pickle.loads(data))  # noqa: S301
             self._kept[name] = data
         self.version = version
 
-    def keep(self, state: Any) -> None:
-        """Put what changed."""
+    def save(self, state: Any) -> None:
+        """Put the attributes that changed into the state."""
         now = self._pickled()
         for name, data in now.items():
             if self._kept.get(name) != data:
@@ -62,18 +62,18 @@ class TaskAttributes:
     def _pickled(self) -> dict[str, bytes]:
         from pyspark import cloudpickle
 
-        found = {}
+        pickled = {}
         for name, value in getattr(self._task, "__dict__", {}).items():
             if name in self._task.transient:
                 continue
             try:
                 data = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
             except (TypeError, AttributeError, ValueError, pickle.PicklingError, RecursionError):
-                continue  # the process's own: `init` makes it
+                continue  # it belongs to the process: `init` makes it
             if len(data) > _MAX_BYTES:
                 raise Unrecoverable(
                     f"the attribute {name} of {self._where} has {len(data)} bytes: put it into a"
                     f" store, or name it in transient = ({name!r},) if init() makes it"
                 )
-            found[name] = data
-        return found
+            pickled[name] = data
+        return pickled

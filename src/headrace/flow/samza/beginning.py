@@ -1,7 +1,7 @@
-"""Where a checkpoint began, kept beside it.
+"""The offsets and changelog ends that a checkpoint began with, in a file of the checkpoint.
 
-A first batch that a crash cut off is done again. It must begin with the same offsets and the same
-stores, although what it wrote, its own changelog records included, may be committed already.
+Spark repeats a first batch that a crash interrupted. It must begin with the same offsets and stores
+again, although its output, changelog records included, may be committed already.
 """
 
 import json
@@ -17,13 +17,19 @@ _FILE = "samza.json"
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """`changelog_ends` by store and partition, `offsets` by `system.topic` and partition."""
+    """What a checkpoint began with.
+
+    Attributes:
+        changelog_ends: by store and partition.
+        offsets: by `system.topic` and partition.
+    """
 
     changelog_ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, checkpoint: Path) -> "Beginning | None":
+        """Return the beginning of a checkpoint; None if it has none."""
         path = checkpoint / _FILE
         try:
             kept = json.loads(path.read_bytes())
@@ -34,14 +40,14 @@ class Beginning:
             raise FlowError(f"{path} cannot be read: {error}; is it a checkpoint's?") from error
 
     def write(self, checkpoint: Path) -> None:
-        """Durable, whole or not at all, before the first batch."""
+        """Write the file, durably and atomically. Call it before the first batch."""
         checkpoint.mkdir(parents=True, exist_ok=True)
-        made = checkpoint / f".{_FILE}.new"
-        with made.open("w") as file:
+        part = checkpoint / f".{_FILE}.new"
+        with part.open("w") as file:
             json.dump(asdict(self), file)
             file.flush()
             os.fsync(file.fileno())
-        made.replace(checkpoint / _FILE)
+        part.replace(checkpoint / _FILE)
         folder = os.open(checkpoint, os.O_RDONLY)
         try:
             os.fsync(folder)

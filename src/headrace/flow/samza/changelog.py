@@ -1,4 +1,4 @@
-"""Stores read back from their changelogs, for a start without Spark's checkpoint."""
+"""Restoring stores from their changelogs, for a start without Spark's checkpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,15 @@ from headrace.flow.samza.store import KeyValueStore
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Up to where each store's changelog is read, by store and partition.
+    """The changelogs to restore stores from, and where each ends.
 
-    The ends are those of the moment when the checkpoint began, and are kept with it: a first batch
-    that is done again must not find its own changes.
+    The ends are those of the moment when the checkpoint began (`Beginning`): a first batch that
+    Spark repeats must not restore its own changes.
 
     Attributes:
         client: how to reach the brokers.
         topics: the changelog of each store.
+        ends: by store and partition.
     """
 
     client: Mapping[str, str] = field(default_factory=dict)
@@ -24,7 +25,7 @@ class Restore:
 
 
 def restore(plan: Restore, task: int, stores: Mapping[str, KeyValueStore]) -> None:
-    """Fill a task's stores."""
+    """Fill a task's stores from their changelogs."""
     for name, ends in plan.ends.items():
         end = ends.get(task, 0)
         if end > 0:
@@ -34,7 +35,7 @@ def restore(plan: Restore, task: int, stores: Mapping[str, KeyValueStore]) -> No
 def _read_back(
     client: Mapping[str, str], topic: str, partition: int, end: int, store: KeyValueStore
 ) -> None:
-    # Imported here: a worker of a job without changelogs needs no client.
+    # Imported here: workers of a job without changelogs need no client.
     from headrace.client.read.read_range import ReadRange
     from headrace.client.read.reader import Reader
     from headrace.model.ids import TopicPartition

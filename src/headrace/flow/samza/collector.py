@@ -1,4 +1,4 @@
-"""What a task sends, as records for topics."""
+"""The messages that a task sends, as records for topics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from headrace.flow.samza.envelope import OutgoingMessageEnvelope, SystemStream
 from headrace.flow.samza.serde import Serde
 
 Serdes = Callable[[SystemStream], tuple[Serde, Serde]]
-"""The key's and the message's serde of a stream."""
+"""A function of a stream: its serdes for keys and messages."""
 
 
 @dataclass(slots=True)
 class RecordSheet:
-    """Records in the order in which they were made, each with the row of the batch it is from."""
+    """Records in the order in which they were sent, each with the row of the batch it is from."""
 
     topics: list[str] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
@@ -46,7 +46,10 @@ class RecordSheet:
 
 
 class MessageCollector:
-    """Given to `process` and `window`; what is sent becomes visible with the batch."""
+    """Sends messages. `process` and `window` receive it.
+
+    Messages become visible when the batch is committed.
+    """
 
     def __init__(self, sheet: RecordSheet, serdes: Serdes, *, dropping: bool = False) -> None:
         self._sheet = sheet
@@ -55,11 +58,12 @@ class MessageCollector:
         self.row = 0
 
     def send(self, envelope: OutgoingMessageEnvelope) -> None:
+        """Send a message to its stream."""
         stream = envelope.system_stream
         key_serde, message_serde = self._serdes(stream)
         try:
-            key = _written(key_serde, envelope.key)
-            message = _written(message_serde, envelope.message)
+            key = _to_bytes(key_serde, envelope.key)
+            message = _to_bytes(message_serde, envelope.message)
         except Exception:
             if self._dropping:
                 return
@@ -67,5 +71,5 @@ class MessageCollector:
         self._sheet.add(stream.stream, key, message, envelope.partition, self.row)
 
 
-def _written(serde: Serde, value: Any) -> bytes | None:
+def _to_bytes(serde: Serde, value: Any) -> bytes | None:
     return None if value is None else serde.to_bytes(value)

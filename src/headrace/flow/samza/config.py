@@ -1,4 +1,4 @@
-"""A job's configuration, read and checked: nothing behind this looks at texts."""
+"""A job's configuration, parsed and checked: other files see no texts."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _MAX_PARTITION = 100_000
 
 @dataclass(frozen=True, slots=True)
 class InputStream:
-    """A topic that tasks read. `broadcast` has the partitions that every task gets."""
+    """A topic that tasks read. Every task reads the partitions in `broadcast`."""
 
     stream: SystemStream
     key_serde: Serde
@@ -33,6 +33,8 @@ class InputStream:
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
+    """A store that the configuration declares."""
+
     name: str
     key_serde: Serde
     message_serde: Serde
@@ -43,14 +45,14 @@ class StoreSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    """Everything a file says.
+    """The configuration of a job.
 
     Attributes:
         brokers: of each system, by name.
-        consumer: for each system Kafka's own keys for reading.
-        serdes: for keys and messages of streams, by `system.topic`, or `system` for the others.
+        consumer: Kafka's own keys for reading, by system.
+        serdes: of keys and messages, by `system.topic`, or by `system` for other streams.
         target: the system that the job writes to.
-        texts: the file itself, for the task.
+        texts: all keys and values of the file, for the task.
     """
 
     name: str
@@ -77,20 +79,22 @@ class JobConfig:
 
 
 def read_config(texts: Mapping[str, str], folder: Path | None = None) -> JobConfig:
-    """A job's configuration.
+    """Return the configuration of a job.
 
     Args:
-        folder: where modules and schema files may lie, besides where Python looks.
+        folder: a folder for modules and schema files, besides Python's own path.
 
     Raises:
-        ConfigError: a key that is unknown, missing or cannot have its value; the nearest right one
-            is named.
+        ConfigError: a key is unknown, missing or has a wrong value; the message names the nearest
+            right key.
     """
     check_keys(texts)
-    return _Reading(dict(texts), folder).config()
+    return _ConfigReader(dict(texts), folder).config()
 
 
-class _Reading(KeyTexts):
+class _ConfigReader(KeyTexts):
+    """Reads one configuration."""
+
     def __init__(self, texts: dict[str, str], folder: Path | None) -> None:
         super().__init__(texts)
         self._folder = folder
@@ -144,44 +148,47 @@ class _Reading(KeyTexts):
         )
 
     def _all_serdes(self) -> dict[str, tuple[Serde, Serde]]:
-        found = {each: self._stream_serdes(SystemStream(each, "")) for each in self._systems}
+        serdes = {each: self._stream_serdes(SystemStream(each, "")) for each in self._systems}
         for system in self._systems:
             for key in self.below(f"systems.{system}.streams."):
                 topic = key.partition(".samza.")[0]
                 stream = SystemStream(system, topic)
-                found[str(stream)] = self._stream_serdes(stream)
+                serdes[str(stream)] = self._stream_serdes(stream)
         for key in self.below("streams."):
             stream, named = self._stream(key.partition(".samza.")[0], "streams")
-            found[str(stream)] = self._stream_serdes(stream, named)
-        return found
+            serdes[str(stream)] = self._stream_serdes(stream, named)
+        return serdes
 
     def _target(self, inputs: tuple[InputStream, ...], stores: tuple[StoreSpec, ...]) -> str:
-        """One batch is one transaction of one cluster: everything that is written goes there."""
+        """Return the system that the job writes to.
+
+        A batch is one transaction of one cluster, so there is only one.
+        """
         changelogs = [(f"stores.{each.name}.changelog", each.changelog) for each in stores]
-        wanted = [(key, each.system) for key, each in changelogs if each is not None]
+        written = [(key, each.system) for key, each in changelogs if each is not None]
         checkpoint = self._checkpoint_system()
         if checkpoint is not None:
-            wanted.insert(0, ("task.checkpoint.system", checkpoint))
+            written.insert(0, ("task.checkpoint.system", checkpoint))
         chosen = self.get("job.default.system") or inputs[0].stream.system
-        if wanted:
-            chosen = wanted[0][1]
-        for key, system in wanted:
+        if written:
+            chosen = written[0][1]
+        for key, system in written:
             if self._systems[system] != self._systems[chosen]:
                 raise ConfigError(
-                    f"{key} is in {system}, but {wanted[0][0]} in {chosen}, another cluster: a job"
+                    f"{key} is in {system}, but {written[0][0]} in {chosen}, another cluster: a job"
                     " writes to one"
                 )
         return chosen
 
     def _stream_serdes(self, stream: SystemStream, named: str | None = None) -> tuple[Serde, Serde]:
-        places = self._places(stream, named)
+        prefixes = self._prefixes(stream, named)
         return (
-            self._serde(*(f"{each}samza.key.serde" for each in places)),
-            self._serde(*(f"{each}samza.msg.serde" for each in places)),
+            self._serde(*(f"{each}samza.key.serde" for each in prefixes)),
+            self._serde(*(f"{each}samza.msg.serde" for each in prefixes)),
         )
 
-    def _places(self, stream: SystemStream, named: str | None) -> list[str]:
-        """Where a stream's keys may stand, the nearest first."""
+    def _prefixes(self, stream: SystemStream, named: str | None) -> list[str]:
+        """Return the prefixes of a stream's keys, the most specific first."""
         system, topic = stream
         mine = [] if named is None else [f"streams.{named}."]
         return [
@@ -193,7 +200,7 @@ class _Reading(KeyTexts):
 
     def _read_systems(self) -> dict[str, str]:
         names = {key.split(".")[1] for key in self.texts if key.startswith("systems.")}
-        found = {}
+        systems = {}
         for name in sorted(names):
             factory = self.get(f"systems.{name}.samza.factory")
             if factory is not None and "kafka" not in factory.lower():
@@ -210,14 +217,14 @@ class _Reading(KeyTexts):
                     f"systems.{name}.producer.bootstrap.servers is missing: write where the brokers"
                     f" of {name} are, as host:port"
                 )
-            found[name] = brokers
-        if not found:
+            systems[name] = brokers
+        if not systems:
             self.need("systems.kafka.producer.bootstrap.servers", "127.0.0.1:9092")
-        return found
+        return systems
 
     def _consumer(self, system: str) -> dict[str, str]:
         keys = self.below(f"systems.{system}.consumer.")
-        # ZooKeeper is where old versions of Samza found the brokers.
+        # Old versions of Samza found the brokers through ZooKeeper.
         left_out = ("bootstrap.servers", "zookeeper.connect", "auto.offset.reset", "group.id")
         return {key: text for key, text in keys.items() if key not in left_out}
 
@@ -247,39 +254,39 @@ class _Reading(KeyTexts):
         return [self._broadcast(each) for each in _names(self.get("task.broadcast.inputs"))]
 
     def _broadcast(self, text: str) -> InputStream:
-        found = _BROADCAST.fullmatch(text)
-        if found is None:
+        match = _BROADCAST.fullmatch(text)
+        if match is None:
             raise ConfigError(
                 f"task.broadcast.inputs has {text!r}: write the partitions too, kafka.rules#0 or"
                 " kafka.rules#[0-3]"
             )
-        first = int(found["one"] or found["first"])
-        last = int(found["one"] or found["last"])
+        first = int(match["one"] or match["first"])
+        last = int(match["one"] or match["last"])
         if not first <= last <= _MAX_PARTITION:
             raise ConfigError(f"task.broadcast.inputs has {text!r}, which are no partitions")
-        return self._input(found["stream"], "task.broadcast.inputs", range(first, last + 1))
+        return self._input(match["stream"], "task.broadcast.inputs", range(first, last + 1))
 
     def _input(
         self, text: str, key: str = "task.inputs", broadcast: range | None = None
     ) -> InputStream:
         stream, named = self._stream(text, key)
-        places = self._places(stream, named)
+        prefixes = self._prefixes(stream, named)
         key_serde, message_serde = self._stream_serdes(stream, named)
-        begin = tuple(f"{each}samza.offset.default" for each in places)
-        priorities = [f"{each}samza.priority" for each in places]
+        begin = tuple(f"{each}samza.offset.default" for each in prefixes)
+        priorities = [f"{each}samza.priority" for each in prefixes]
         priority = next((each for each in priorities if self.get(each)), priorities[0])
         return InputStream(
             stream,
             key_serde,
             message_serde,
             oldest=self.one_of(begin, ("oldest", "upcoming"), "upcoming") == "oldest",
-            bootstrap=self.flag(*(f"{each}samza.bootstrap" for each in places)),
+            bootstrap=self.flag(*(f"{each}samza.bootstrap" for each in prefixes)),
             priority=self.number(priority, -1, -1),
             broadcast=broadcast,
         )
 
     def _stream(self, text: str, key: str) -> tuple[SystemStream, str | None]:
-        """A stream, and the name it has under streams., if it is written so."""
+        """Return a stream, and its name under `streams.` if it has one."""
         system, _, topic = text.partition(".")
         if topic and system in self._systems:
             return SystemStream(system, topic), None
@@ -355,18 +362,18 @@ class _Reading(KeyTexts):
         declared = self.get(f"serializers.registry.{name}.class")
         schema = self._schema(name)
         if declared is not None and ":" in declared:
-            made = load_class(f"serializers.registry.{name}.class", declared, self._folder)()
-            if not isinstance(made, Serde):
+            custom = load_class(f"serializers.registry.{name}.class", declared, self._folder)()
+            if not isinstance(custom, Serde):
                 raise ConfigError(f"serializers.registry.{name}.class is {declared}, no Serde")
-            return made
-        found = built_in(declared or name, schema)
-        if found is None:
+            return custom
+        serde = built_in(declared or name, schema)
+        if serde is None:
             guess = nearest(f"serializers.registry.{name}.class")
             raise ConfigError(
                 f"{key} is {declared or name!r}: write one of {', '.join(BUILT_IN)}, or declare"
                 f" {guess or 'serializers.registry.NAME.class'}=module:Class"
             )
-        return found
+        return serde
 
     def _schema(self, name: str) -> str | None:
         key = f"serializers.registry.{name}.schema"

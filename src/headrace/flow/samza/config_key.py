@@ -1,7 +1,7 @@
 """The keys of a job's configuration: Samza's, and a few of ours under `headrace.`.
 
-A `*` stands for a name. A key whose first word is none of Samza's is the user's own: the task finds
-it in `context.config`.
+A `*` stands for a name. A key whose first word is none of Samza's belongs to the user: the task
+finds it in `context.config`.
 """
 
 import difflib
@@ -14,9 +14,8 @@ from headrace.model.error import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key. Without `used` it is Samza's for something that Spark does here: taken, and without
-    effect."""
+class SamzaKey:
+    """One key. A key with `used=False` configures what Spark does here: it has no effect."""
 
     pattern: str
     doc: str
@@ -32,80 +31,81 @@ _STREAM = (
 )
 
 KEYS = (
-    ConfigKey("job.name", "The job's name; it names its query, checkpoint and topics."),
-    ConfigKey("job.id", "Tells two jobs of one name apart; 1."),
-    ConfigKey("job.container.count", "In how many Spark tasks the tasks run."),
-    ConfigKey("job.default.system", "The system of streams that name none."),
-    ConfigKey("job.changelog.system", "The system of changelogs that name none."),
-    ConfigKey("job.systemstreampartition.grouper.factory", "GroupByPartition alone."),
-    ConfigKey("job.factory.class", "Spark runs the job.", used=False),
-    ConfigKey("job.config.*", "Where Samza finds this file.", used=False),
-    ConfigKey("job.coordinator.*", "Spark coordinates.", used=False),
-    ConfigKey("job.host-affinity.enabled", "Spark places tasks.", used=False),
-    ConfigKey("job.logged.store.base.dir", "Spark keeps the state.", used=False),
-    ConfigKey("job.non-logged.store.base.dir", "Spark keeps the state.", used=False),
-    ConfigKey("task.class", "The task, as module:Class."),
-    ConfigKey("task.inputs", "Which streams, as system.topic, with commas."),
-    ConfigKey("task.broadcast.inputs", "Streams for every task: system.topic#0 or #[0-3]."),
-    ConfigKey("task.window.ms", "How often window() is called; -1: never."),
-    ConfigKey("task.checkpoint.factory", "KafkaCheckpointManagerFactory: offsets in a topic too."),
-    ConfigKey("task.checkpoint.system", "The system of that topic."),
-    ConfigKey("task.checkpoint.replication.factor", "The replicas of that topic."),
-    ConfigKey("task.drop.deserialization.errors", "Leave out what a serde cannot read."),
-    ConfigKey("task.drop.serialization.errors", "Leave out what a serde cannot write."),
-    ConfigKey("task.ignored.exceptions", "Exceptions of process() to pass over, by name; *: all."),
-    ConfigKey("task.commit.ms", "Every batch commits.", used=False),
-    ConfigKey("task.commit.max.delay.ms", "Every batch commits.", used=False),
-    ConfigKey("task.shutdown.ms", "Spark ends the job.", used=False),
-    ConfigKey("task.poll.interval.ms", "Spark polls.", used=False),
-    ConfigKey("task.max.concurrency", "A task has one message at a time.", used=False),
-    ConfigKey("task.max.idle.ms", "Spark schedules.", used=False),
-    ConfigKey("task.callback.timeout.ms", "process() returns when it is done.", used=False),
-    ConfigKey("task.name.grouper.factory", "Spark places tasks.", used=False),
-    ConfigKey("task.opts", "Options of a Java machine.", used=False),
-    ConfigKey("task.java.home", "A Java machine.", used=False),
-    ConfigKey("task.execute", "A command of Samza's.", used=False),
-    ConfigKey("systems.*.samza.factory", "KafkaSystemFactory alone."),
-    ConfigKey("systems.*.consumer.*", "How to read: Kafka's keys."),
-    ConfigKey("systems.*.producer.bootstrap.servers", "Where its brokers are."),
-    ConfigKey("systems.*.producer.*", "How Samza's producer writes.", used=False),
-    *(ConfigKey(f"systems.*.{name}", doc) for name, doc in _STREAM[:3]),
-    *(ConfigKey(f"systems.*.default.stream.{name}", doc) for name, doc in _STREAM),
-    *(ConfigKey(f"systems.*.streams.*.{name}", doc) for name, doc in _STREAM),
-    *(ConfigKey(f"streams.*.{name}", doc) for name, doc in _STREAM),
-    ConfigKey("streams.*.samza.system", "The system of a stream that has a name of its own."),
-    ConfigKey("streams.*.samza.physical.name", "Its topic."),
-    ConfigKey("stores.*.key.serde", "How a store's keys are written."),
-    ConfigKey("stores.*.msg.serde", "How its values are written."),
-    ConfigKey("stores.*.changelog", "The compacted topic that its changes go to, system.topic."),
-    ConfigKey("stores.*.changelog.replication.factor", "The replicas of that topic."),
-    ConfigKey("stores.*.changelog.kafka.*", "The configuration of that topic."),
-    ConfigKey("stores.default.changelog.replication.factor", "For changelogs that say none."),
-    ConfigKey("stores.*.factory", "Spark keeps the state.", used=False),
-    ConfigKey("stores.*.rocksdb.*", "Spark keeps the state.", used=False),
-    ConfigKey("stores.*.container.*", "Spark keeps the state.", used=False),
-    ConfigKey("stores.*.write.batch.size", "Every batch writes at its end.", used=False),
-    ConfigKey("stores.*.object.cache.size", "The state lies in memory.", used=False),
-    ConfigKey("serializers.registry.*.class", "A serde: string, json ..., or module:Class."),
-    ConfigKey("serializers.registry.*.schema", "The schema of an avro serde, or a file with it."),
-    ConfigKey("headrace.guarantee", "exactly-once, at-least-once or at-most-once."),
-    ConfigKey("headrace.dead.letters", "A topic for messages that process() cannot take."),
-    ConfigKey("headrace.retries", "How often a batch that raised is tried again."),
-    ConfigKey("headrace.metrics.topic", "Where to write what each batch did."),
-    ConfigKey("headrace.audit", "Count what is read for the audit: auto, on or off."),
-    ConfigKey("headrace.spark.*", "Spark's own settings, spark.*."),
-    ConfigKey("app.name", "Another name for job.name."),
-    ConfigKey("app.class", "Samza's high level programs, which cannot run here.", used=False),
-    ConfigKey("app.id", "Another name for job.id."),
+    SamzaKey("job.name", "The job's name; it names its query, checkpoint and topics."),
+    SamzaKey("job.id", "Tells two jobs of one name apart; 1."),
+    SamzaKey("job.container.count", "In how many Spark tasks the tasks run."),
+    SamzaKey("job.default.system", "The system of streams that name none."),
+    SamzaKey("job.changelog.system", "The system of changelogs that name none."),
+    SamzaKey("job.systemstreampartition.grouper.factory", "GroupByPartition alone."),
+    SamzaKey("job.factory.class", "Spark runs the job.", used=False),
+    SamzaKey("job.config.*", "Where Samza finds this file.", used=False),
+    SamzaKey("job.coordinator.*", "Spark coordinates.", used=False),
+    SamzaKey("job.host-affinity.enabled", "Spark places tasks.", used=False),
+    SamzaKey("job.logged.store.base.dir", "Spark keeps the state.", used=False),
+    SamzaKey("job.non-logged.store.base.dir", "Spark keeps the state.", used=False),
+    SamzaKey("task.class", "The task, as module:Class."),
+    SamzaKey("task.inputs", "Which streams, as system.topic, with commas."),
+    SamzaKey("task.broadcast.inputs", "Streams for every task: system.topic#0 or #[0-3]."),
+    SamzaKey("task.window.ms", "How often window() is called; -1: never."),
+    SamzaKey("task.checkpoint.factory", "KafkaCheckpointManagerFactory: offsets in a topic too."),
+    SamzaKey("task.checkpoint.system", "The system of that topic."),
+    SamzaKey("task.checkpoint.replication.factor", "The replicas of that topic."),
+    SamzaKey("task.drop.deserialization.errors", "Leave out what a serde cannot read."),
+    SamzaKey("task.drop.serialization.errors", "Leave out what a serde cannot write."),
+    SamzaKey("task.ignored.exceptions", "Exceptions of process() to pass over, by name; *: all."),
+    SamzaKey("task.commit.ms", "Every batch commits.", used=False),
+    SamzaKey("task.commit.max.delay.ms", "Every batch commits.", used=False),
+    SamzaKey("task.shutdown.ms", "Spark ends the job.", used=False),
+    SamzaKey("task.poll.interval.ms", "Spark polls.", used=False),
+    SamzaKey("task.max.concurrency", "A task has one message at a time.", used=False),
+    SamzaKey("task.max.idle.ms", "Spark schedules.", used=False),
+    SamzaKey("task.callback.timeout.ms", "process() returns when it is done.", used=False),
+    SamzaKey("task.name.grouper.factory", "Spark places tasks.", used=False),
+    SamzaKey("task.opts", "Options of a Java machine.", used=False),
+    SamzaKey("task.java.home", "A Java machine.", used=False),
+    SamzaKey("task.execute", "A command of Samza's.", used=False),
+    SamzaKey("systems.*.samza.factory", "KafkaSystemFactory alone."),
+    SamzaKey("systems.*.consumer.*", "How to read: Kafka's keys."),
+    SamzaKey("systems.*.producer.bootstrap.servers", "Where its brokers are."),
+    SamzaKey("systems.*.producer.*", "How Samza's producer writes.", used=False),
+    *(SamzaKey(f"systems.*.{name}", doc) for name, doc in _STREAM[:3]),
+    *(SamzaKey(f"systems.*.default.stream.{name}", doc) for name, doc in _STREAM),
+    *(SamzaKey(f"systems.*.streams.*.{name}", doc) for name, doc in _STREAM),
+    *(SamzaKey(f"streams.*.{name}", doc) for name, doc in _STREAM),
+    SamzaKey("streams.*.samza.system", "The system of a stream that has a name of its own."),
+    SamzaKey("streams.*.samza.physical.name", "Its topic."),
+    SamzaKey("stores.*.key.serde", "How a store's keys are written."),
+    SamzaKey("stores.*.msg.serde", "How its values are written."),
+    SamzaKey("stores.*.changelog", "The compacted topic that its changes go to, system.topic."),
+    SamzaKey("stores.*.changelog.replication.factor", "The replicas of that topic."),
+    SamzaKey("stores.*.changelog.kafka.*", "The configuration of that topic."),
+    SamzaKey("stores.default.changelog.replication.factor", "For changelogs that say none."),
+    SamzaKey("stores.*.factory", "Spark keeps the state.", used=False),
+    SamzaKey("stores.*.rocksdb.*", "Spark keeps the state.", used=False),
+    SamzaKey("stores.*.container.*", "Spark keeps the state.", used=False),
+    SamzaKey("stores.*.write.batch.size", "Every batch writes at its end.", used=False),
+    SamzaKey("stores.*.object.cache.size", "The state lies in memory.", used=False),
+    SamzaKey("serializers.registry.*.class", "A serde: string, json ..., or module:Class."),
+    SamzaKey("serializers.registry.*.schema", "The schema of an avro serde, or a file with it."),
+    SamzaKey("headrace.guarantee", "exactly-once, at-least-once or at-most-once."),
+    SamzaKey("headrace.dead.letters", "A topic for messages that process() cannot take."),
+    SamzaKey("headrace.retries", "How often a batch that raised is tried again."),
+    SamzaKey("headrace.metrics.topic", "Where to write what each batch did."),
+    SamzaKey("headrace.audit", "Count what is read for the audit: auto, on or off."),
+    SamzaKey("headrace.spark.*", "Spark's own settings, spark.*."),
+    SamzaKey("app.name", "Another name for job.name."),
+    SamzaKey("app.class", "Samza's high level programs, which cannot run here.", used=False),
+    SamzaKey("app.id", "Another name for job.id."),
 )
 
-# Whole families of keys for what is not here: they are taken, so that a job's file can stay whole.
+# Families of keys for parts of Samza that are not here. They have no effect, so that a job's file
+# needs no change.
 _FOREIGN = ("yarn", "cluster-manager", "metrics", "processor")
 _WORDS = ("job", "task", "systems", "streams", "stores", "serializers", "headrace", "app")
 
 
 def check_keys(keys: Iterable[str]) -> None:
-    """Refuse the first key that is Samza's by its first word and not one of Samza's keys.
+    """Refuse an unknown key whose first word is Samza's.
 
     Raises:
         ConfigError: naming the nearest key.
@@ -123,13 +123,13 @@ def check_keys(keys: Iterable[str]) -> None:
                 raise ConfigError(f"{key} is no key of a job; did you mean {known}?")
 
 
-def find(key: str) -> ConfigKey | None:
-    """The table's entry for a key."""
+def find(key: str) -> SamzaKey | None:
+    """Return the table's entry for a key."""
     return next((each for each in KEYS if _regex(each.pattern).fullmatch(key)), None)
 
 
 def nearest(key: str) -> str | None:
-    """The known key that looks most like one, with its names filled in."""
+    """Return the known key that is most similar, with the names of this one."""
     words = key.split(".")
     guesses = [_filled(each.pattern, words) for each in KEYS if each.used]
     near = difflib.get_close_matches(key, guesses, n=1, cutoff=0.5)
@@ -137,8 +137,8 @@ def nearest(key: str) -> str | None:
 
 
 def _nearest(key: str) -> str:
-    found = nearest(key)
-    return f"; did you mean {found}?" if found else ""
+    near = nearest(key)
+    return f"; did you mean {near}?" if near else ""
 
 
 def _filled(pattern: str, words: list[str]) -> str:

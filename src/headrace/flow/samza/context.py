@@ -1,4 +1,4 @@
-"""What a task is told in `init`."""
+"""The context that a task receives in `init`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,15 +27,15 @@ class Context:
         return f"Partition {self.task}"
 
     def store(self, name: str) -> KeyValueStore:
-        """A store that the configuration declares with stores.NAME.factory."""
-        found = self._stores.get(name)
-        if found is None:
+        """Return a store that the configuration declares with stores.NAME.factory."""
+        store = self._stores.get(name)
+        if store is None:
             known = ", ".join(self._stores) or "none"
             raise FlowError(
                 f"there is no store {name!r}: the configuration has {known}; declare it with"
                 f" stores.{name}.key.serde and stores.{name}.msg.serde"
             )
-        return found
+        return store
 
     def __reduce__(self) -> Any:
         raise TypeError("a context belongs to its process")

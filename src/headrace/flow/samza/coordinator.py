@@ -1,32 +1,36 @@
-"""What a task may ask of those who run it."""
+"""Requests of a task to the job that runs it."""
 
 from enum import Enum
 
 
 class RequestScope(Enum):
+    """Whether a request is for one task or for all of its container."""
+
     CURRENT_TASK = "current-task"
     ALL_TASKS_IN_CONTAINER = "all-tasks"
 
 
 class TaskCoordinator:
-    """Given to `process` and `window`.
+    """Takes a task's requests. `process` and `window` receive it.
 
     Attributes:
-        asked: the widest scope for which a shutdown was asked for during a call.
+        shutdown_scope: the widest scope of the shutdowns that a call requested.
     """
 
     def __init__(self) -> None:
-        self.asked: RequestScope | None = None
+        self.shutdown_scope: RequestScope | None = None
 
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Ask that what was done is kept. Every batch ends with that, stores, outputs and offsets
-        together, so there is nothing to do earlier: a commit in the middle of a batch would be seen
-        before the rest of it, and undone by nothing."""
+        """Do nothing: every batch commits stores, outputs and offsets together at its end.
+
+        A commit in the middle of a batch would become visible before the rest of it, and could not
+        be undone.
+        """
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
-        """Ask that the job ends: when every task has asked, or now with ALL_TASKS_IN_CONTAINER.
+        """Request the end of the job: when every task has, or now with ALL_TASKS_IN_CONTAINER.
 
-        What is left of the batch is still processed, because its offsets are committed as a whole.
+        The rest of the batch is still processed, because its offsets are committed as a whole.
         """
-        if self.asked is not RequestScope.ALL_TASKS_IN_CONTAINER:
-            self.asked = scope
+        if self.shutdown_scope is not RequestScope.ALL_TASKS_IN_CONTAINER:
+            self.shutdown_scope = scope

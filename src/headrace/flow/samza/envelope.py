@@ -1,4 +1,4 @@
-"""Messages on their way in and out."""
+"""Messages that a task receives and sends."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,13 +7,14 @@ from headrace.flow.error import FlowError
 
 
 class SystemStream(NamedTuple):
-    """A topic of a system; written `kafka.views`."""
+    """A topic of a system, written `kafka.views`."""
 
     system: str
     stream: str
 
     @classmethod
     def parse(cls, text: "str | SystemStream") -> "SystemStream":
+        """Return the stream that a text names."""
         if isinstance(text, SystemStream):
             return text
         system, _, stream = text.partition(".")
@@ -27,7 +28,7 @@ class SystemStream(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessageEnvelope:
-    """A message and where it comes from; `key` and `message` as the stream's serdes read them."""
+    """A message and its origin; the stream's serdes have decoded `key` and `message`."""
 
     system: str
     stream: str
@@ -43,12 +44,12 @@ class IncomingMessageEnvelope:
 
 
 class OutgoingMessageEnvelope:
-    """A message and where it goes.
+    """A message and its destination.
 
     Args:
         stream: `kafka.views`, or a `SystemStream`.
-        key: the record's key; it also decides on the partition.
-        partition: the partition's number, where the key is not to decide.
+        key: the record's key; it decides on the partition too.
+        partition: the partition's number, if the key does not decide.
 
     Example:
         OutgoingMessageEnvelope("kafka.counts", {"n": 3}, key="home")

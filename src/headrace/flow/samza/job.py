@@ -1,11 +1,11 @@
-"""A job: its configuration, as a plan that Spark runs.
+"""A Samza job as a plan that Spark runs.
 
 Where state is
 --------------
-Spark's checkpoint has the stores and the offsets, batch by batch, and a job goes on from there. If
-it is lost, stores come back from their changelogs and offsets from the checkpoint topic
-(task.checkpoint.factory=kafka). Both are written in the transaction of the batch, so what comes
-back is one batch's end, stores and offsets alike.
+Spark's checkpoint has the stores and the offsets of every batch, and a job continues from there. If
+it is lost, stores are restored from their changelogs and offsets from the checkpoint topic
+(task.checkpoint.factory=kafka). Both are written in the transaction of the batch, so stores and
+offsets are restored as of the end of the same batch.
 """
 
 import json
@@ -21,7 +21,7 @@ from headrace.config.properties import read_properties
 from headrace.flow.error import FlowError
 from headrace.flow.execution.job import start
 from headrace.flow.plan.grouping import All, Custom, Shuffle
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Input, Kind, Plan
+from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind, Plan, PlanComponent
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.samza.beginning import Beginning
 from headrace.flow.samza.changelog import Restore
@@ -37,7 +37,7 @@ _MAX_TASKS = 10_000
 
 
 def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
-    """A job of a `.properties` file, or of its keys.
+    """Return the job of a `.properties` file, or of its keys.
 
     Raises:
         ConfigError: the file, a key or a value is wrong; the message names it.
@@ -51,14 +51,18 @@ def load(source: str | Path | Mapping[str, str]) -> "SamzaJob":
 
 
 def read_job(path: Path) -> "SamzaJob":
-    """A job of a `.properties` file; modules beside the file are found."""
+    """Return the job of a `.properties` file; it may name modules beside the file."""
     entries = read_properties(path, os.environ)
     texts = {key: each.value for key, each in entries.items()}
     return SamzaJob(read_config(texts, path.parent))
 
 
 class SamzaJob:
-    """Runs on any Spark session; `start` is the whole of it, `plan` what `flow` runs otherwise."""
+    """A job, made by `load`.
+
+    `start` creates its topics, restores its stores and handles shutdown requests. `plan` is the job
+    without these.
+    """
 
     def __init__(self, config: JobConfig) -> None:
         self.config = config
@@ -69,26 +73,26 @@ class SamzaJob:
 
     @property
     def brokers(self) -> str:
-        """Where it writes."""
+        """The brokers that it writes to."""
         return self.config.brokers[self.config.target]
 
     def plan(self, partitions: Mapping[str, int] | None = None) -> Plan:
-        """The job without topics of its own: changelogs are written, and must be there.
+        """Return the plan without topics of the job itself; changelog topics must exist.
 
         Args:
-            partitions: how many each input has, by `system.topic`; without it the brokers are
-                asked.
+            partitions: the number of partitions of each input, by `system.topic`; by default the
+                brokers are asked.
         """
-        found = self._partitions() if partitions is None else dict(partitions)
-        return self._plan(found, Control(), Beginning())
+        counts = self._partitions() if partitions is None else dict(partitions)
+        return self._plan(counts, Control(), Beginning())
 
     def start(self, spark: Any, *, checkpoint: Path, trigger: dict[str, Any] | None = None) -> Any:
-        """Start the job, or go on where it stood; the query of Spark.
+        """Start the job, or continue from its checkpoint, and return Spark's query.
 
-        It ends when its tasks ask for it (`coordinator.shutdown`).
+        The job ends when its tasks request it (`coordinator.shutdown`).
 
         Raises:
-            FlowError: an input is missing, or a topic cannot be made.
+            FlowError: an input is missing, or a topic cannot be created.
         """
         partitions = self._partitions()
         control = Control(checkpoint=self._checkpoint_topic, coordinator=self._coordinator_topic)
@@ -102,22 +106,22 @@ class SamzaJob:
             ends=beginning.changelog_ends,
         )
         plan = self._plan(partitions, replace(control, restore=restore), beginning)
-        said_before = topics.ends(self._coordinator_topic).get(0, 0)
+        earlier_end = topics.ends(self._coordinator_topic).get(0, 0)
         query = start(plan, spark, brokers=self.brokers, checkpoint=checkpoint, trigger=trigger)
         watch_shutdown(
             query,
             self._client(self.config.target),
             self._coordinator_topic,
-            first=said_before,
+            first=earlier_end,
             tasks=tasks,
         )
         return query
 
     def create_inputs(self) -> None:
-        """Make the inputs that are missing, with as many partitions as their brokers say.
+        """Create the inputs that are missing, with their brokers' default number of partitions.
 
         Raises:
-            FlowError: a broker says no.
+            FlowError: a broker refuses.
         """
         for system in self.config.brokers:
             names = [
@@ -145,11 +149,11 @@ class SamzaJob:
         }
 
     def _own_topics(self, tasks: int) -> list[NewTopic]:
-        made = [NewTopic(self._coordinator_topic, 1)]
+        topics = [NewTopic(self._coordinator_topic, 1)]
         if self._checkpoint_topic is not None:
             replicas = self.config.checkpoint_replicas
-            made.append(NewTopic(self._checkpoint_topic, 1, replicas, _COMPACTED))
-        made += [
+            topics.append(NewTopic(self._checkpoint_topic, 1, replicas, _COMPACTED))
+        topics += [
             NewTopic(
                 each.changelog.stream,
                 tasks,
@@ -159,16 +163,16 @@ class SamzaJob:
             for each in self.config.stores
             if each.changelog is not None
         ]
-        return made
+        return topics
 
     def _beginning(self, checkpoint: Path, topics: JobTopics) -> Beginning:
-        kept = Beginning.read(checkpoint)
-        if kept is not None:
-            return kept
-        found = Beginning()
-        # A checkpoint that has begun without a note of its beginning began with nothing.
+        written = Beginning.read(checkpoint)
+        if written is not None:
+            return written
+        beginning = Beginning()
+        # A checkpoint with batches but without the file began with nothing.
         if not (checkpoint / "offsets" / "0").exists():
-            found = Beginning(
+            beginning = Beginning(
                 changelog_ends={
                     store: topics.ends(topic) for store, topic in self._changelogs.items()
                 },
@@ -176,17 +180,17 @@ class SamzaJob:
                 if self._checkpoint_topic is None
                 else _offsets(topics.records(self._checkpoint_topic)),
             )
-        found.write(checkpoint)
-        return found
+        beginning.write(checkpoint)
+        return beginning
 
     def _partitions(self) -> dict[str, int]:
-        found = {}
+        partitions = {}
         for system in self.config.brokers:
             streams = [each.stream for each in self.config.inputs if each.stream.system == system]
             if streams:
                 counts = JobTopics(self._client(system)).partitions(each.stream for each in streams)
-                found.update({str(each): counts[each.stream] for each in streams})
-        return found
+                partitions.update({str(each): counts[each.stream] for each in streams})
+        return partitions
 
     def _client(self, system: str) -> dict[str, str]:
         keys = self.config.consumer[system].items()
@@ -195,15 +199,17 @@ class SamzaJob:
 
     def _plan(self, partitions: dict[str, int], control: Control, beginning: Beginning) -> Plan:
         config = self.config
-        components: dict[str, Component] = {}
+        components: dict[str, PlanComponent] = {}
         inputs = []
         for name, streams in _spouts(config).items():
             spout = self._spout(streams, partitions, beginning)
-            components[name] = Component(name, Kind.SPOUT, spout, {DEFAULT_STREAM: spout.fields})
+            components[name] = PlanComponent(
+                name, Kind.SPOUT, spout, {DEFAULT_STREAM: spout.fields}
+            )
             grouping = Custom(choose_task) if streams[0].broadcast is None else All()
             inputs.append(Input(name, DEFAULT_STREAM, grouping))
         task = config.task.__name__
-        components[task] = Component(
+        components[task] = PlanComponent(
             name=task,
             kind=Kind.BOLT,
             work=TaskWork(config, control),
@@ -214,7 +220,7 @@ class SamzaJob:
             tick_seconds=None if config.window_ms is None else config.window_ms / 1_000,
         )
         sent = Input(task, DEFAULT_STREAM, Shuffle())
-        components["topics"] = Component("topics", Kind.SINK, RecordSink(), inputs=(sent,))
+        components["topics"] = PlanComponent("topics", Kind.SINK, RecordSink(), inputs=(sent,))
         settings = dict(config.settings)
         if config.containers is not None:
             settings.setdefault("spark.sql.shuffle.partitions", str(config.containers))
@@ -249,12 +255,12 @@ class SamzaJob:
 
 
 def _spouts(config: JobConfig) -> dict[str, list[InputStream]]:
-    """The inputs by spout, those that come first declared first."""
-    found: dict[str, list[InputStream]] = {}
+    """Return the inputs by spout; bootstrap and high-priority inputs first."""
+    spouts: dict[str, list[InputStream]] = {}
     for each in sorted(config.inputs, key=lambda each: (not each.bootstrap, -each.priority)):
         name = spout_name(each.stream.system, broadcast=each.broadcast is not None)
-        found.setdefault(name, []).append(each)
-    return found
+        spouts.setdefault(name, []).append(each)
+    return spouts
 
 
 def _tasks(config: JobConfig, partitions: Mapping[str, int]) -> int:
@@ -268,12 +274,14 @@ def _tasks(config: JobConfig, partitions: Mapping[str, int]) -> int:
 
 
 def _offsets(records: Mapping[bytes, bytes]) -> dict[str, dict[int, int]]:
-    """Where each partition goes on. A broadcast one was read by every task: the one that is least
-    far decides."""
-    found: dict[str, dict[int, int]] = {}
+    """Return where to continue each partition.
+
+    Every task reads a broadcast partition: the lowest offset counts.
+    """
+    offsets: dict[str, dict[int, int]] = {}
     for key, value in records.items():
-        place, said = json.loads(key), json.loads(value)
-        partitions = found.setdefault(place["stream"], {})
-        index, offset = int(place["partition"]), int(said["next"])
+        source, progress = json.loads(key), json.loads(value)
+        partitions = offsets.setdefault(source["stream"], {})
+        index, offset = int(source["partition"]), int(progress["next"])
         partitions[index] = min(offset, partitions.get(index, offset))
-    return found
+    return offsets

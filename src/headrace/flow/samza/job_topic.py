@@ -1,4 +1,4 @@
-"""The topics of a job: its inputs as they are, and those that it keeps about itself."""
+"""The topics of a job: its inputs, its changelogs, and its own control topics."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +14,7 @@ from headrace.wire.error_code import ErrorCode
 
 
 class JobTopics:
-    """Asks one cluster.
+    """Reads and creates topics of one cluster.
 
     Args:
         client: settings of a client, such as bootstrap.servers.
@@ -24,53 +24,53 @@ class JobTopics:
         self._client = dict(client)
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """How many partitions each has.
+        """Return the number of partitions of each topic.
 
         Raises:
-            FlowError: one is not there, or nobody answers.
+            FlowError: a topic does not exist, or no broker answers.
         """
-        wanted = list(topics)
+        names = list(topics)
         try:
             with ConnectionPool(ClientSettings.of(self._client)) as pool:
-                known = pool.metadata(wanted).topics
+                known = pool.metadata(names).topics
         except ClientError as error:
             raise FlowError(
-                f"the brokers of {', '.join(wanted)} cannot be asked: {error}"
+                f"the brokers of {', '.join(names)} cannot be asked: {error}"
             ) from error
-        found = {}
-        for name in wanted:
+        counts = {}
+        for name in names:
             topic = known.get(name)
             if topic is None or topic.error is not None or not topic.partitions:
                 raise FlowError(
                     f"the input {name} is no topic yet: create it first (--create-topics does),"
                     " because its partitions decide how many tasks there are"
                 )
-            found[name] = len(topic.partitions)
-        return found
+            counts[name] = len(topic.partitions)
+        return counts
 
     def ensure(self, topics: Iterable[NewTopic]) -> None:
-        """Make topics that are not there, and more partitions where they have too few.
+        """Create topics that are missing, and add partitions to those that have too few.
 
         Raises:
-            FlowError: a broker says no.
+            FlowError: a broker refuses.
         """
-        wanted = {each.name: each for each in topics}
-        if not wanted:
+        by_name = {each.name: each for each in topics}
+        if not by_name:
             return
         with ConnectionPool(ClientSettings.of(self._client)) as pool:
             admin = Admin(pool)
-            there = []
-            for name, error in admin.create_topics(list(wanted.values())).items():
+            existing = []
+            for name, error in admin.create_topics(list(by_name.values())).items():
                 if error is None:
                     continue
                 if error.code is not ErrorCode.topic_already_exists:
                     raise FlowError(f"the job's topic {name} cannot be created: {error}") from error
-                there.append(name)
-            known = pool.metadata(there).topics if there else {}
+                existing.append(name)
+            known = pool.metadata(existing).topics if existing else {}
             grown = {
-                name: wanted[name].partitions
-                for name in there
-                if 0 < len(known[name].partitions) < wanted[name].partitions
+                name: by_name[name].partitions
+                for name in existing
+                if 0 < len(known[name].partitions) < by_name[name].partitions
             }
             for name, error in admin.create_partitions(grown).items() if grown else ():
                 if error is not None:
@@ -79,19 +79,19 @@ class JobTopics:
                     ) from error
 
     def ends(self, topic: str) -> dict[int, int]:
-        """Where each partition ends, for readers of what is committed."""
+        """Return the end of each partition, for readers of committed records."""
         with Reader.of_topics(
             self._client, topic, start=Offset.LATEST, read_committed=True
         ) as reader:
             return {each.partition: offset for each, offset in reader.positions.items()}
 
     def records(self, topic: str) -> dict[bytes, bytes]:
-        """The last value of each key in a topic's first partition."""
-        found: dict[bytes, bytes] = {}
+        """Return the last value of each key in a topic's first partition."""
+        values_by_key: dict[bytes, bytes] = {}
         ranges = {TopicPartition(topic, 0): ReadRange(end=Offset.LATEST)}
         columns = ["key", "value"]
         with Reader(self._client, ranges, columns=columns, read_committed=True) as reader:
             for chunk in reader:
                 keys, values = (chunk.columns.column(each).to_pylist() for each in columns)
-                found.update(zip(keys, values, strict=True))
-        return found
+                values_by_key.update(zip(keys, values, strict=True))
+        return values_by_key

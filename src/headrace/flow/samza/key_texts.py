@@ -1,24 +1,25 @@
-"""Keys and texts as a file has them, read as numbers, flags and choices."""
+"""The keys and texts of a file, parsed as numbers, flags and choices."""
 
 from headrace.model.error import ConfigError
 
 
 class KeyTexts:
-    """Every method names the key in its error, and says what may be written there."""
+    """Keys and texts. An error of a method names the key and the values that it may have."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts = texts
 
     def get(self, *keys: str) -> str | None:
-        """The first of these keys that has a value."""
-        found = (self.texts.get(key, "").strip() for key in keys)
-        return next((each for each in found if each), None)
+        """Return the value of the first of these keys that has one."""
+        values = (self.texts.get(key, "").strip() for key in keys)
+        return next((each for each in values if each), None)
 
     def need(self, key: str, example: str) -> str:
-        found = self.get(key)
-        if found is None:
+        """Return the value of a key that must have one."""
+        value = self.get(key)
+        if value is None:
             raise ConfigError(f"{key} is missing: write {key}={example}")
-        return found
+        return value
 
     def number(self, key: str, default: int, minimum: int) -> int:
         text = self.get(key)
@@ -45,6 +46,7 @@ class KeyTexts:
         return text or default
 
     def below(self, prefix: str) -> dict[str, str]:
+        """Return the keys that begin with a prefix, without it."""
         return {
             key.removeprefix(prefix): value
             for key, value in self.texts.items()

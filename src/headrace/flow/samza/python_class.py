@@ -1,4 +1,4 @@
-"""Classes by their names, `module:Class`, also from beside the file that names them."""
+"""Loading classes by their names, `module:Class`, also from beside the configuration."""
 
 import importlib
 import sys
@@ -10,13 +10,13 @@ from headrace.model.error import ConfigError
 
 
 def load_class(key: str, written: str, folder: Path | None) -> type[Any]:
-    """The class that a key names.
+    """Return the class that a key names.
 
-    A module beside the configuration is not installed where Spark's workers look: its classes
-    travel as code.
+    Spark's workers cannot import a module beside the configuration, so its classes are pickled by
+    value.
 
     Raises:
-        ConfigError: there is no such module or class in it.
+        ConfigError: there is no such module, or no such class in it.
     """
     module_name, _, class_name = written.partition(":")
     if not module_name or not class_name:
@@ -26,14 +26,14 @@ def load_class(key: str, written: str, folder: Path | None) -> type[Any]:
     except ImportError as error:
         where = "" if folder is None else f" and not in {folder}"
         raise ConfigError(f"{key} is {written}, which cannot be loaded{where}: {error}") from error
-    found = getattr(module, class_name, None)
-    if not isinstance(found, type):
+    loaded = getattr(module, class_name, None)
+    if not isinstance(loaded, type):
         classes = [name for name, each in vars(module).items() if _is_own(each, module)]
         raise ConfigError(
             f"{key} is {written}, but {module_name} has no class {class_name}; it has"
             f" {', '.join(classes) or 'none'}"
         )
-    return found
+    return loaded
 
 
 def _import(name: str, folder: Path | None) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Bytes of topics and stores as values, and back; in the bytes that Samza's serdes write."""
+"""Encoding the values of topics and stores as bytes, as Samza's serdes do."""
 
 import json
 import struct
@@ -9,7 +9,9 @@ from headrace.model.error import ConfigError
 
 
 class Serde:
-    """Implement both; None never reaches them. The object travels to Spark's workers pickled.
+    """Base class of serdes. Implement both methods; they are never called with None.
+
+    Spark sends the object to its workers pickled.
 
     Example:
         class Csv(Serde):
@@ -21,13 +23,17 @@ class Serde:
     """
 
     def to_bytes(self, value: Any) -> bytes:
+        """Return a value as bytes."""
         raise NotImplementedError
 
     def from_bytes(self, data: bytes) -> Any:
+        """Return the value of bytes."""
         raise NotImplementedError
 
 
 class BytesSerde(Serde):
+    """Leaves bytes unchanged."""
+
     def to_bytes(self, value: Any) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(
@@ -41,6 +47,8 @@ class BytesSerde(Serde):
 
 
 class StringSerde(Serde):
+    """Text in UTF-8."""
+
     def to_bytes(self, value: Any) -> bytes:
         if not isinstance(value, str):
             raise TypeError(f"{value!r} is no text, but its serde is string")
@@ -51,7 +59,7 @@ class StringSerde(Serde):
 
 
 class JsonSerde(Serde):
-    """Keys sorted, so that equal values have equal bytes: a store's key is its bytes."""
+    """JSON with sorted keys: equal values have equal bytes, and a store compares bytes."""
 
     def to_bytes(self, value: Any) -> bytes:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -75,6 +83,8 @@ class StructSerde(Serde):
 
 
 class UuidSerde(Serde):
+    """The 16 bytes of a UUID."""
+
     def to_bytes(self, value: Any) -> bytes:
         return uuid.UUID(str(value)).bytes
 
@@ -83,7 +93,7 @@ class UuidSerde(Serde):
 
 
 class AvroSerde(Serde):
-    """One Avro datum, without a header; `schema` is JSON."""
+    """One Avro datum without a header; `schema` is JSON."""
 
     def __init__(self, schema: str) -> None:
         self.schema = schema
@@ -133,13 +143,13 @@ BUILT_IN = ("string", "json", "avro", "integer", "long", "double", "bytes", "uui
 
 
 def built_in(name: str, schema: str | None = None) -> Serde | None:
-    """A serde by its short name, or that of Samza's factory; None if there is none.
+    """Return a serde by its short name or the name of Samza's factory; None if there is none.
 
     >>> type(built_in("org.apache.samza.serializers.StringSerdeFactory")).__name__
     'StringSerde'
 
     Raises:
-        ConfigError: avro without a schema, or with one that is none.
+        ConfigError: the schema of avro is missing or wrong.
     """
     short = name.rpartition(".")[2].removesuffix("Factory").removesuffix("Serde").lower()
     if short == "avro":
@@ -153,9 +163,9 @@ def _avro(schema: str | None) -> AvroSerde:
             "an avro serde needs its schema: write serializers.registry.NAME.class=avro and"
             " serializers.registry.NAME.schema={...}"
         )
-    made = AvroSerde(schema)
+    serde = AvroSerde(schema)
     try:
-        made._schema()
+        serde._schema()
     except Exception as error:
         raise ConfigError(f"the schema of an avro serde cannot be read: {error}") from error
-    return made
+    return serde

@@ -1,4 +1,4 @@
-"""Tasks that ask for the end of their job, heard by the driver through the coordinator topic."""
+"""Shutdown requests of tasks, which the driver reads from the coordinator topic."""
 
 import json
 import threading
@@ -17,37 +17,37 @@ _LOOK_SECONDS = 0.5
 _log = structlog.get_logger(__name__)
 
 
-class Requests:
-    """Who has asked so far."""
+class ShutdownRequests:
+    """The tasks that have requested a shutdown so far."""
 
     def __init__(self, tasks: int) -> None:
         self._tasks = tasks
-        self._asked: set[int] = set()
+        self._requested: set[int] = set()
         self.is_over = False
 
-    def hear(self, value: bytes) -> None:
-        """One record of the coordinator topic; what is none of ours is passed over."""
+    def add(self, value: bytes) -> None:
+        """Add a record of the coordinator topic; one that is no request is ignored."""
         try:
-            said = json.loads(value)
-            task, scope = int(said["task"]), RequestScope(said["shutdown"])
+            request = json.loads(value)
+            task, scope = int(request["task"]), RequestScope(request["shutdown"])
         except (ValueError, KeyError, TypeError):
             return
-        self._asked.add(task)
-        everybody = scope is RequestScope.ALL_TASKS_IN_CONTAINER
-        self.is_over = self.is_over or everybody or len(self._asked) >= self._tasks
+        self._requested.add(task)
+        all_tasks = scope is RequestScope.ALL_TASKS_IN_CONTAINER
+        self.is_over = self.is_over or all_tasks or len(self._requested) >= self._tasks
 
 
 def watch_shutdown(
     query: Any, client: Mapping[str, str], topic: str, *, first: int, tasks: int
 ) -> threading.Thread:
-    """Stop a query when its tasks ask for it; in a thread that ends with the query.
+    """Start a thread that stops a query when its tasks request it, and ends with the query.
 
     Args:
-        first: the offset behind what earlier runs said.
+        first: the offset behind the requests of earlier runs.
     """
     thread = threading.Thread(
         target=_watch,
-        args=(query, dict(client), topic, first, Requests(tasks)),
+        args=(query, dict(client), topic, first, ShutdownRequests(tasks)),
         name=f"shutdown-{topic}",
         daemon=True,
     )
@@ -55,7 +55,9 @@ def watch_shutdown(
     return thread
 
 
-def _watch(query: Any, client: dict[str, str], topic: str, first: int, requests: Requests) -> None:
+def _watch(
+    query: Any, client: dict[str, str], topic: str, first: int, requests: ShutdownRequests
+) -> None:
     ranges = {TopicPartition(topic, 0): ReadRange(start=first)}
     try:
         with Reader(client, ranges, columns=["value"], follow=True, read_committed=True) as reader:
@@ -63,9 +65,9 @@ def _watch(query: Any, client: dict[str, str], topic: str, first: int, requests:
                 chunk = reader.poll(timeout_seconds=_LOOK_SECONDS)
                 if chunk is not None:
                     for value in chunk.columns.column("value").to_pylist():
-                        requests.hear(value or b"")
+                        requests.add(value or b"")
         if requests.is_over:
             query.stop()
     except ClientError as error:
-        # The job itself goes on or fails by its own means.
-        _log.warning("a job's shutdown requests are not heard any more", error=str(error))
+        # The job itself goes on; a cluster that is gone fails its query too.
+        _log.warning("shutdown_requests_unreadable", topic=topic, error=str(error))

@@ -1,9 +1,9 @@
 """A task's key-value store, on the state that Spark checkpoints.
 
-Rule 1: keys and values are kept as their serdes' bytes, as in Samza's own stores. So a value that
-        is changed after `put` is not changed in the store, and `range` is in the order of bytes.
-Rule 2: with a changelog, each call's last change of a key becomes one record, a null for a key that
-        is gone. The records are committed with the batch.
+Rule 1: keys and values are kept as the bytes of their serdes, as in Samza's own stores. So changing
+        a value after `put` does not change the store, and `range` is in the order of bytes.
+Rule 2: with a changelog, the last change of a key in a call becomes one record; its value is null
+        if the key was deleted. The records are committed with the batch.
 """
 
 from bisect import bisect_left, insort
@@ -26,17 +26,17 @@ class KeyValueStore:
         self._sorted: list[bytes] | None = None
 
     def get(self, key: Any) -> Any:
-        """The value, or None."""
+        """Return the value of a key, or None."""
         kept = self._bound().get((self.name, self._key(key)))
         return None if kept is None else self._message_serde.from_bytes(kept)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """The values of those keys that are there."""
-        found = ((key, self.get(key)) for key in keys)
-        return {key: value for key, value in found if value is not None}
+        """Return the values of those keys that have one."""
+        values = ((key, self.get(key)) for key in keys)
+        return {key: value for key, value in values if value is not None}
 
     def put(self, key: Any, value: Any) -> None:
-        """Keep a value; None deletes, as in Samza."""
+        """Store a value; None deletes the key, as in Samza."""
         if value is None:
             self.delete(key)
             return
@@ -54,38 +54,38 @@ class KeyValueStore:
             self.delete(key)
 
     def range(self, start: Any, stop: Any) -> Iterator[tuple[Any, Any]]:
-        """What lies from `start` up to, and without, `stop`, in the order of the keys' bytes."""
+        """Yield the items from `start` up to but not including `stop`, sorted by key bytes."""
         return self._between(self._key(start), self._key(stop))
 
     def all(self) -> Iterator[tuple[Any, Any]]:
-        """Everything, in the order of the keys' bytes."""
+        """Yield all items, sorted by the keys' bytes."""
         return self._between(b"", None)
 
     def flush(self) -> None:
-        """Everything is kept with the batch; there is nothing to hurry."""
+        """Do nothing: everything is committed with the batch."""
 
-    # For those who run the task.
+    # For `TaskWork`, which runs the task.
 
     def bind(self, state: Any) -> None:
-        """Begin a call."""
+        """Begin a call over this state."""
         self._state = state
         self._changes = {}
         self._sorted = None
 
     def put_bytes(self, key: bytes, value: bytes | None, *, logged: bool = True) -> None:
-        state, place = self._bound(), (self.name, key)
+        state, state_key = self._bound(), (self.name, key)
         if self._sorted is not None:
-            self._resort(key, there=place in state, stays=value is not None)
+            self._resort(key, there=state_key in state, stays=value is not None)
         if value is None:
-            state.delete(place)
+            state.delete(state_key)
         else:
-            state.put(place, value)
+            state.put(state_key, value)
         if logged and self._logged:
             self._changes.pop(key, None)
             self._changes[key] = value
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
-        """What the call changed, for the changelog."""
+        """Return what the call changed, for the changelog, and forget it."""
         changes, self._changes = self._changes, {}
         return list(changes.items())
 
@@ -93,7 +93,7 @@ class KeyValueStore:
         keys = self._keys()
         first = bisect_left(keys, start)
         last = len(keys) if stop is None else bisect_left(keys, stop)
-        # Of now: the caller may delete while it goes on.
+        # A copy of the keys: the caller may delete while it iterates.
         for key in keys[first:last]:
             value = self._state.get((self.name, key))
             if value is not None:

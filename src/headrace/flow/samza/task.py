@@ -1,4 +1,4 @@
-"""What a user writes: a class with `process`, and what else it needs of Samza's interfaces."""
+"""Samza's interfaces of a task: a user's class derives from `StreamTask` and others."""
 
 from headrace.flow.samza.collector import MessageCollector
 from headrace.flow.samza.context import Context
@@ -7,13 +7,14 @@ from headrace.flow.samza.envelope import IncomingMessageEnvelope
 
 
 class StreamTask:
-    """Implement `process`: it is called for each message of one partition, in the order of offsets.
+    """Base class of tasks. Implement `process`: it is called for each message of one partition, in
+    the order of offsets.
 
-    There is one object for each input partition number: the task of partition 3 gets partition 3 of
-    every input, for ever. Its attributes are kept with its stores, because Spark may call it in
-    another process next time: those that pickle are checkpointed, at most 1 MiB each, and those
-    that do not (connections) are for `init` to make, in every process. `transient` names attributes
-    that every process makes for itself although they would pickle, such as models.
+    There is one object per input partition number: the task of partition 3 always reads partition 3
+    of every input. Spark may call it in another process next time, so its attributes are kept with
+    its stores: those that pickle are checkpointed, at most 1 MiB each. Those that do not, such as
+    connections, must be made by `init` in every process. `transient` names attributes that every
+    process makes for itself although they would pickle, such as models.
 
     Example:
         class Upper(StreamTask):
@@ -29,25 +30,29 @@ class StreamTask:
         collector: MessageCollector,
         coordinator: TaskCoordinator,
     ) -> None:
+        """Process one message."""
         raise NotImplementedError
 
 
 class InitableTask:
-    """`init` is called once a process before the first message, and can read the stores."""
+    """A task with `init`, which is called once per process before the first message."""
 
     def init(self, context: Context) -> None:
+        """Prepare the task; the stores can be read."""
         raise NotImplementedError
 
 
 class WindowableTask:
-    """`window` is called every task.window.ms from the task's first message on."""
+    """A task with `window`, which is called every task.window.ms after its first message."""
 
     def window(self, collector: MessageCollector, coordinator: TaskCoordinator) -> None:
+        """Do what is due, such as sending totals."""
         raise NotImplementedError
 
 
 class ClosableTask:
-    """`close` is called when the process does not need the object any more, if it is told."""
+    """A task with `close`, which is called when the process drops it, unless it is killed."""
 
     def close(self) -> None:
+        """Release what `init` made."""
         raise NotImplementedError

@@ -1,10 +1,10 @@
-"""Runs a user's task: one object for each partition number, called message by message.
+"""Running a user's task: one object per partition number, called message by message.
 
 Rule 1: a task's messages come in the order of offsets of each partition, streams with bootstrap or
         a higher priority first.
 Rule 2: what `process` sent, put and set during a call is kept if the call returns. If it raises,
-        the object is thrown away: the next one begins where the state says.
-Rule 3: everything that must agree (outputs, changelogs, offsets) leaves in the same call, and so is
+        the object is dropped, and a new one is set up from the state.
+Rule 3: outputs, changelogs and offsets must agree. They leave in the same call, and so are
         committed in the same transaction.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.samza.attribute import VERSION, TaskAttributes
 from headrace.flow.samza.changelog import Restore, restore
 from headrace.flow.samza.collector import MessageCollector, RecordSheet
@@ -36,12 +36,12 @@ _COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The topics that a job keeps about itself; None: nobody made them, so nothing is written.
+    """The job's own topics. None: the topic was not created, and nothing is written to it.
 
     Attributes:
-        checkpoint: offsets, for a start without Spark's checkpoint.
-        coordinator: what tasks ask of those who run them.
-        restore: up to where changelogs are read by a task that has no state yet.
+        checkpoint: the topic for offsets, for a start without Spark's checkpoint.
+        coordinator: the topic for shutdown requests of tasks.
+        restore: the changelogs for a task that has no state yet.
     """
 
     checkpoint: str | None = None
@@ -50,7 +50,7 @@ class Control:
 
 
 class TaskWork(Work):
-    """One of these for each task and process; see `Work`."""
+    """Runs one task in one process; see `Work`."""
 
     stateful = True
 
@@ -61,7 +61,7 @@ class TaskWork(Work):
         self._live: _Live | None = None
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         with self._call(emit, context) as call:
             call.checkpoint(batch, source.component)
@@ -77,7 +77,7 @@ class TaskWork(Work):
     def cleanup(self) -> None:
         live, self._live = self._live, None
         if live is not None and isinstance(live.task, ClosableTask):
-            # Whatever it raises, what comes next is another task's, or an error to be told.
+            # What it raises is dropped: it must not hide the error that ended the task.
             with contextlib.suppress(Exception):
                 live.task.close()
 
@@ -105,7 +105,7 @@ class TaskWork(Work):
             restore(self._control.restore, context.task, live.stores)
         if self._live is None and isinstance(live.task, InitableTask):
             live.task.init(Context(self._config.texts, context.task, live.stores))
-        live.attributes.bring(state)
+        live.attributes.load(state)
         self._live = live
         return live
 
@@ -135,28 +135,28 @@ class TaskWork(Work):
             moments.cast(pa.int64()).to_pylist(),
             strict=True,
         ):
-            known = self._inputs[f"{system_of(system)}.{topic}"]
-            if known.broadcast is None:
+            stream = self._inputs[f"{system_of(system)}.{topic}"]
+            if stream.broadcast is None:
                 if partition != task:
                     raise _new_partition(partition, task + 1)
-            elif partition not in known.broadcast:
+            elif partition not in stream.broadcast:
                 continue
             try:
                 read_key, read_value = (
-                    _read(known.key_serde, key),
-                    _read(known.message_serde, value),
+                    _read(stream.key_serde, key),
+                    _read(stream.message_serde, value),
                 )
             except Exception as error:
                 if self._config.drop_unreadable:
                     continue
                 raise ValueError(
-                    f"{known.stream} has a message at {partition}/{offset} that its serde cannot"
+                    f"{stream.stream} has a message at {partition}/{offset} that its serde cannot"
                     f" read: {error}"
                 ) from error
             yield (
                 row,
                 IncomingMessageEnvelope(
-                    known.stream.system,
+                    stream.stream.system,
                     topic,
                     partition,
                     offset,
@@ -177,7 +177,7 @@ class TaskWork(Work):
 
 
 class _Live:
-    """The user's object in this process, and what belongs to it."""
+    """The user's object in this process, its stores and its attributes."""
 
     def __init__(self, config: JobConfig, task: int) -> None:
         self.task: StreamTask = config.task()
@@ -191,7 +191,7 @@ class _Live:
 
 
 class _Call:
-    """One call of a task: what it may use, and what it leaves."""
+    """One call of a task: what it is called with, and the records that it leaves."""
 
     def __init__(
         self, live: _Live, config: JobConfig, control: Control, context: TaskContext
@@ -208,18 +208,19 @@ class _Call:
         self._next: dict[tuple[str, int], int] = {}
 
     def checkpoint(self, batch: pa.RecordBatch, system: str) -> None:
-        """Note the offsets behind a batch."""
+        """Remember the offsets behind a batch, for the checkpoint topic."""
         if self._control.checkpoint is None or not batch.num_rows:
             return
-        places = pa.Table.from_batches([batch.select(["topic", "partition", "offset"])])
-        last = places.group_by(["topic", "partition"]).aggregate([("offset", "max")])
+        offsets = pa.Table.from_batches([batch.select(["topic", "partition", "offset"])])
+        last = offsets.group_by(["topic", "partition"]).aggregate([("offset", "max")])
         for each in last.to_pylist():
             stream = f"{system_of(system)}.{each['topic']}"
             self._next[stream, each["partition"]] = each["offset_max"] + 1
 
     def finish(self) -> None:
+        """Save attributes, and add the records of changelogs, offsets and requests."""
         live, task = self._live, self._context.task
-        live.attributes.keep(self._context.state)
+        live.attributes.save(self._context.state)
         row = self.collector.row
         for spec in self._config.stores:
             if spec.changelog is not None:
@@ -231,10 +232,10 @@ class _Call:
             key_ = json.dumps({"task": name, "stream": stream, "partition": partition})
             value_ = json.dumps({"next": offset})
             self.sheet.add(self._control.checkpoint, key_.encode(), value_.encode(), 0, row)
-        asked = self.coordinator.asked
-        if asked is not None and self._control.coordinator is not None:
-            said = json.dumps({"task": task, "shutdown": asked.value})
-            self.sheet.add(self._control.coordinator, name.encode(), said.encode(), 0, row)
+        scope = self.coordinator.shutdown_scope
+        if scope is not None and self._control.coordinator is not None:
+            request = json.dumps({"task": task, "shutdown": scope.value})
+            self.sheet.add(self._control.coordinator, name.encode(), request.encode(), 0, row)
 
 
 class _Serdes:
@@ -245,10 +246,10 @@ class _Serdes:
         self._known: dict[SystemStream, tuple[Serde, Serde]] = {}
 
     def __call__(self, stream: SystemStream) -> tuple[Serde, Serde]:
-        found = self._known.get(stream)
-        if found is None:
-            found = self._known[stream] = self._find(stream)
-        return found
+        serdes = self._known.get(stream)
+        if serdes is None:
+            serdes = self._known[stream] = self._find(stream)
+        return serdes
 
     def _find(self, stream: SystemStream) -> tuple[Serde, Serde]:
         brokers = self._config.brokers
@@ -275,7 +276,7 @@ def system_of(spout: str) -> str:
 
 
 def choose_task(batch: pa.RecordBatch, tasks: int) -> Any:
-    """The task of a message is that of its partition's number."""
+    """Return the task of each message: the number of its partition."""
     partitions = batch.column("partition").to_numpy(zero_copy_only=False)
     if len(partitions) and partitions.max() >= tasks:
         raise _new_partition(partitions.max(), tasks)

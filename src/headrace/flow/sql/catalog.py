@@ -1,4 +1,4 @@
-"""The streams and tables that statements can name: what lies in which topic, and how."""
+"""The streams and tables that statements can name, and the topics they stand for."""
 
 import difflib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
 from headrace.flow.sql.error import SqlError
-from headrace.flow.sql.statement import Column, Create
+from headrace.flow.sql.statement import ColumnDeclaration, CreateStatement
 
 FORMATS = ("json", "csv", "avro", "string")
 METADATA = {
@@ -20,7 +20,7 @@ METADATA = {
     "offset": "BIGINT",
     "timestamp": "TIMESTAMP",
 }
-"""The columns of a record that a column may be taken from, with their types."""
+"""The columns of a record that a column of a stream may stand for, with their types."""
 
 _OPTIONS = ("topic", "format", "timestamp", "watermark", "key", "schema", "starting", "partitions")
 _STARTS = ("earliest", "latest")
@@ -29,15 +29,15 @@ _PREFIXES = ("kafka.", "source.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """What is known about one.
+class StreamDefinition:
+    """A stream or table, as CREATE declares it.
 
     Attributes:
-        table: the newest row of every key, instead of all rows.
-        columns: name, type, and which column of the record it is, or None for the value's.
-        timestamp: the column that says when a row happened; with a `watermark` it bounds how late.
+        table: it has the newest row of every key, instead of all rows.
+        columns: name, type, and the column of the record, or None for a column of the value.
+        timestamp: the column with the time of a row; a `watermark` bounds how late rows may be.
         key: the column that is the key of records that are written, and of a table.
-        schema: an Avro schema, of avro values.
+        schema: the Avro schema of avro values.
     """
 
     name: str
@@ -62,11 +62,11 @@ class Stream:
         return [name for name, _, _ in self.columns]
 
 
-def stream_of(create: Create, script: str) -> Stream:
-    """The stream that a statement declares.
+def stream_of(create: CreateStatement, script: str) -> StreamDefinition:
+    """Return the stream that a statement declares.
 
     Raises:
-        SqlError: showing what is wrong with it.
+        SqlError: showing the mistake in the statement.
     """
     options = create.options
     for name, each in options.items():
@@ -75,7 +75,7 @@ def stream_of(create: Create, script: str) -> Stream:
             instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(_OPTIONS)}"
             raise SqlError(f"there is no option {name}; {instead}", script, each.start)
     texts = {name: each.text for name, each in options.items()}
-    found = Stream(
+    stream = StreamDefinition(
         name=create.name,
         topic=texts.get("topic", create.name),
         table=create.table,
@@ -95,14 +95,14 @@ def stream_of(create: Create, script: str) -> Stream:
             )
         ),
     )
-    for option, why in _problems(found):
+    for option, why in _problems(stream):
         at = options[option].start if option in options else create.start
         raise SqlError(why, script, at)
-    return found
+    return stream
 
 
-def _one_of(create: Create, script: str, name: str, known: Sequence[str]) -> str:
-    """The value of an option; the first that there is by default."""
+def _one_of(create: CreateStatement, script: str, name: str, known: Sequence[str]) -> str:
+    """Return the value of an option; the first of the known values by default."""
     option = create.options.get(name)
     if option is None:
         return known[0]
@@ -112,8 +112,8 @@ def _one_of(create: Create, script: str, name: str, known: Sequence[str]) -> str
     return option.text.lower()
 
 
-def _problems(stream: Stream) -> Iterator[tuple[str, str]]:
-    """Options that do not fit each other, by name, with what is wrong."""
+def _problems(stream: StreamDefinition) -> Iterator[tuple[str, str]]:
+    """Yield options that do not fit each other, with the reason."""
     known = ", ".join(stream.names)
     for option, column in (("timestamp", stream.timestamp), ("key", stream.key)):
         if column is not None and stream.columns and column not in stream.names:
@@ -129,7 +129,7 @@ def _problems(stream: Stream) -> Iterator[tuple[str, str]]:
         yield "format", "format string needs one column of type STRING for the value"
 
 
-def _column(column: Column, script: str) -> tuple[str, str, str | None]:
+def _column(column: ColumnDeclaration, script: str) -> tuple[str, str, str | None]:
     try:
         fields = Fields.parse(f"{column.name} {column.ddl}")
     except FlowError:
@@ -143,33 +143,35 @@ def _column(column: Column, script: str) -> tuple[str, str, str | None]:
 
 
 class Catalog:
-    """Streams by name, whatever the case of their letters. With a file it outlives the process."""
+    """Streams by name, in any case of letters. With a file it outlives the process."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, StreamDefinition] = {}
         if path is not None and path.exists():
             for each in self._read(path):
                 self._streams[each.name.lower()] = each
 
-    def __iter__(self) -> Iterator[Stream]:
+    def __iter__(self) -> Iterator[StreamDefinition]:
         return iter(sorted(self._streams.values(), key=lambda each: each.name))
 
-    def get(self, name: str) -> Stream | None:
+    def get(self, name: str) -> StreamDefinition | None:
         return self._streams.get(name.lower())
 
-    def find(self, name: str, script: str, at: int) -> Stream:
-        """Raises:
-        SqlError: there is none of that name.
+    def find(self, name: str, script: str, at: int) -> StreamDefinition:
+        """Return the stream of a name.
+
+        Raises:
+            SqlError: there is none.
         """
-        found = self.get(name)
-        if found is None:
+        stream = self.get(name)
+        if stream is None:
             near = difflib.get_close_matches(name.lower(), self._streams, n=1)
             instead = f"did you mean {near[0]}?" if near else "SHOW STREAMS lists those there are"
             raise SqlError(f"there is no stream {name}; {instead}", script, at)
-        return found
+        return stream
 
-    def put(self, stream: Stream) -> None:
+    def put(self, stream: StreamDefinition) -> None:
         self._streams[stream.name.lower()] = stream
         self._write()
 
@@ -178,10 +180,10 @@ class Catalog:
         self._write()
 
     @staticmethod
-    def _read(path: Path) -> Iterator[Stream]:
+    def _read(path: Path) -> Iterator[StreamDefinition]:
         try:
             for each in json.loads(path.read_text()):
-                yield Stream(**{key: _frozen(value) for key, value in each.items()})
+                yield StreamDefinition(**{key: _frozen(value) for key, value in each.items()})
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise FlowError(f"{path} is no catalog of streams: {error}") from error
 

@@ -1,11 +1,11 @@
-"""Carrying out statements in a Spark session.
+"""Executing statements in a Spark session.
 
-Rule 1: a query goes to Spark in its place: what stands before it in the script becomes space, so
-        that the line and column of Spark's complaints are those of the script.
-Rule 2: only streams that a query names become views, right before it runs: a view over what comes,
-        or over what is there.
-Rule 3: what CREATE STREAM AS and INSERT INTO started runs on until it is stopped; its checkpoint is
-        called after the stream, so the same script goes on where it was.
+Rule 1: the text before a query in the script is replaced by spaces before the query goes to Spark,
+        so that the line and column of Spark's errors are those of the script.
+Rule 2: only streams that a query names become views, right before it runs: streaming views, or
+        views over the records there are.
+Rule 3: a query of CREATE STREAM AS or INSERT INTO runs until it is stopped. Its checkpoint has the
+        name of the stream, so the same script continues where it was.
 """
 
 import hashlib
@@ -26,34 +26,34 @@ from headrace.flow.error import FlowError
 from headrace.flow.execution.auditing import audit_options
 from headrace.flow.execution.failure import failure_of
 from headrace.flow.execution.progress_group import group_of
-from headrace.flow.sql.catalog import Catalog, Stream, stream_of
+from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError, spark_error
 from headrace.flow.sql.source import quoted, read_frame, to_records
 from headrace.flow.sql.statement import (
-    Create,
-    Describe,
-    Drop,
-    Emit,
-    Explain,
-    Insert,
-    Query,
-    Select,
-    Show,
+    CreateStatement,
+    DescribeStatement,
+    DropStatement,
+    EmitMode,
+    ExplainStatement,
+    InsertStatement,
+    SelectStatement,
+    ShowStatement,
+    SparkQuery,
     Statement,
 )
 from headrace.flow.sql.token import tokens_of
 from headrace.wire.error_code import ErrorCode
 
 MOST_ROWS = 10_000
-"""How many rows an answer has at most."""
+"""The most rows of a result."""
 
 _POLL_SECONDS = 0.1
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Rows under names, and a word about them; either may be empty."""
+class QueryResult:
+    """The rows of a statement, and a message about them; either may be empty."""
 
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
@@ -61,16 +61,16 @@ class Answer:
 
 
 ShowRows = Callable[[Sequence[str], Sequence[Sequence[Any]], bool], None]
-"""Takes columns, rows, and whether they are the whole result and replace what was shown before."""
+"""A function of columns, rows, and whether they are the whole result and replace earlier rows."""
 
 
 @dataclass(slots=True)
 class Engine:
-    """A session, the streams it knows, and the queries that it runs.
+    """A session, the streams that it knows, and the queries that it runs.
 
     Args:
-        checkpoints: the folder for those of CREATE STREAM AS and INSERT INTO.
-        once: let them run over what is there and end, before the next statement begins.
+        checkpoints: the folder for the checkpoints of CREATE STREAM AS and INSERT INTO.
+        once: run such a query over the records there are, before the next statement begins.
     """
 
     spark: Any
@@ -81,15 +81,15 @@ class Engine:
     queries: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Spark's 200 are for a cluster; every one of them is a file or a state store to commit.
+        # Spark's default of 200 is for a cluster; each is a file or state store to commit.
         if self.spark.conf.get(_PARTITIONS) == "200":
             self.spark.conf.set(_PARTITIONS, str(self.spark.sparkContext.defaultParallelism))
 
-    def run(self, statement: Statement, script: str) -> Answer:
-        """Carry out any statement but a SELECT with EMIT.
+    def run(self, statement: Statement, script: str) -> QueryResult:
+        """Execute any statement but a SELECT with EMIT.
 
         Raises:
-            SqlError: showing the place.
+            SqlError: showing the mistake in the script.
         """
         from pyspark.errors import PySparkException
 
@@ -98,36 +98,36 @@ class Engine:
         except PySparkException as error:
             raise spark_error(error, script, statement.start) from error
 
-    def _run(self, statement: Statement, script: str) -> Answer:
+    def _run(self, statement: Statement, script: str) -> QueryResult:
         match statement:
-            case Create(query=None):
+            case CreateStatement(query=None):
                 return self._declare(statement, stream_of(statement, script), script)
-            case Create():
+            case CreateStatement():
                 return self._create_as(statement, script)
-            case Insert():
+            case InsertStatement():
                 stream = self.catalog.find(statement.name, script, statement.start)
                 return self._fill(stream, statement.query, statement.emit, script)
-            case Select():
+            case SelectStatement():
                 return self._now(statement, script)
-            case Explain():
+            case ExplainStatement():
                 frame = self.frame(statement.query, script, streaming=True)
-                return Answer(message=_plan(frame))
-            case Show():
+                return QueryResult(message=_plan(frame))
+            case ShowStatement():
                 return self._show(statement)
-            case Describe():
+            case DescribeStatement():
                 return _described(self.catalog.find(statement.name, script, statement.start))
-            case Drop():
+            case DropStatement():
                 return self._drop(statement, script)
             case _:
                 raise SqlError("this cannot be carried out", script, statement.start)
 
     def emit(
-        self, select: Select, script: str, show: ShowRows, stopped: Callable[[], bool]
+        self, select: SelectStatement, script: str, show: ShowRows, stopped: Callable[[], bool]
     ) -> None:
-        """Show a query's rows as they come, until it is stopped or has shown enough.
+        """Show a query's rows as they come, until it is stopped or its LIMIT is reached.
 
         Raises:
-            SqlError: the query is wrong, or cannot be answered so.
+            SqlError: the query is wrong, or Spark cannot run it as a stream.
         """
         frame = self.frame(select.query, script, streaming=True)
         if not frame.isStreaming:
@@ -137,24 +137,24 @@ class Engine:
         enough = threading.Event()
         modes = _MODES[select.emit]
 
-        def take(whole: bool) -> Callable[[Any, int], None]:
-            def taken(rows: Any, _batch: int) -> None:
+        def show_batch(whole: bool) -> Callable[[Any, int], None]:
+            def show_rows(frame: Any, _batch: int) -> None:
                 if not enough.is_set():
-                    found = rows.limit(min(left[0], MOST_ROWS)).collect()
-                    if found or whole:
-                        show(rows.columns, [tuple(each) for each in found], whole)
-                    left[0] -= len(found)
+                    rows = frame.limit(min(left[0], MOST_ROWS)).collect()
+                    if rows or whole:
+                        show(frame.columns, [tuple(each) for each in rows], whole)
+                    left[0] -= len(rows)
                     if left[0] <= 0:
                         enough.set()
 
-            return taken
+            return show_rows
 
         folder = tempfile.mkdtemp(prefix="headrace-sql-")
         try:
             query = self._start(
                 frame,
                 modes,
-                lambda writer, mode: writer.foreachBatch(take(mode == "complete")),
+                lambda writer, mode: writer.foreachBatch(show_batch(mode == "complete")),
                 folder,
                 (select.query, script),
             )
@@ -162,15 +162,17 @@ class Engine:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def frame(self, query: Query, script: str, *, streaming: bool, name: str | None = None) -> Any:
-        """What Spark makes of a query; the streams that it names are views by then.
+    def frame(
+        self, query: SparkQuery, script: str, *, streaming: bool, name: str | None = None
+    ) -> Any:
+        """Make views of the streams that a query names, and return the query's DataFrame.
 
         Args:
-            name: of a query that fills a stream: its progress is committed under it, and counted
-                for the audit. What only somebody looks at leaves no trace.
+            name: of a query that fills a stream: its progress is committed and audited under this
+                name. A query that only shows rows has none, and leaves no trace.
 
         Raises:
-            SqlError: it is no SQL, or names what is not there.
+            SqlError: the query is no SQL, or names something that does not exist.
         """
         from pyspark.errors import PySparkException
 
@@ -205,7 +207,7 @@ class Engine:
             each.stop()
 
     def failed(self) -> str | None:
-        """What a query that was started has died of."""
+        """Return why a query failed, in a sentence; None if none did."""
         for name, query in self.queries.items():
             failure = None if query.isActive else query.exception()
             if failure is not None:
@@ -216,17 +218,19 @@ class Engine:
     def running(self) -> bool:
         return any(each.isActive for each in self.queries.values())
 
-    def _declare(self, create: Create, stream: Stream, script: str) -> Answer:
+    def _declare(
+        self, create: CreateStatement, stream: StreamDefinition, script: str
+    ) -> QueryResult:
         kind = "table" if create.table else "stream"
         if self.catalog.get(create.name) is not None and not create.replace:
             if create.if_not_exists:
-                return Answer(message=f"The {kind} {create.name} is there already.")
+                return QueryResult(message=f"The {kind} {create.name} is there already.")
             why = f"there is a stream {create.name} already: write CREATE OR REPLACE"
             raise SqlError(why, script, create.start)
         self.catalog.put(stream)
-        return Answer(message=f"The {kind} {create.name} is the topic {stream.topic}.")
+        return QueryResult(message=f"The {kind} {create.name} is the topic {stream.topic}.")
 
-    def _create_as(self, create: Create, script: str) -> Answer:
+    def _create_as(self, create: CreateStatement, script: str) -> QueryResult:
         assert create.query is not None
         declared = stream_of(create, script)
         name = _name(declared, create.query)
@@ -243,9 +247,14 @@ class Engine:
         return self._fill(stream, create.query, create.emit, script, frame)
 
     def _fill(
-        self, stream: Stream, query: Query, emit: Emit, script: str, frame: Any = None
-    ) -> Answer:
-        """Write a query's rows to the topic of a stream: now, or as they come."""
+        self,
+        stream: StreamDefinition,
+        query: SparkQuery,
+        emit: EmitMode,
+        script: str,
+        frame: Any = None,
+    ) -> QueryResult:
+        """Write a query's rows to the topic of a stream, as a batch or as a stream."""
         from headrace.spark.sink.each_batch import each_batch
 
         name = _name(stream, query)
@@ -259,7 +268,7 @@ class Engine:
         options = {"kafka.bootstrap.servers": self.brokers, "topic": stream.topic}
         if not frame.isStreaming:
             records.write.format("headrace").options(**options).mode("append").save()
-            return Answer(message=f"Written to {stream.name}.")
+            return QueryResult(message=f"Written to {stream.name}.")
         if name in self.queries and self.queries[name].isActive:
             raise SqlError(f"this query fills {stream.name} already", script, query.start)
 
@@ -277,8 +286,8 @@ class Engine:
         self.queries[name] = started
         if self.once:
             _watch(started, lambda: False, (query, script))
-            return Answer(message=f"{stream.name} has what is there now.")
-        return Answer(message=f"{stream.name} is being filled, by the query {name}.")
+            return QueryResult(message=f"{stream.name} has what is there now.")
+        return QueryResult(message=f"{stream.name} is being filled, by the query {name}.")
 
     def _start(
         self,
@@ -286,12 +295,12 @@ class Engine:
         modes: Sequence[str],
         sink: Callable[[Any, str], Any],
         checkpoint: str,
-        place: tuple[Query, str],
+        location: tuple[SparkQuery, str],
     ) -> Any:
-        """Start a query in the first output mode that Spark allows for it."""
+        """Start a query in the first of these output modes that Spark allows for it."""
         from pyspark.errors import AnalysisException
 
-        query, script = place
+        query, script = location
         refused: Exception | None = None
         for mode in modes:
             writer = frame.writeStream.option("checkpointLocation", checkpoint).outputMode(mode)
@@ -302,38 +311,38 @@ class Engine:
         assert refused is not None
         raise spark_error(refused, script, query.start) from refused
 
-    def _now(self, select: Select, script: str) -> Answer:
+    def _now(self, select: SelectStatement, script: str) -> QueryResult:
         frame = self.frame(select.query, script, streaming=False)
         most = min(select.limit or MOST_ROWS, MOST_ROWS)
-        found = frame.limit(most + 1).collect()
-        cut = f"Only the first {most:,} rows." if len(found) > most else None
-        return Answer(frame.columns, [tuple(each) for each in found[:most]], cut)
+        rows = frame.limit(most + 1).collect()
+        cut = f"Only the first {most:,} rows." if len(rows) > most else None
+        return QueryResult(frame.columns, [tuple(each) for each in rows[:most]], cut)
 
-    def _show(self, show: Show) -> Answer:
+    def _show(self, show: ShowStatement) -> QueryResult:
         if show.what == "QUERIES":
             rows = [(name, each.isActive) for name, each in self.queries.items()]
-            return Answer(("query", "running"), rows)
-        wanted = show.what == "TABLES"
-        return Answer(
+            return QueryResult(("query", "running"), rows)
+        tables = show.what == "TABLES"
+        return QueryResult(
             ("name", "topic", "format", "columns"),
             [
                 (each.name, each.topic, each.format, ", ".join(each.names))
                 for each in self.catalog
-                if each.table == wanted
+                if each.table == tables
             ],
         )
 
-    def _drop(self, drop: Drop, script: str) -> Answer:
+    def _drop(self, drop: DropStatement, script: str) -> QueryResult:
         if self.catalog.get(drop.name) is None and drop.if_exists:
-            return Answer(message=f"There is no stream {drop.name}.")
+            return QueryResult(message=f"There is no stream {drop.name}.")
         stream = self.catalog.find(drop.name, script, drop.start)
         for name, query in self.queries.items():
             if name.rpartition("-")[0].lower() == stream.name.lower():
                 query.stop()
         self.catalog.drop(drop.name)
-        return Answer(message=f"{stream.name} is dropped; the topic {stream.topic} stays.")
+        return QueryResult(message=f"{stream.name} is dropped; the topic {stream.topic} stays.")
 
-    def _make_topic(self, stream: Stream) -> None:
+    def _make_topic(self, stream: StreamDefinition) -> None:
         settings = ClientSettings.of({"bootstrap.servers": self.brokers})
         with ConnectionPool(settings) as pool:
             topic = NewTopic(stream.topic, stream.partitions or -1)
@@ -342,50 +351,50 @@ class Engine:
                     raise error
 
 
-_MODES: Mapping[Emit, Sequence[str]] = {
-    Emit.TABLE: ("complete", "append"),
-    Emit.CHANGES: ("update", "append"),
-    Emit.FINAL: ("append",),
-    Emit.NOW: ("append",),
+_MODES: Mapping[EmitMode, Sequence[str]] = {
+    EmitMode.TABLE: ("complete", "append"),
+    EmitMode.CHANGES: ("update", "append"),
+    EmitMode.FINAL: ("append",),
+    EmitMode.NOW: ("append",),
 }
 
 
-def _watch(query: Any, enough: Callable[[], bool], place: tuple[Query, str]) -> None:
-    """Wait until a query has ended, or stop it when it is enough."""
+def _watch(query: Any, enough: Callable[[], bool], location: tuple[SparkQuery, str]) -> None:
+    """Wait until a query has ended, or stop it when `enough` returns true."""
     try:
         while query.isActive and not enough():
             time.sleep(_POLL_SECONDS)
         failure = None if query.isActive else query.exception()
         if failure is not None:
-            raise spark_error(failure, place[1], place[0].start)
+            raise spark_error(failure, location[1], location[0].start)
     finally:
         query.stop()
 
 
-def _described(stream: Stream) -> Answer:
+def _described(stream: StreamDefinition) -> QueryResult:
     rows = [
         (name, ddl, "key" if name == stream.key else "", metadata or "")
         for name, ddl, metadata in stream.columns
     ]
-    told = {
+    options = {
         "topic": stream.topic,
         "format": stream.format,
         "timestamp": stream.timestamp,
         "watermark": stream.watermark,
         "starting": stream.starting,
     }
-    message = ", ".join(f"{key} {value}" for key, value in told.items() if value)
-    return Answer(("column", "type", "role", "metadata"), rows, message)
+    message = ", ".join(f"{key} {value}" for key, value in options.items() if value)
+    return QueryResult(("column", "type", "role", "metadata"), rows, message)
 
 
-def _name(stream: Stream, query: Query) -> str:
-    """Of the query that fills a stream: the same for the same query, over restarts."""
+def _name(stream: StreamDefinition, query: SparkQuery) -> str:
+    """Return the name of the query that fills a stream; a restart of the script has the same."""
     text = " ".join(each.text for each in tokens_of(query.text))
     return f"{stream.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _plan(frame: Any) -> str:
     context = frame.sparkSession.sparkContext
-    # Spark explains a stream only if it sees at once that it is one, and not in a view's name.
+    # Spark does not see that a view is a stream until something is selected from it.
     execution = frame.select("*")._jdf.queryExecution()
     return str(context._jvm.PythonSQLUtils.explainString(execution, "formatted")).strip()

@@ -1,4 +1,4 @@
-"""Reading a script: our statements whole, Spark's queries as they are.
+"""Parsing a script: our own statements; Spark's queries are left as text.
 
     CREATE [OR REPLACE] STREAM|TABLE [IF NOT EXISTS] name (columns) [WITH (topic = '...', ...)]
     CREATE STREAM name [WITH (...)] AS SELECT ... [EMIT CHANGES|FINAL]
@@ -14,17 +14,17 @@ from collections.abc import Iterator
 
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.statement import (
-    Column,
-    Create,
-    Describe,
-    Drop,
-    Emit,
-    Explain,
-    Insert,
+    ColumnDeclaration,
+    CreateStatement,
+    DescribeStatement,
+    DropStatement,
+    EmitMode,
+    ExplainStatement,
+    InsertStatement,
     Option,
-    Query,
-    Select,
-    Show,
+    SelectStatement,
+    ShowStatement,
+    SparkQuery,
     Statement,
 )
 from headrace.flow.sql.token import Token, tokens_of
@@ -34,26 +34,25 @@ _MAX_LIMIT = 1_000_000
 
 
 def parse(script: str) -> Iterator[Statement]:
-    """The statements of a script, one after the other, so that what is right before a mistake can
-    be carried out.
+    """Yield the statements of a script one by one, so that those before a mistake can run.
 
     Raises:
-        SqlError: showing the place.
+        SqlError: showing the mistake.
     """
     tokens: list[Token] = []
     for token in tokens_of(script):
         if token.text == ";":
             if tokens:
-                yield _Parser(script, tokens, token.start).statement()
+                yield _StatementParser(script, tokens, token.start).statement()
             tokens = []
         else:
             tokens.append(token)
     if tokens:
-        yield _Parser(script, tokens, len(script)).statement()
+        yield _StatementParser(script, tokens, len(script)).statement()
 
 
 def is_complete(script: str) -> bool:
-    """Whether a prompt can take what was typed: it ends with a semicolon, or is empty."""
+    """Return whether the text at a prompt is complete: it ends with a semicolon, or is empty."""
     try:
         tokens = list(tokens_of(script))
     except SqlError:
@@ -61,49 +60,49 @@ def is_complete(script: str) -> bool:
     return not tokens or tokens[-1].text == ";"
 
 
-class _Parser:
-    """One statement. `end` is where it ends in the script."""
+class _StatementParser:
+    """Parses one statement. `end` is where it ends in the script."""
 
     def __init__(self, script: str, tokens: list[Token], end: int) -> None:
         self._script, self._tokens, self._end = script, tokens, end
         self._at = 0
 
     def statement(self) -> Statement:
-        first = self._take()
+        first = self._next()
         if first.is_word("CREATE"):
             return self._create(first.start)
         if first.is_word("INSERT"):
             self._expect("INTO")
             name = self._name("the stream to write to")
-            query, emit, _ = self._query(Emit.CHANGES)
-            return Insert(first.start, name, query, emit)
+            query, emit, _ = self._query(EmitMode.CHANGES)
+            return InsertStatement(first.start, name, query, emit)
         if first.is_word("SELECT", "WITH", "FROM", "VALUES") or first.text == "(":
             self._at -= 1
-            query, emit, limit = self._query(Emit.NOW)
-            return Select(first.start, query, emit, limit)
+            query, emit, limit = self._query(EmitMode.NOW)
+            return SelectStatement(first.start, query, emit, limit)
         if first.is_word("EXPLAIN"):
-            query, _, _ = self._query(Emit.CHANGES)
-            return Explain(first.start, query)
-        made = self._about_streams(first)
+            query, _, _ = self._query(EmitMode.CHANGES)
+            return ExplainStatement(first.start, query)
+        statement = self._about_streams(first)
         self._done()
-        return made
+        return statement
 
     def _about_streams(self, first: Token) -> Statement:
         if first.is_word("SHOW", "LIST"):
             what = self._word("STREAMS", "TABLES", "QUERIES")
-            return Show(first.start, what)
+            return ShowStatement(first.start, what)
         if first.is_word("DESCRIBE", "DESC"):
             self._skip("STREAM", "TABLE")
-            return Describe(first.start, self._name("a stream"))
+            return DescribeStatement(first.start, self._name("a stream"))
         if first.is_word("DROP"):
             self._word("STREAM", "TABLE")
             if_exists = self._skip("IF")
             if if_exists:
                 self._expect("EXISTS")
-            return Drop(first.start, self._name("the stream to drop"), if_exists)
+            return DropStatement(first.start, self._name("the stream to drop"), if_exists)
         raise self._wrong(f"a statement begins with {_BEGINNINGS}", first)
 
-    def _create(self, start: int) -> Create:
+    def _create(self, start: int) -> CreateStatement:
         replace = self._skip("OR")
         if replace:
             self._expect("REPLACE")
@@ -115,20 +114,22 @@ class _Parser:
         name = self._name("the name of the stream")
         columns = self._columns() if self._peek_is("(") else ()
         options = self._options() if self._skip("WITH") else {}
-        query, emit = None, Emit.CHANGES
+        query, emit = None, EmitMode.CHANGES
         if self._skip("AS"):
-            query, emit, _ = self._query(Emit.CHANGES)
+            query, emit, _ = self._query(EmitMode.CHANGES)
         elif not columns:
             raise self._wrong("columns in brackets, or AS SELECT, must follow", self._peek())
         self._done()
         if query is not None and (columns or table):
             why = "AS SELECT makes a stream, whose columns are those of the query"
             raise SqlError(why, self._script, query.start)
-        return Create(start, name, table, columns, options, query, emit, replace, if_not_exists)
+        return CreateStatement(
+            start, name, table, columns, options, query, emit, replace, if_not_exists
+        )
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[ColumnDeclaration, ...]:
         self._expect("(")
-        found = []
+        columns = []
         while True:
             first = self._peek()
             name = self._name("the name of a column")
@@ -138,12 +139,12 @@ class _Parser:
                 self._expect("FROM")
                 metadata = self._string("a column of the record, such as 'timestamp'")
             start = self._end if first is None else first.start
-            found.append(Column(name, ddl, metadata, start))
-            if self._take_mark(",", ")") == ")":
-                return tuple(found)
+            columns.append(ColumnDeclaration(name, ddl, metadata, start))
+            if self._next_mark(",", ")") == ")":
+                return tuple(columns)
 
     def _type(self) -> str:
-        """Up to the comma, bracket or word behind a column's type."""
+        """Return the text up to the comma, bracket or word behind a column's type."""
         depth = 0
         first = self._peek()
         begin = self._at
@@ -158,7 +159,7 @@ class _Parser:
 
     def _options(self) -> dict[str, Option]:
         self._expect("(")
-        found: dict[str, Option] = {}
+        options: dict[str, Option] = {}
         while True:
             token = self._peek()
             parts = [self._name("an option, such as topic")]
@@ -166,18 +167,18 @@ class _Parser:
                 self._at += 1
                 parts.append(self._name("the rest of the option's name"))
             name = ".".join(parts)
-            if name.lower() in found:
+            if name.lower() in options:
                 raise self._wrong(f"{name} is there twice", token)
             self._expect("=")
-            value = self._take()
+            value = self._next()
             if value.kind not in ("string", "number", "word"):
                 raise self._wrong("a value in quotes must follow", value)
-            found[name.lower()] = Option(value.value, value.start)
-            if self._take_mark(",", ")") == ")":
-                return found
+            options[name.lower()] = Option(value.value, value.start)
+            if self._next_mark(",", ")") == ")":
+                return options
 
-    def _query(self, emit: Emit) -> tuple[Query, Emit, int | None]:
-        """The rest of the statement: Spark's, up to our EMIT, which is the last one there is."""
+    def _query(self, emit: EmitMode) -> tuple[SparkQuery, EmitMode, int | None]:
+        """Return the rest of the statement: Spark's query up to the last EMIT, which is ours."""
         first = self._peek()
         if first is None:
             raise self._wrong("a query must follow, such as SELECT * FROM clicks", None)
@@ -188,16 +189,16 @@ class _Parser:
                 emit, limit = self._emit()
                 break
         self._at = len(self._tokens)
-        return Query(self._script[first.start : end].rstrip(), first.start), emit, limit
+        return SparkQuery(self._script[first.start : end].rstrip(), first.start), emit, limit
 
-    def _emit(self) -> tuple[Emit, int | None]:
-        emit = Emit.TABLE
-        for each in (Emit.TABLE, Emit.CHANGES, Emit.FINAL):
+    def _emit(self) -> tuple[EmitMode, int | None]:
+        emit = EmitMode.TABLE
+        for each in (EmitMode.TABLE, EmitMode.CHANGES, EmitMode.FINAL):
             if self._skip(each.name):
                 emit = each
         limit = None
         if self._skip("LIMIT"):
-            token = self._take()
+            token = self._next()
             if token.kind != "number" or not token.text.isdigit():
                 raise self._wrong("a number must follow LIMIT", token)
             limit = int(token.text)
@@ -213,7 +214,7 @@ class _Parser:
         token = self._peek()
         return token is not None and token.text == mark
 
-    def _take(self) -> Token:
+    def _next(self) -> Token:
         token = self._peek()
         if token is None:
             raise self._wrong("the statement ends too early", None)
@@ -228,30 +229,30 @@ class _Parser:
         return False
 
     def _word(self, *words: str) -> str:
-        token = self._take()
+        token = self._next()
         if not token.is_word(*words):
             raise self._wrong(f"{' or '.join(words)} must stand here", token)
         return token.text.upper()
 
     def _expect(self, text: str) -> None:
-        token = self._take()
+        token = self._next()
         if token.text.upper() != text:
             raise self._wrong(f"{text} must stand here", token)
 
-    def _take_mark(self, *marks: str) -> str:
-        token = self._take()
+    def _next_mark(self, *marks: str) -> str:
+        token = self._next()
         if token.text not in marks:
             raise self._wrong(f"{' or '.join(marks)} must stand here", token)
         return token.text
 
     def _name(self, what: str) -> str:
-        token = self._take()
+        token = self._next()
         if token.kind not in ("word", "name"):
             raise self._wrong(f"{what} must stand here", token)
         return token.value
 
     def _string(self, what: str) -> str:
-        token = self._take()
+        token = self._next()
         if token.kind != "string":
             raise self._wrong(f"{what} must stand here", token)
         return token.value

@@ -1,23 +1,28 @@
-"""Streams as rows of Spark, and rows as records."""
+"""Reading a stream as rows of Spark, and turning rows into records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.sql.catalog import Stream
+from headrace.flow.sql.catalog import StreamDefinition
 
 _KEEP_NULLS = "map('ignoreNullFields', 'false')"
 
 
 def read_frame(
-    stream: Stream, spark: Any, *, brokers: str, streaming: bool, progress: Mapping[str, str]
+    stream: StreamDefinition,
+    spark: Any,
+    *,
+    brokers: str,
+    streaming: bool,
+    progress: Mapping[str, str],
 ) -> Any:
-    """The rows of a stream: those that come, or those that are there.
+    """Return the rows of a stream, as a streaming or a batch DataFrame.
 
-    A table is never a stream: joined with one, it is read anew for every batch.
+    A table is always a batch DataFrame: joined with a stream, it is read again for every batch.
 
     Args:
-        progress: options of what comes: where its progress is committed, and who counts it.
+        progress: options of a streaming read: the group for its progress, and the audit.
     """
     streaming = streaming and not stream.table
     reader = (spark.readStream if streaming else spark.read).format("headrace")
@@ -40,7 +45,7 @@ def read_frame(
     return rows
 
 
-def _decoding(stream: Stream) -> dict[str, str]:
+def _decoding(stream: StreamDefinition) -> dict[str, str]:
     if not stream.value_columns:
         return {}
     if stream.format == "string":
@@ -49,7 +54,7 @@ def _decoding(stream: Stream) -> dict[str, str]:
     return {"valueformat": stream.format, "valueschema": stream.schema or columns}
 
 
-def _expression(stream: Stream, name: str, ddl: str, metadata: str | None) -> str:
+def _expression(stream: StreamDefinition, name: str, ddl: str, metadata: str | None) -> str:
     if metadata is not None:
         return f"CAST({metadata} AS {ddl})"
     if stream.format == "string":
@@ -57,12 +62,12 @@ def _expression(stream: Stream, name: str, ddl: str, metadata: str | None) -> st
     return f"CAST(value.{quoted(name)} AS {ddl})"
 
 
-def _newest(stream: Stream, rows: Any, columns: Sequence[str]) -> Any:
-    """The last row of every key; a record without a value takes its key away."""
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+def _newest(stream: StreamDefinition, rows: Any, columns: Sequence[str]) -> Any:
+    """Return the last row of every key; a record without a value deletes its key."""
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
     key = next(each for each in stream.columns if each[0] == stream.key)
-    # A null value has no fields, so the key of a deletion can only come from the record.
+    # A null value has no fields, so the key of a deletion must come from the record.
     by = "key" if key[2] is None else _expression(stream, *key)
     last = rows.selectExpr(
         f"{by} AS _by", "value IS NULL AS _gone", f"struct({', '.join(columns)}) AS _row", "offset"
@@ -73,32 +78,33 @@ def _newest(stream: Stream, rows: Any, columns: Sequence[str]) -> Any:
     return newest.where("NOT _last._gone").select("_last._row.*")
 
 
-def to_records(stream: Stream, rows: Any) -> Any:
-    """The columns of the sink, of rows with the columns of a stream in their order.
+def to_records(stream: StreamDefinition, rows: Any) -> Any:
+    """Return rows with the columns of a stream, in their order, as records for the sink.
 
     Raises:
-        FlowError: rows of another number of columns, or a format that is only read.
+        FlowError: the rows have another number of columns, or the format cannot be written.
     """
-    wanted = stream.value_columns
+    columns = stream.value_columns
     if stream.format == "avro":
         raise FlowError(f"{stream.name} is of format avro, which is read and not written")
-    if len(rows.columns) != len(wanted):
+    if len(rows.columns) != len(columns):
         raise FlowError(
             f"the query has {len(rows.columns)} columns ({', '.join(rows.columns)}), but"
-            f" {stream.name} has {len(wanted)}: {', '.join(name for name, _ in wanted)}"
+            f" {stream.name} has {len(columns)}: {', '.join(name for name, _ in columns)}"
         )
-    named = rows.toDF(*(name for name, _ in wanted))
-    columns = ", ".join(f"CAST({quoted(name)} AS {ddl}) AS {quoted(name)}" for name, ddl in wanted)
+    named = rows.toDF(*(name for name, _ in columns))
+    casts = ", ".join(f"CAST({quoted(name)} AS {ddl}) AS {quoted(name)}" for name, ddl in columns)
     value = {
-        "json": f"to_json(struct({columns}), {_KEEP_NULLS})",
-        "csv": f"to_csv(struct({columns}))",
-        "string": f"CAST({quoted(wanted[0][0])} AS STRING)",
+        "json": f"to_json(struct({casts}), {_KEEP_NULLS})",
+        "csv": f"to_csv(struct({casts}))",
+        "string": f"CAST({quoted(columns[0][0])} AS STRING)",
     }[stream.format]
-    made = [f"{value} AS value"]
+    record = [f"{value} AS value"]
     if stream.key is not None:
-        made.append(f"CAST({quoted(stream.key)} AS STRING) AS key")
-    return named.selectExpr(*made)
+        record.append(f"CAST({quoted(stream.key)} AS STRING) AS key")
+    return named.selectExpr(*record)
 
 
 def quoted(name: str) -> str:
+    """Return a name in Spark's back quotes."""
     return f"`{name.replace('`', '``')}`"

@@ -1,15 +1,15 @@
-"""The statements there are."""
+"""The statements of a script."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Emit(Enum):
-    """How a query over streams answers.
+class EmitMode(Enum):
+    """Which rows a query over streams returns, and when.
 
-    NOW: over what is there, and then it ends. TABLE: the whole result, again and again. CHANGES:
-    what is new or changed. FINAL: what will not change any more, behind the watermark.
+    NOW: those over the records there are; then it ends. TABLE: the whole result after every batch.
+    CHANGES: rows that are new or changed. FINAL: rows behind the watermark, which cannot change.
     """
 
     NOW = "now"
@@ -19,8 +19,8 @@ class Emit(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a stream; `metadata` names a column of the record that it is taken from."""
+class ColumnDeclaration:
+    """A column of a stream; `metadata` names the column of the record that it stands for."""
 
     name: str
     ddl: str
@@ -30,13 +30,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Option:
+    """The value of an option in WITH."""
+
     text: str
     start: int
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A part of the script that is Spark's."""
+class SparkQuery:
+    """A query of the script, in Spark's SQL."""
 
     text: str
     start: int
@@ -44,57 +46,67 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
+    """A statement; `start` is where it begins in the script."""
+
     start: int
 
 
 @dataclass(frozen=True, slots=True)
-class Create(Statement):
-    """CREATE STREAM or TABLE; with a query it is filled by that."""
+class CreateStatement(Statement):
+    """CREATE STREAM or TABLE; a `query` fills it."""
 
     name: str
     table: bool = False
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnDeclaration, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
-    query: Query | None = None
-    emit: Emit = Emit.CHANGES
+    query: SparkQuery | None = None
+    emit: EmitMode = EmitMode.CHANGES
     replace: bool = False
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Insert(Statement):
+class InsertStatement(Statement):
+    """INSERT INTO: a query that fills a stream."""
+
     name: str
-    query: Query
-    emit: Emit = Emit.CHANGES
+    query: SparkQuery
+    emit: EmitMode = EmitMode.CHANGES
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Statement):
-    """`limit`: how many rows to answer with, and then end."""
+class SelectStatement(Statement):
+    """SELECT; it ends after `limit` rows."""
 
-    query: Query
-    emit: Emit = Emit.NOW
+    query: SparkQuery
+    emit: EmitMode = EmitMode.NOW
     limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Show(Statement):
+class ShowStatement(Statement):
     """SHOW STREAMS, or TABLES, or QUERIES."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class Describe(Statement):
+class DescribeStatement(Statement):
+    """DESCRIBE a stream."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Drop(Statement):
+class DropStatement(Statement):
+    """DROP a stream; its topic stays."""
+
     name: str
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Explain(Statement):
-    query: Query
+class ExplainStatement(Statement):
+    """EXPLAIN: show Spark's plan of a query."""
+
+    query: SparkQuery

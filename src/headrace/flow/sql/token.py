@@ -1,4 +1,4 @@
-"""A script as tokens with their places: just enough to find our own words around Spark's SQL."""
+"""Splitting a script into tokens: just enough to find our own keywords around Spark's SQL."""
 
 import re
 from collections.abc import Iterator
@@ -38,27 +38,27 @@ class Token:
 
     @property
     def value(self) -> str:
-        """A string or name without its quotes; others as they are."""
+        """A string or name without its quotes; other tokens unchanged."""
         if self.kind == "string":
-            return _ESCAPE.sub(lambda found: found[1] or found[2], self.text[1:-1])
+            return _ESCAPE.sub(lambda match: match[1] or match[2], self.text[1:-1])
         if self.kind == "name":
             return self.text[1:-1].replace("``", "`")
         return self.text
 
 
 def tokens_of(script: str) -> Iterator[Token]:
-    """Everything but space and comments.
+    """Yield all tokens but space and comments.
 
     Raises:
-        SqlError: a text, a name or a comment that does not end.
+        SqlError: a text, a name or a comment does not end.
     """
     at = 0
     while at < len(script):
-        found = _TOKEN.match(script, at)
-        if found is None or (found.lastgroup == "mark" and script.startswith("/*", at)):
+        match = _TOKEN.match(script, at)
+        if match is None or (match.lastgroup == "mark" and script.startswith("/*", at)):
             why = _OPEN.get(script[at], "a comment that is not closed")
             raise SqlError(f"{why} begins here", script, at)
-        assert found.lastgroup is not None
-        if found.lastgroup != "space":
-            yield Token(found.lastgroup, found[0], at)
-        at = found.end()
+        assert match.lastgroup is not None
+        if match.lastgroup != "space":
+            yield Token(match.lastgroup, match[0], at)
+        at = match.end()

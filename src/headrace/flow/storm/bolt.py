@@ -1,23 +1,24 @@
-"""Bolts: what a topology does with its tuples."""
+"""Bolts: the classes and functions that a topology calls with its tuples."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.error import EmitError, FlowError
+from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate
-from headrace.flow.runtime.combiner import AggregateWork
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.aggregate_work import AggregateWork
+from headrace.flow.runtime.builtin.each_work import EachWork
 
 
 class Bolt:
-    """Implement `execute`; the rest as needed. The object travels to Spark's workers pickled: make
-    connections and models in `prepare`.
+    """Base class of bolts. Implement `execute`; the rest as needed.
 
-    A batch has all tuples that came for this task at once, as columns. If `execute` raises, the
-    batch is tried again, then in parts, and the tuples that raise alone go to the dead letters.
+    Spark sends the object to its workers pickled: make connections and models in `prepare`. A batch
+    has all tuples that came for this task at once, as columns. If `execute` raises, the batch is
+    tried again, then in parts, and the tuples that raise alone go to the dead letters.
 
     Example:
         class Upper(Bolt):
@@ -26,23 +27,24 @@ class Bolt:
     """
 
     def prepare(self, context: TaskContext) -> None:
-        """Called once a task and worker process, before the first batch."""
+        """Make connections and models. Called once per task and worker process, before the first
+        batch."""
 
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
         raise NotImplementedError
 
     def tick(self, now_ms: int, emit: Emit) -> None:
-        """Called every `tick_seconds` of the declaration, also when nothing flows."""
+        """Do what is due every `tick_seconds` of the declaration, also when no tuples come."""
 
     def cleanup(self) -> None:
-        """The worker ends."""
+        """Release what `prepare` made: the worker ends."""
 
 
 class StatefulBolt(Bolt):
     """A bolt with a key-value state that is checkpointed with the batch and restored.
 
     `self.state` is there during `execute` and `tick`: get, put, delete, items, range. With a fields
-    grouping, a task sees all tuples of its keys and nobody else's.
+    grouping, a task sees all tuples of its keys and no others.
 
     Example:
         class Count(StatefulBolt):
@@ -64,7 +66,7 @@ class BoltWork(Work):
         self.bolt.prepare(context)
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         if isinstance(self.bolt, StatefulBolt):
             self.bolt.state = context.state
@@ -79,38 +81,6 @@ class BoltWork(Work):
         self.bolt.cleanup()
 
 
-class FunctionWork(Work):
-    """Runs a function for each tuple: fields in, and out a tuple, several, or none.
-
-    A value that is not a tuple stands for a tuple of one.
-    """
-
-    def __init__(self, function: Callable[..., Any], width: int) -> None:
-        self.function = function
-        self.width = width
-
-    def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
-    ) -> None:
-        function, width = self.function, self.width
-        made: list[tuple[Any, ...]] = []
-        rows: list[int] = []
-        for row, values in enumerate(
-            zip(*(each.to_pylist() for each in batch.columns), strict=True)
-        ):
-            before = len(made)
-            made.extend(_tuples(function(*values)))
-            rows.extend([row] * (len(made) - before))
-        if not made:
-            return
-        for each in made:
-            if len(each) != width:
-                raise EmitError(
-                    f"{context.component} declares {width} fields and gave {len(each)}: {each!r}"
-                )
-        emit(list(zip(*made, strict=True)), rows=rows)
-
-
 class BatchFunctionWork(Work):
     """Runs a function `(batch, emit)` for each batch."""
 
@@ -118,16 +88,16 @@ class BatchFunctionWork(Work):
         self.function = function
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         self.function(batch, emit)
 
 
 def work_of(bolt: Any, name: str, width: int) -> Work:
-    """The runtime's view of what a user gave as a bolt.
+    """Return the `Work` that runs a user's bolt.
 
     Raises:
-        FlowError: it is none of what a bolt can be.
+        FlowError: the object cannot be a bolt.
     """
     if isinstance(bolt, Work):
         return bolt
@@ -141,21 +111,11 @@ def work_of(bolt: Any, name: str, width: int) -> Work:
         raise FlowError(f"the bolt {name} is {bolt!r}: give a Bolt or a function")
     if _parameters(bolt)[-2:] == ["batch", "emit"]:
         return BatchFunctionWork(bolt)
-    return FunctionWork(bolt, width)
+    return EachWork(bolt, width=width)
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
     try:
         return list(inspect.signature(function).parameters)
     except ValueError:
-        return []  # some builtins, such as int, do not tell
-
-
-def _tuples(given: Any) -> Iterable[tuple[Any, ...]]:
-    if given is None:
-        return ()
-    if isinstance(given, tuple):
-        return (given,)
-    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
-        return ((given,),)
-    return [each if isinstance(each, tuple) else (each,) for each in given]
+        return []  # some builtins, such as int, have no signature

@@ -1,4 +1,4 @@
-"""Sinks: tuples that become records of a topic."""
+"""Sinks: they write tuples to a topic as records."""
 
 import json
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.runtime.record import RECORDS, records
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 
 
 class TopicSink(Work):
@@ -15,7 +15,7 @@ class TopicSink(Work):
 
     Args:
         key: the field that is the record's key.
-        value: the field that is its value; None: all fields, as JSON.
+        value: the field that is the record's value; None: all fields, as JSON.
 
     Example:
         TopicSink("counts", key="word")
@@ -31,7 +31,7 @@ class TopicSink(Work):
         fields.check_known(named, f"the sink {name}")
 
     def expression(self, fields: Fields) -> str:
-        """Its record of a tuple in Spark's SQL, for real-time mode."""
+        """Return the record of a tuple in Spark's SQL, for real-time mode."""
         every = ", ".join(f"'{name}', {name}" for name in fields.names)
 
         def in_bytes(name: str) -> str:
@@ -44,22 +44,23 @@ class TopicSink(Work):
         return f"named_struct('topic', '{self.topic}', 'key', {key}, 'value', {value})"
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         value = to_json(batch) if self.value is None else to_bytes(batch.column(self.value))
         key = None if self.key is None else to_bytes(batch.column(self.key))
-        made = records(self.topic, key=key, value=value)
-        emit(made, stream=RECORDS, rows=range(batch.num_rows))
+        batch_of_records = records(self.topic, key=key, value=value)
+        emit(batch_of_records, stream=RECORDS, rows=range(batch.num_rows))
 
 
 def to_bytes(column: pa.Array) -> pa.Array:
-    """A column as keys or values: text as UTF-8, numbers as their text, bytes as they are."""
+    """Return a column as keys or values: text as UTF-8, numbers as their text, bytes unchanged."""
     if pa.types.is_binary(column.type):
         return column
     return column.cast(pa.string()).cast(pa.binary())
 
 
 def to_json(batch: pa.RecordBatch) -> pa.Array:
+    """Return each tuple as a JSON object."""
     dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_text).encode
     return pa.array([dump(row).encode() for row in batch.to_pylist()], pa.binary())
 

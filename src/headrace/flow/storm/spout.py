@@ -1,4 +1,4 @@
-"""Spouts: where a topology's tuples come from."""
+"""Spouts: they read the tuples of a topology."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,49 +20,58 @@ _GROUP_OPTIONS = ("kafka.group.id", "groupIdPrefix")
 
 
 class Spout:
-    """Implement `frame`, on the driver, and `decode`, in the workers.
+    """Base class of spouts. Implement `frame`, for the driver, and `decode`, for the workers.
 
-    `fields` are what `decode` yields; a declaration may leave some of them out.
+    Attributes:
+        fields: the fields of the tuples that `decode` yields.
     """
 
     fields: Fields
 
     def frame(self, spark: Any, *, streaming: bool) -> Any:
-        """The Spark rows that tuples are made of."""
+        """Return the DataFrame that tuples are made of."""
         raise NotImplementedError
 
-    def staged(self, spark: Any, stage: Any, made: str, *, label: str, streaming: bool) -> Any:
-        """What a stage makes of those rows; override it if the stage can run where they are read.
+    def staged(
+        self, spark: Any, stage: Any, output_ddl: str, *, label: str, streaming: bool
+    ) -> Any:
+        """Return the DataFrame of a stage that reads those rows.
+
+        Override it if the stage can run in the process that reads them.
 
         Args:
             stage: a function of Arrow batches that pickles.
-            made: the columns it gives, in Spark's words.
+            output_ddl: the columns of the stage, as Spark's DDL.
             label: a name that no other spout of the session has.
         """
-        return self.frame(spark, streaming=streaming).mapInArrow(stage.__call__, made)
+        return self.frame(spark, streaming=streaming).mapInArrow(stage.__call__, output_ddl)
 
     def in_group(self, group: str) -> "Spout":
-        """This spout, which tells its progress under that name unless it has one of its own;
-        override it if there is progress to tell."""
+        """Return this spout, committing its progress to a group unless it has a group already.
+
+        Override it if the spout has progress to commit.
+        """
         return self
 
     def decode(self, batch: pa.RecordBatch) -> Iterator[tuple[str, TupleBatch]]:
-        """Tuples of those rows, by stream."""
+        """Yield the tuples of those rows, by stream."""
         raise NotImplementedError
 
 
 class TopicSpout(Spout):
-    """Records of topics. The fields are columns of the record, or, with `format`, of its value.
+    """Reads records of topics.
+
+    The fields are columns of the record or, with `format`, of its value.
 
     Args:
         fields: names among key, value, topic, partition, offset and timestamp, with types that
             the column casts to (a value as STRING is its text); with `format`, those of the value.
-        format: json, csv or avro: the value is taken apart in one step; a value that cannot be
-            read gives a tuple of nulls.
+        format: json, csv or avro: how to decode values; a value that cannot be decoded gives a
+            tuple of nulls.
         starting: earliest, latest, or offsets as the source's `startingOffsets` takes them.
-        ending: for a batch over what is there.
+        ending: where a batch query ends: latest, or offsets.
         options: more options of the source, such as maxOffsetsPerTrigger or kafka.*; for avro
-            `valueSchema`, the schema that values were written with.
+            `valueSchema`, the schema of the writer.
 
     Example:
         TopicSpout("lines", brokers="127.0.0.1:9092", fields="value STRING")
@@ -106,25 +115,28 @@ class TopicSpout(Spout):
 
     def frame(self, spark: Any, *, streaming: bool) -> Any:
         reader = (spark.readStream if streaming else spark.read).format("headrace")
-        # Spark does not tell a source which columns are used, a schema does.
+        # Spark does not pass the columns that are used to a Python source; a schema does.
         return reader.schema(self._columns()).options(**self._settings(streaming=streaming)).load()
 
-    def staged(self, spark: Any, stage: Any, made: str, *, label: str, streaming: bool) -> Any:
+    def staged(
+        self, spark: Any, stage: Any, output_ddl: str, *, label: str, streaming: bool
+    ) -> Any:
         from pyspark.sql.types import StructType
 
         from headrace.flow.runtime.stage_source import stage_source
 
         columns = StructType.fromDDL(self._columns())
         assert isinstance(columns, StructType)
-        spark.dataSource.register(stage_source(label, stage, columns=columns, made=made))
+        source = stage_source(label, stage, columns=columns, output_ddl=output_ddl)
+        spark.dataSource.register(source)
         reader = (spark.readStream if streaming else spark.read).format(label)
         return reader.options(**self._settings(streaming=streaming)).load()
 
     def check_there(self) -> None:
-        """Ask the brokers for the topics.
+        """Check that the topics exist.
 
         Raises:
-            TopicMissing: one is not there.
+            TopicMissing: a topic does not exist.
             ClientError: the brokers do not answer.
         """
         from headrace.spark.source.offset_finder import check_there
@@ -145,7 +157,7 @@ class TopicSpout(Spout):
         return options | self.options
 
     def _columns(self) -> str:
-        """What of a record is read."""
+        """Return the columns of records that are read, as DDL."""
         if self.format is not None:
             from headrace.spark.source.option import SourceOptions
 
@@ -156,7 +168,7 @@ class TopicSpout(Spout):
         return ", ".join([*(f"{name} {RECORD_COLUMNS.ddl_of(name)}" for name in read), _PLACE])
 
     def kafka_frame(self, spark: Any) -> Any:
-        """The fields as a stream of Spark's own connector, for its real-time mode."""
+        """Return the fields as a stream of Spark's own connector, for its real-time mode."""
         options = {
             **self.options,
             "kafka.bootstrap.servers": self.brokers,
@@ -187,10 +199,10 @@ class TopicSpout(Spout):
 
 
 class SparkSpout(Spout):
-    """Any DataFrame. Its rows have no origin in a topic.
+    """Reads any DataFrame. Its rows have no origin in a topic.
 
     Args:
-        make: makes the DataFrame of a session; called with `streaming` too.
+        make: a function of the session and `streaming` that returns the DataFrame.
 
     Example:
         SparkSpout(lambda spark, streaming: spark.readStream.format("rate").load(),
@@ -213,8 +225,8 @@ class SparkSpout(Spout):
 
 def _select(batch: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:
     arrays = [
-        column if column.type == wanted.type else column.cast(wanted.type)
-        for wanted in fields.schema
-        for column in (batch.column(wanted.name),)
+        column if column.type == field.type else column.cast(field.type)
+        for field in fields.schema
+        for column in (batch.column(field.name),)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=fields.schema)

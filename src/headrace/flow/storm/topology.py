@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.plan.aggregate import with_outputs
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.grouping import (
     All,
@@ -21,9 +19,18 @@ from headrace.flow.plan.grouping import (
     Shuffle,
     TaskChoice,
 )
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Latency, Plan
+from headrace.flow.plan.plan import (
+    DEFAULT_STREAM,
+    Guarantee,
+    Input,
+    Kind,
+    Latency,
+    Plan,
+    PlanComponent,
+)
+from headrace.flow.plan.plan_options import PlanOptions
 from headrace.flow.plan.window import CountWindow, TimeWindow
-from headrace.flow.runtime.work import Work
+from headrace.flow.plan.work import Work
 from headrace.flow.storm.bolt import BoltWork, StatefulBolt, work_of
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import Spout
@@ -32,19 +39,17 @@ from headrace.flow.storm.windowed_bolt import WindowedBolt, clock_of, windowed
 Output = str | Sequence[str] | Fields | Mapping[str, "str | Sequence[str] | Fields"]
 """Fields of the default stream, or of several named ones."""
 
-_Choice = TypeVar("_Choice", bound=Enum)
-
 
 class Topology:
-    """Spouts, bolts and sinks under names, and who reads from whom.
+    """Spouts, bolts and sinks under names, and the streams between them.
 
     Args:
         guarantee: at-most-once, at-least-once or exactly-once, for what is written to topics.
-        dead_letters: the topic for tuples that a bolt cannot take; None ends the topology at the
+        dead_letters: the topic for tuples that a bolt raises for; None ends the topology at the
             first of them. By default it is called after the topology.
         retries: how often a batch that raised is tried again as a whole.
         latency: micro-batch, or realtime for a plan that Spark's real-time mode can run: see
-            `realtime`.
+            `headrace.flow.execution.realtime`.
 
     Example:
         topology = Topology("word-count")
@@ -65,16 +70,20 @@ class Topology:
         latency: str | Latency = Latency.MICRO_BATCH,
     ) -> None:
         self.name = name
-        self._guarantee = _one_of(Guarantee, guarantee, "guarantee")
-        self._latency = _one_of(Latency, latency, "latency")
-        self._dead_letters = f"{name}-dead-letters" if dead_letters == "" else dead_letters
-        self._retries = retries
-        self._settings = dict(settings or {})
-        self._components: dict[str, Component] = {}
+        self._options = PlanOptions.of(
+            name,
+            guarantee=guarantee,
+            dead_letters=dead_letters,
+            retries=retries,
+            settings=settings,
+            latency=latency,
+        )
+        self._components: dict[str, PlanComponent] = {}
 
     def spout(self, name: str, spout: Spout, *, parallelism: int = 1) -> None:
+        """Declare a spout."""
         self._add(
-            Component(
+            PlanComponent(
                 name=name,
                 kind=Kind.SPOUT,
                 work=spout,
@@ -93,9 +102,13 @@ class Topology:
         tick_seconds: float | None = None,
         window: CountWindow | TimeWindow | None = None,
     ) -> "Inputs":
-        """Declare a bolt: a `Bolt`, a function of a tuple's fields, one of `(batch, emit)`,
-        or an `Aggregate`, whose `output` follows from its input; with a window a `WindowedBolt`
-        or a function of `(window, emit)`."""
+        """Declare a bolt, and return what declares its inputs.
+
+        Args:
+            bolt: a `Bolt`, a function of a tuple's fields, a function of `(batch, emit)`, a
+                `Select` or an `Aggregate`, whose `output` follows from its input. With a window, a
+                `WindowedBolt` or a function of `(window, emit)`.
+        """
         outputs = _outputs(output)
         default = outputs.get(DEFAULT_STREAM)
         if window is not None or isinstance(bolt, WindowedBolt):
@@ -105,7 +118,7 @@ class Topology:
             work = work_of(bolt, name, 0 if default is None else len(default))
         stateful = isinstance(work, BoltWork) and isinstance(work.bolt, StatefulBolt)
         self._add(
-            Component(
+            PlanComponent(
                 name=name,
                 kind=Kind.BOLT,
                 work=work,
@@ -118,32 +131,26 @@ class Topology:
         return Inputs(self, name)
 
     def sink(self, name: str, sink: TopicSink) -> "Inputs":
-        self._add(Component(name=name, kind=Kind.SINK, work=sink))
+        """Declare a sink, and return what declares its inputs."""
+        self._add(PlanComponent(name=name, kind=Kind.SINK, work=sink))
         return Inputs(self, name)
 
     def plan(self) -> Plan:
-        return Plan(
-            name=self.name,
-            components=with_outputs(self._components),
-            guarantee=self._guarantee,
-            dead_letters=self._dead_letters,
-            retries=self._retries,
-            settings=self._settings,
-            latency=self._latency,
-        )
+        """Return what was declared; `check_plan` reports its mistakes."""
+        return self._options.plan(self._components)
 
-    def _add(self, component: Component) -> None:
+    def _add(self, component: PlanComponent) -> None:
         if component.name in self._components:
             raise FlowError(f"{self.name} has two components called {component.name!r}")
         self._components[component.name] = component
 
-    def _read(self, reader: str, source: Input) -> None:
+    def _add_input(self, reader: str, source: Input) -> None:
         component = self._components[reader]
         self._components[reader] = replace(component, inputs=(*component.inputs, source))
 
 
 class Inputs:
-    """Which streams a bolt or sink reads; every method adds one and returns this again."""
+    """The streams that a bolt or sink reads. Every method adds one and returns this object."""
 
     def __init__(self, topology: Topology, reader: str) -> None:
         self._topology = topology
@@ -159,10 +166,10 @@ class Inputs:
         return self._read(component, stream, NoGrouping())
 
     def fields(self, component: str, *names: str, stream: str = DEFAULT_STREAM) -> "Inputs":
-        return self._read(component, stream, FieldsGrouping(_some(names, "fields")))
+        return self._read(component, stream, FieldsGrouping(_not_empty(names, "fields")))
 
     def partial_key(self, component: str, *names: str, stream: str = DEFAULT_STREAM) -> "Inputs":
-        return self._read(component, stream, PartialKey(_some(names, "partial_key")))
+        return self._read(component, stream, PartialKey(_not_empty(names, "partial_key")))
 
     def all(self, component: str, stream: str = DEFAULT_STREAM) -> "Inputs":
         return self._read(component, stream, All())
@@ -177,16 +184,8 @@ class Inputs:
         return self._read(component, stream, Custom(choose))
 
     def _read(self, component: str, stream: str, grouping: Grouping) -> "Inputs":
-        self._topology._read(self._reader, Input(component, stream, grouping))
+        self._topology._add_input(self._reader, Input(component, stream, grouping))
         return self
-
-
-def _one_of(kind: type[_Choice], given: Any, name: str) -> _Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        known = ", ".join(each.value for each in kind)
-        raise FlowError(f"a {name} cannot be {given!r}: write {known}") from None
 
 
 def _outputs(output: Output) -> dict[str, Fields]:
@@ -197,7 +196,7 @@ def _outputs(output: Output) -> dict[str, Fields]:
     return {DEFAULT_STREAM: Fields.parse(output)}
 
 
-def _some(names: tuple[str, ...], method: str) -> tuple[str, ...]:
+def _not_empty(names: tuple[str, ...], method: str) -> tuple[str, ...]:
     if not names:
         raise FlowError(f".{method}(...) needs the names of the fields to group by")
     return names

@@ -4,15 +4,15 @@ from typing import Any
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
-from headrace.flow.runtime.window_work import CountWindowWork, TimeWindowWork, WindowWork
-from headrace.flow.runtime.work import Emit, TaskContext
+from headrace.flow.plan.work import Emit, TaskContext
+from headrace.flow.runtime.builtin.window_work import CountWindowWork, TimeWindowWork, WindowWork
 
 
 class WindowedBolt:
-    """Implement `execute`; it is called for each window that closes.
+    """Base class of windowed bolts. Implement `execute`: it is called for each window that closes.
 
-    A window is one of a task: with a fields grouping, of the keys that come to it. Its tuples are
-    kept in the checkpoint until no window to come needs them.
+    Each task has windows of its own, over the tuples that its grouping sends to it. The checkpoint
+    keeps tuples until no later window needs them.
 
     Example:
         class Busiest(WindowedBolt):
@@ -25,20 +25,21 @@ class WindowedBolt:
     """
 
     def prepare(self, context: TaskContext) -> None:
-        """Called once a task and worker process, before the first window."""
+        """Make connections and models. Called once per task and worker process, before the first
+        window."""
 
     def execute(self, window: Window, emit: Emit) -> None:
         raise NotImplementedError
 
     def cleanup(self) -> None:
-        """The bolt is not needed any more in this worker."""
+        """Release what `prepare` made: this worker no longer needs the bolt."""
 
 
 def windowed(bolt: Any, window: CountWindow | TimeWindow | None, name: str) -> WindowWork:
-    """The runtime's view of a bolt with a window.
+    """Return the `Work` that runs a bolt over windows.
 
     Raises:
-        FlowError: one without the other.
+        FlowError: the window is missing, or the bolt cannot have one.
     """
     if window is None:
         raise FlowError(
@@ -54,7 +55,7 @@ def windowed(bolt: Any, window: CountWindow | TimeWindow | None, name: str) -> W
 
 
 def clock_of(window: CountWindow | TimeWindow | None) -> float | None:
-    """How often the clock must be looked at to close windows."""
+    """Return how often, in seconds, the clock closes windows; None if tuples close them."""
     if isinstance(window, TimeWindow) and window.timestamp is None:
         return window.step_ms / 1_000
     return None

@@ -1,10 +1,12 @@
-"""What a user writes to aggregate, where the built-in measures do not do."""
+"""Base classes of a user's aggregators, for totals that the built-in measures do not have."""
 
 from typing import Any
 
+from headrace.flow.error import FlowError
+
 
 class CombinerAggregator:
-    """A value of each tuple, and how two of them become one: the order must not matter.
+    """Makes a value of each tuple and combines two values into one. The order must not matter.
 
     Example:
         class Longest(CombinerAggregator):
@@ -16,44 +18,61 @@ class CombinerAggregator:
     """
 
     def init(self, *values: Any) -> Any:
-        """The value of one tuple."""
+        """Return the value of one tuple."""
         raise NotImplementedError
 
     def combine(self, one: Any, other: Any) -> Any:
+        """Return two values as one."""
         raise NotImplementedError
 
     def result(self, value: Any) -> Any:
-        """What is emitted: a value, or a tuple of the declared fields."""
+        """Return what is emitted: a value, or a tuple of the declared fields."""
         return value
 
 
 class ReducerAggregator:
-    """A beginning, and how each tuple changes it."""
+    """Begins with a value that each tuple changes."""
 
     def init(self) -> Any:
+        """Return the value before the first tuple."""
         raise NotImplementedError
 
     def reduce(self, value: Any, *values: Any) -> Any:
-        """The new value; what `value` was must not be changed."""
+        """Return the new value; `value` itself must not be changed."""
         raise NotImplementedError
 
     def result(self, value: Any) -> Any:
+        """Return what is emitted: a value, or a tuple of the declared fields."""
         return value
 
 
 class Aggregator:
-    """The general one: of a batch, or a group of it, to any number of tuples."""
+    """Turns a batch, or a group of it, into any number of tuples."""
 
     def init(self) -> Any:
+        """Return the value before the first tuple."""
         raise NotImplementedError
 
     def aggregate(self, value: Any, *values: Any) -> Any:
-        """The new value, which may be the old one, changed."""
+        """Return the new value, which may be the old one, changed."""
         raise NotImplementedError
 
     def complete(self, value: Any) -> Any:
-        """A tuple, a list of them, or None."""
+        """Return a tuple, a list of tuples, or None."""
         raise NotImplementedError
 
 
 AnyAggregator = CombinerAggregator | ReducerAggregator | Aggregator
+
+
+def check_can_persist(aggregator: AnyAggregator | None) -> None:
+    """Refuse an aggregator whose result does not add up over batches.
+
+    Raises:
+        FlowError: it is a general `Aggregator`.
+    """
+    if isinstance(aggregator, Aggregator):
+        raise FlowError(
+            f"{type(aggregator).__name__} is a general Aggregator, which sees a batch at a time: a"
+            " state needs a CombinerAggregator or a ReducerAggregator"
+        )

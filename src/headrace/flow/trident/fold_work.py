@@ -1,7 +1,8 @@
-"""Folds tuples, key by key, into a state: what is kept of a key, and the tuple it makes.
+"""Folding tuples, key by key, into a state.
 
-With Spark's state it is a persistent aggregate, with a new one for each call one of the batch, and
-with one that was read from a database (`persist_work`) one of the database.
+With Spark's state the fold is a persistent aggregate. With an empty state per call it is an
+aggregate of the batch. With the state that `persist_work` reads from a database it is one of the
+database.
 """
 
 from dataclasses import replace
@@ -10,28 +11,30 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import EmitError
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.runtime.tuple_value import returned_tuples, rows_of
 from headrace.flow.trident.aggregator import (
     Aggregator,
     AnyAggregator,
     CombinerAggregator,
     ReducerAggregator,
 )
-from headrace.flow.trident.operation import rows_of, tuples
 
 _NOTHING = object()
 _ANSWER = "answer"
 
 
 class FoldWork(Work):
-    """Runs a user's aggregator. A tuple that makes it raise becomes a dead letter; the others of
-    its batch are folded, once.
+    """Runs a user's aggregator.
+
+    A tuple that makes it raise becomes a dead letter; the others of its batch are folded, once.
 
     Args:
         by: the fields of the key.
-        inputs: the fields that the aggregator gets.
+        inputs: the fields that the aggregator is called with.
+        width: how many fields it returns.
     """
 
     stateful = True
@@ -45,7 +48,7 @@ class FoldWork(Work):
         self.width = width
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         folded: dict[tuple[Any, ...], Any] = {}
         last: dict[tuple[Any, ...], int] = {}
@@ -57,10 +60,10 @@ class FoldWork(Work):
             try:
                 folded[key] = self._fold(before, values)
             except Exception as error:
-                bury = getattr(emit, "bury", None)
-                if bury is None:
+                dead_letter = getattr(emit, "dead_letter", None)
+                if dead_letter is None:
                     raise
-                bury(TupleBatch(batch.slice(row, 1), source.origin.slice(row, 1)), error)
+                dead_letter(TupleBatch(batch.slice(row, 1), source.origin.slice(row, 1)), error)
             else:
                 last[key] = row
         context.state.put_all(folded.items())
@@ -79,7 +82,7 @@ class FoldWork(Work):
     def _emit(
         self, folded: dict[Any, Any], last: dict[Any, int], emit: Emit, context: TaskContext
     ) -> None:
-        made: list[tuple[Any, ...]] = []
+        results: list[tuple[Any, ...]] = []
         rows: list[int] = []
         for key, value in folded.items():
             for each in self._results(value):
@@ -88,62 +91,66 @@ class FoldWork(Work):
                         f"{context.component} declares {self.width} fields of its result and gave"
                         f" {len(each)}: {each!r}"
                     )
-                made.append((*key, *each))
+                results.append((*key, *each))
                 rows.append(last[key])
-        if made:
-            emit(list(map(list, zip(*made, strict=True))), rows=rows)
+        if results:
+            emit(list(map(list, zip(*results, strict=True))), rows=rows)
 
     def _results(self, value: Any) -> Any:
         if isinstance(self.aggregator, Aggregator):
-            return tuples(self.aggregator.complete(value))
+            return returned_tuples(self.aggregator.complete(value))
         result = self.aggregator.result(value)
         return (result if isinstance(result, tuple) else (result,),)
 
 
 class BatchFoldWork(Work):
-    """A fold that begins anew with each batch."""
+    """Runs a fold with an empty state for each batch."""
 
     def __init__(self, fold: Work) -> None:
         self.fold = fold
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         self.fold.execute(batch, emit, replace(context, state=TaskState()), source)
 
 
 class QueryableWork(Work):
-    """A fold in Spark's state that can be asked: tuples of the stream `asks` are keys.
+    """A fold in Spark's state that answers queries.
 
-    What is asked in a batch is answered with what the batch made of it, as the fold comes first.
+    A query sees the totals of its own batch, because the fold runs first.
+
+    Args:
+        queries: for each component and stream that asks, the stream of the answers and the fields
+            with the key.
     """
 
     stateful = True
 
     def __init__(
-        self, fold: Work, asks: dict[tuple[str, str], tuple[str, tuple[str, ...]]]
+        self, fold: Work, queries: dict[tuple[str, str], tuple[str, tuple[str, ...]]]
     ) -> None:
         self.fold = fold
-        self.asks = asks
+        self.queries = queries
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Any, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Any, context: TaskContext, source: TupleSource
     ) -> None:
-        asked = self.asks.get((source.component, source.stream))
-        if asked is None:
+        query = self.queries.get((source.component, source.stream))
+        if query is None:
             self._fold(batch, emit, context, source)
             return
-        stream, names = asked
+        stream, names = query
         empty = (None,) * (len(emit.outputs[stream]) - batch.num_columns)
         answers = [context.state.get((_ANSWER, key), empty) for key in rows_of(batch, names)]
         columns = map(list, zip(*answers, strict=True))
         emit([*batch.columns, *columns], stream=stream, rows=range(batch.num_rows))
 
-    def _fold(self, batch: Any, emit: Any, context: TaskContext, source: Source) -> None:
-        """Fold, and note the tuple of each key for those who ask."""
+    def _fold(self, batch: Any, emit: Any, context: TaskContext, source: TupleSource) -> None:
+        """Fold, and keep the result of each key for queries."""
         key_width = len(self._by())
 
-        def noting(columns: Any, **options: Any) -> None:
+        def emit_and_keep(columns: Any, **options: Any) -> None:
             rows = columns.to_pylist() if hasattr(columns, "to_pylist") else None
             values = (
                 [tuple(row.values()) for row in rows]
@@ -155,8 +162,8 @@ class QueryableWork(Work):
             )
             emit(columns, **options)
 
-        noting.bury = emit.bury  # type: ignore[attr-defined]
-        self.fold.execute(batch, noting, context, source)
+        emit_and_keep.dead_letter = emit.dead_letter  # type: ignore[attr-defined]
+        self.fold.execute(batch, emit_and_keep, context, source)
 
     def _by(self) -> tuple[str, ...]:
         aggregate = getattr(self.fold, "aggregate", None)

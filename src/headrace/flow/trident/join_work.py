@@ -1,23 +1,23 @@
-"""Two streams joined within a batch, as Trident does it."""
+"""Joining two streams within a batch, as Trident does it."""
 
 from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
-from headrace.flow.trident.operation import rows_of
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
+from headrace.flow.runtime.tuple_value import rows_of
 
 SIDE = "join_side"
 
 
 class SideWork(Work):
-    """Puts both streams into one, so that the tuples of a key meet in one call.
+    """Merges both streams into one, so that one call has all tuples of a key.
 
     Args:
         left: the component and stream of the left side.
         columns: for each side the fields that its tuples have, in the order of the joined stream;
-            None where it has none.
+            None for a field that it does not have.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class SideWork(Work):
         self.columns = columns
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         side = 0 if (source.component, source.stream) == self.left else 1
         nothing = pa.nulls(batch.num_rows)
@@ -36,11 +36,11 @@ class SideWork(Work):
 
 
 class JoinWork(Work):
-    """Joins what one batch has of each key.
+    """Joins the tuples of each key in a batch.
 
     Args:
         keys, left, right: the fields of the key and of either side.
-        outer: which sides are kept without a partner.
+        outer: for left and right, whether tuples without a partner are kept.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class JoinWork(Work):
         self.outer = outer
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         sides: tuple[defaultdict[Any, list[Any]], defaultdict[Any, list[Any]]]
         sides = defaultdict(list), defaultdict(list)
@@ -66,19 +66,19 @@ class JoinWork(Work):
         for row, key in enumerate(rows_of(batch, self.keys)):
             side = of_side[row]
             sides[side][key].append((row, values[side][row]))
-        made: list[tuple[Any, ...]] = []
+        joined: list[tuple[Any, ...]] = []
         rows: list[int] = []
         empty: list[list[tuple[Any, Any]]]
         empty = [[(None, (None,) * len(each))] for each in names]
         for key in dict.fromkeys((*sides[0], *sides[1])):
             lefts, rights = sides[0].get(key), sides[1].get(key)
             if None in key:
-                continue  # as in SQL, null is no key that meets another
+                continue  # as in SQL, null equals no other key
             if (lefts is None and not self.outer[1]) or (rights is None and not self.outer[0]):
                 continue
             for left_row, left in lefts or empty[0]:
                 for right_row, right in rights or empty[1]:
-                    made.append((*key, *left, *right))
+                    joined.append((*key, *left, *right))
                     rows.append(right_row if left_row is None else left_row)
-        if made:
-            emit(list(map(list, zip(*made, strict=True))), rows=rows)
+        if joined:
+            emit(list(map(list, zip(*joined, strict=True))), rows=rows)

@@ -1,4 +1,4 @@
-"""What an aggregate keeps of a key, as text for a database; nothing in it is ever executed."""
+"""What an aggregate keeps of a key, as JSON for a database. Unlike a pickle it runs no code."""
 
 import base64
 import datetime
@@ -9,18 +9,20 @@ from headrace.flow.error import Unrecoverable
 
 
 def dump(value: Any) -> str:
-    """
+    """Return a value as JSON.
+
     >>> dump([3, (1.5, 2), frozenset()])
     '[3,{"tuple":[1.5,2]},{"set":[]}]'
 
     Raises:
-        Unrecoverable: there is something in it that JSON does not have.
+        Unrecoverable: the value has a type that this file cannot write.
     """
     return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
 
 
 def load(text: str) -> Any:
-    return _own(json.loads(text))
+    """Return the value that `dump` wrote."""
+    return _value(json.loads(text))
 
 
 def _plain(value: Any) -> Any:
@@ -44,20 +46,20 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _own(value: Any) -> Any:
+def _value(value: Any) -> Any:
     if isinstance(value, list):
-        return [_own(each) for each in value]
+        return [_value(each) for each in value]
     if not isinstance(value, dict):
         return value
     ((kind, inner),) = value.items()
     match kind:
         case "tuple":
-            return tuple(_own(each) for each in inner)
+            return tuple(_value(each) for each in inner)
         case "set":
-            return frozenset(_own(each) for each in inner)
+            return frozenset(_value(each) for each in inner)
         case "bytes":
             return base64.b64decode(inner)
         case "at":
             return datetime.datetime.fromisoformat(inner)
         case _:
-            return {_own(key): _own(each) for key, each in inner}
+            return {_value(key): _value(each) for key, each in inner}

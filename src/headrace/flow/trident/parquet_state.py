@@ -1,6 +1,6 @@
-"""A state in Parquet files, one for each task, that anything can read.
+"""A state in Parquet files, one per task, that any Parquet reader can read.
 
-A batch writes the files of the keys that came anew, each whole or not at all. So it suits states of
+A batch replaces the whole file of every task that had tuples, atomically. So it suits states of
 some hundred thousand keys, and batches that are not too frequent.
 """
 
@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.flow.error import FlowError
-from headrace.flow.trident.state import Backing, Entry, Key, Mode, Shape, StateFactory
+from headrace.flow.trident.state import Backing, Key, Mode, Shape, StateEntry, StateFactory
 
 _OWN = pa.schema([("_txid", pa.string()), ("_kept", pa.string()), ("_before", pa.string())])
 
 
 class ParquetState(StateFactory):
-    """A folder of Parquet files. The parallelism of what writes it is part of it.
+    """Keeps values in a folder of Parquet files. The number of tasks that write it is fixed.
 
     Example:
         views.group_by("page").persistent_aggregate(ParquetState("pages"), n="count")
@@ -50,14 +50,14 @@ def _file(folder: Path, task: int, tasks: int) -> Path:
 
 
 class _Parquet(Backing):
-    """The rows of some files; writing is for one file."""
+    """The entries of some files. A backing that writes has one file."""
 
     def __init__(self, paths: list[Path], shape: Shape) -> None:
         self._paths = paths
         self._shape = shape
         self._schema = pa.schema([*shape.key.schema, *shape.value.schema, *_OWN])
         self._seen: list[tuple[int, int] | None] = []
-        self._rows: dict[Key, Entry] = {}
+        self._rows: dict[Key, StateEntry] = {}
         self._changed = False
 
     @contextmanager
@@ -69,19 +69,19 @@ class _Parquet(Backing):
             if self._changed:
                 self._write()
         except BaseException:
-            self._seen = []  # what is in memory is not what is on disk
+            self._seen = []  # the memory differs from the disk now
             raise
 
-    def multi_get(self, keys: Sequence[Key]) -> list[Entry | None]:
+    def multi_get(self, keys: Sequence[Key]) -> list[StateEntry | None]:
         return [self._rows.get(key) for key in keys]
 
-    def multi_put(self, entries: Iterable[tuple[Key, Entry]]) -> None:
+    def multi_put(self, entries: Iterable[tuple[Key, StateEntry]]) -> None:
         for key, each in entries:
             self._rows[key] = each
             self._changed = True
 
     def _load(self) -> None:
-        """Another process may have written since."""
+        """Read the files again if another process has written them."""
         now = [_version(each) for each in self._paths]
         if now == self._seen:
             return
@@ -92,7 +92,7 @@ class _Parquet(Backing):
                 columns = (each.to_pylist() for each in pq.read_table(path).columns)
                 for row in zip(*columns, strict=True):
                     *output, txid, kept, before = row[width:]
-                    self._rows[row[:width]] = Entry(txid, kept, before, tuple(output))
+                    self._rows[row[:width]] = StateEntry(txid, kept, before, tuple(output))
         self._seen = now
 
     def _write(self) -> None:
@@ -106,19 +106,19 @@ class _Parquet(Backing):
             pa.array(list(column), field.type)
             for column, field in zip(columns, self._schema, strict=True)
         ]
-        # Two runs of one task must not write into the same new file.
-        made = path.with_name(f".{path.name}.{os.getpid()}")
-        with made.open("wb") as file:
+        # Two attempts of one task must not write into the same new file.
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        with part.open("wb") as file:
             pq.write_table(pa.Table.from_arrays(arrays, schema=self._schema), file)
             file.flush()
             os.fsync(file.fileno())
-        made.replace(path)
+        part.replace(path)
         self._seen = [_version(path)]
 
 
 def _version(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns

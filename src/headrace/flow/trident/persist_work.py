@@ -1,42 +1,77 @@
-"""A fold whose values lie in a state outside of Spark, and the asking of such a state.
+"""Folds into a state outside of Spark, and queries of such a state.
 
-Rule 1: users' code runs before the state is touched, and a tuple that makes it raise is buried: so
-        a batch changes a key once, and the transaction id can tell whether it did.
-Rule 2: when the state does not answer, no tuple is to blame. It is tried once more over a new
-        connection, then the batch fails and is done again from the checkpoint.
+Rule 1: users' code runs before the state is written, and a tuple that makes it raise becomes a dead
+        letter. So a batch changes a key once, and the transaction id shows whether it did.
+Rule 2: when the state does not answer, no tuple is the cause. The batch is tried once more over a
+        new connection. Then it fails as a whole, and Spark repeats it from the checkpoint.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from headrace.flow.error import Unrecoverable
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.runtime.task_state import TaskState
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.kept_json import dump, load
-from headrace.flow.trident.operation import rows_of
 from headrace.flow.trident.state import (
     Backing,
-    Entry,
     Key,
     Shape,
+    StateEntry,
     StateFactory,
-    after,
-    before,
     current_txid,
+    entry_after,
+    kept_before,
 )
 
 _TRIES = 2
 
+_Result = TypeVar("_Result")
 
-class PersistWork(Work):
+
+class _BackedWork(Work):
+    """Opens a backing on first use, and opens it again after a failure."""
+
+    _backing: Backing | None = None
+
+    def cleanup(self) -> None:
+        backing, self._backing = self._backing, None
+        if backing is not None:
+            backing.close()
+
+    def _in_transaction(
+        self, open_backing: Callable[[], Backing], use: Callable[[Backing], _Result], problem: str
+    ) -> _Result:
+        """Return what `use` returns within a transaction; see rule 2.
+
+        Args:
+            problem: what the error says if the last try fails.
+        """
+        for left in reversed(range(_TRIES)):
+            try:
+                if self._backing is None:
+                    self._backing = open_backing()
+                with self._backing.transaction():
+                    return use(self._backing)
+            except Unrecoverable:
+                raise
+            except Exception as error:
+                self.cleanup()
+                if not left:
+                    raise Unrecoverable(f"{problem}: {error}") from error
+        raise AssertionError("the last try returns or raises")
+
+
+class PersistWork(_BackedWork):
     """Folds each batch into a state.
 
     Args:
-        fold: emits the key and the value of each key that came; see `fold_work`.
-        txid: the id of the transaction at hand.
+        fold: emits the key and the value of each key of a batch; see `fold_work`.
+        txid: returns the id of the transaction of this task.
     """
 
     def __init__(
@@ -50,40 +85,23 @@ class PersistWork(Work):
         self.fold = fold
         self.shape = shape
         self._txid = txid
-        self._backing: Backing | None = None
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         keys = list(dict.fromkeys(rows_of(batch, self.shape.key.names)))
         txid = self._txid()
-        for left in reversed(range(_TRIES)):
-            trial = _Trial(emit)
-            try:
-                backing = self._open(context)
-                with backing.transaction():
-                    self._apply(backing, keys, txid, batch, trial, context, source)
-            except Unrecoverable:
-                raise
-            except Exception as error:
-                self.cleanup()
-                if not left:
-                    raise Unrecoverable(
-                        f"the state of {context.component} did not take a batch: {error}"
-                    ) from error
-            else:
-                trial.tell()
-                return
 
-    def cleanup(self) -> None:
-        backing, self._backing = self._backing, None
-        if backing is not None:
-            backing.close()
+        def fold_batch(backing: Backing) -> _HeldResults:
+            held = _HeldResults(emit)
+            self._apply(backing, keys, txid, batch, held, context, source)
+            return held
 
-    def _open(self, context: TaskContext) -> Backing:
-        if self._backing is None:
-            self._backing = self.factory.open(self.shape, context.task, context.tasks)
-        return self._backing
+        self._in_transaction(
+            lambda: self.factory.open(self.shape, context.task, context.tasks),
+            fold_batch,
+            f"the state of {context.component} did not take a batch",
+        ).emit()
 
     def _apply(
         self,
@@ -91,67 +109,68 @@ class PersistWork(Work):
         keys: list[Key],
         txid: str,
         batch: pa.RecordBatch,
-        trial: "_Trial",
+        held: "_HeldResults",
         context: TaskContext,
-        source: Source,
+        source: TupleSource,
     ) -> None:
         mode = self.factory.mode
         entries = dict(zip(keys, backing.multi_get(keys), strict=True))
         begun: dict[Any, Any] = {}
-        done: dict[Key, Entry] = {}
+        done: dict[Key, StateEntry] = {}
         for key, entry in entries.items():
-            kept, over = before(mode, entry, txid)
-            if over:
+            kept, stored = kept_before(mode, entry, txid)
+            if stored:
                 assert entry is not None
                 done[key] = entry
             if kept is not None:
                 begun[key] = load(kept)
         state = TaskState(begun)
-        self.fold.execute(batch, trial, replace(context, state=state), source)
+        self.fold.execute(batch, held, replace(context, state=state), source)
         changed = []
-        for key, (output, _) in trial.made(len(self.shape.key)).items():
+        for key, (output, _) in held.by_key(len(self.shape.key)).items():
             if key in done:
-                trial.replace(key, done[key].output)
+                held.replace(key, done[key].output)
                 continue
             kept = dump(state.get(key))
-            changed.append((key, after(mode, entries.get(key), txid, kept, output)))
+            changed.append((key, entry_after(mode, entries.get(key), txid, kept, output)))
         backing.multi_put(changed)
 
 
-class _Trial:
-    """What a fold emits, until the state has taken it."""
+class _HeldResults:
+    """Keeps what a fold emits until the state has stored it."""
 
     def __init__(self, emit: Any) -> None:
         self._emit = emit
-        self._buried: list[tuple[Any, Exception]] = []
-        self._made: dict[Key, tuple[tuple[Any, ...], int]] = {}
+        self._dead_letters: list[tuple[Any, Exception]] = []
+        self._by_key: dict[Key, tuple[tuple[Any, ...], int]] = {}
         self._rows: list[tuple[tuple[Any, ...], int]] = []
 
     def __call__(self, columns: Any, *, rows: Any = None, **_: Any) -> None:
         values = zip(*(_listed(each) for each in columns), strict=True)
         self._rows += list(zip(values, rows, strict=True))
 
-    def bury(self, tuples: Any, failure: Exception) -> None:
-        self._buried.append((tuples, failure))
+    def dead_letter(self, tuples: Any, failure: Exception) -> None:
+        self._dead_letters.append((tuples, failure))
 
-    def made(self, key_width: int) -> dict[Key, tuple[tuple[Any, ...], int]]:
-        self._made = {each[:key_width]: (each[key_width:], row) for each, row in self._rows}
-        return self._made
+    def by_key(self, key_width: int) -> dict[Key, tuple[tuple[Any, ...], int]]:
+        """Return the value of each key, and the row that it was made from."""
+        self._by_key = {each[:key_width]: (each[key_width:], row) for each, row in self._rows}
+        return self._by_key
 
     def replace(self, key: Key, output: tuple[Any, ...]) -> None:
-        self._made[key] = output, self._made[key][1]
+        self._by_key[key] = output, self._by_key[key][1]
 
-    def tell(self) -> None:
-        for tuples, failure in self._buried:
-            self._emit.bury(tuples, failure)
-        if self._made:
-            made = [(*key, *output) for key, (output, _) in self._made.items()]
-            rows = [row for _, row in self._made.values()]
-            self._emit(list(map(list, zip(*made, strict=True))), rows=rows)
+    def emit(self) -> None:
+        for tuples, failure in self._dead_letters:
+            self._emit.dead_letter(tuples, failure)
+        if self._by_key:
+            results = [(*key, *output) for key, (output, _) in self._by_key.items()]
+            rows = [row for _, row in self._by_key.values()]
+            self._emit(list(map(list, zip(*results, strict=True))), rows=rows)
 
 
-class QueryWork(Work):
-    """Appends to each tuple what a state has for a key in its fields; nulls if nothing."""
+class QueryWork(_BackedWork):
+    """Appends to each tuple the value of the key in its fields; nulls if the state has none."""
 
     def __init__(
         self, factory: StateFactory, shape: Shape, inputs: tuple[str, ...], tasks: int
@@ -160,38 +179,21 @@ class QueryWork(Work):
         self.shape = shape
         self.inputs = inputs
         self.tasks = tasks
-        self._backing: Backing | None = None
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         asked = list(rows_of(batch, self.inputs))
         keys = list(dict.fromkeys(asked))
-        found = dict(zip(keys, self._ask(keys, context), strict=True))
+        entries = self._in_transaction(
+            lambda: self.factory.open_for_queries(self.shape, self.tasks),
+            lambda backing: dict(zip(keys, backing.multi_get(keys), strict=True)),
+            f"the state that {context.component} asks does not answer",
+        )
         empty = (None,) * len(self.shape.value)
-        answers = [each.output if (each := found[key]) else empty for key in asked]
+        answers = [each.output if (each := entries[key]) else empty for key in asked]
         columns = map(list, zip(*answers, strict=True))
         emit([*batch.columns, *columns], rows=range(batch.num_rows))
-
-    def cleanup(self) -> None:
-        backing, self._backing = self._backing, None
-        if backing is not None:
-            backing.close()
-
-    def _ask(self, keys: list[Key], context: TaskContext) -> list[Entry | None]:
-        for left in reversed(range(_TRIES)):
-            try:
-                if self._backing is None:
-                    self._backing = self.factory.open_for_queries(self.shape, self.tasks)
-                with self._backing.transaction():
-                    return self._backing.multi_get(keys)
-            except Exception as error:
-                self.cleanup()
-                if not left:
-                    raise Unrecoverable(
-                        f"the state that {context.component} asks does not answer: {error}"
-                    ) from error
-        raise AssertionError("the last try returns or raises")
 
 
 def _listed(column: Any) -> list[Any]:

@@ -21,7 +21,8 @@ _TYPES = (
 
 
 class PostgresState(StateFactory):
-    """A table, made if it is not there. Each task writes a batch in one transaction.
+    """Keeps values in a table, which is created if it is missing. A task writes a batch in one
+    transaction.
 
     Args:
         url: postgresql://user@host:port/database, with or without `jdbc:` before it.
@@ -45,7 +46,7 @@ class PostgresState(StateFactory):
 
     def _backing(self, shape: Shape, lock: str) -> Backing:
         connection = self._connect()
-        # Two tasks that both find no table: one of them makes it, the other waits.
+        # If two tasks find no table, one of them creates it and the other waits.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])
         return TableBacking(connection, self.table, shape, mark="%s", types=_TYPES, lock=lock)
 

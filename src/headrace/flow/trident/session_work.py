@@ -1,34 +1,33 @@
 """Session windows: the tuples of a key that follow each other without a long pause.
 
-Rule 1: a session ends a gap after its last tuple, in the tuples' own time. It is told when the
-        watermark, the latest time seen less the lag, has passed that.
-Rule 2: a tuple that comes out of order may lengthen a session or join two. One that would belong to
-        a session that was told is late, and is dropped.
+Rule 1: a session ends a gap after its last tuple, in the tuples' own time. It is emitted when the
+        watermark, the latest time seen less the lag, has passed its end.
+Rule 2: a tuple that comes out of order may lengthen a session or join two. A tuple of a session
+        that was emitted already is late, and is dropped.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.event_time import check_timestamp, event_times_ms
 from headrace.flow.runtime.tuple_batch import no_origin
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
+from headrace.flow.runtime.tuple_value import rows_of
 from headrace.flow.trident.fold_work import BatchFoldWork
-from headrace.flow.trident.operation import rows_of
 
 _NEVER = -(2**62)
 _Tuple = tuple[int, tuple[Any, ...]]
 
 
 class SessionWork(Work):
-    """Keeps the tuples of open sessions in the state, and folds them when they end.
+    """Keeps the tuples of open sessions in the state, and folds a session when it ends.
 
-    Emits the key, the session's first and last time, and what the fold makes of it.
+    Emits the key, the session's first and last time, and the result of the fold.
     """
 
     stateful = True
@@ -45,19 +44,14 @@ class SessionWork(Work):
         self.lag_ms = lag_ms
 
     def check_fields(self, fields: Fields, name: str) -> None:
-        fields.check_known([self.timestamp], f"the sessions of {name}")
-        kind = fields.schema.field(self.timestamp).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
-            raise FlowError(
-                f"the sessions of {name} cannot take {self.timestamp} for their time: it is {kind},"
-                " not a TIMESTAMP or a BIGINT of milliseconds"
-            )
+        """Refuse a stream whose timestamp field is missing or no time."""
+        check_timestamp(fields, self.timestamp, f"the sessions of {name}")
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         state = context.state
-        times = self._times(batch)
+        times = event_times_ms(batch, self.timestamp)
         watermark = state.get("watermark", _NEVER)
         values = list(rows_of(batch, tuple(batch.schema.names)))
         rows: dict[Any, list[int]] = {}
@@ -71,64 +65,59 @@ class SessionWork(Work):
         latest = max(watermark, int(times.max()) - self.lag_ms)
         if latest > watermark:
             state.put("watermark", latest)
-            told = _Told(emit, len(self.by))
+            emit_session = _SessionEmit(emit, len(self.by))
             for session in self._ended(latest, state):
-                told.first, told.last = session[0][0], session[-1][0]
+                emit_session.first, emit_session.last = session[0][0], session[-1][0]
                 columns = zip(*(each for _, each in session), strict=True)
                 kinds = zip(columns, batch.schema.types, strict=True)
                 arrays = [pa.array(list(column), kind) for column, kind in kinds]
                 whole = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
                 origin = no_origin(whole.num_rows)
-                self.fold.execute(whole, told, context, replace(source, told_origin=origin))
+                here = replace(source, lazy_origin=origin)
+                self.fold.execute(whole, emit_session, context, here)
 
     def _ended(self, watermark: int, state: Any) -> Iterator[list[_Tuple]]:
-        """The sessions that are over; they are forgotten."""
-        found = [
+        """Yield the sessions that have ended, and remove them from the state."""
+        open_tuples = [
             (key, tuples)
             for key, tuples in state.items()
             if isinstance(key, tuple) and key[0] == "open"
         ]
-        for place, tuples in found:
+        for state_key, tuples in open_tuples:
             left = list(tuples)
             for session in self._sessions(tuples):
                 if session[-1][0] + self.gap_ms <= watermark:
                     yield session
                     left = left[len(session) :]
             if not left:
-                state.delete(place)
+                state.delete(state_key)
             elif len(left) < len(tuples):
-                state.put(place, left)
+                state.put(state_key, left)
 
     def _sessions(self, tuples: list[_Tuple]) -> list[list[_Tuple]]:
-        made: list[list[_Tuple]] = []
+        sessions: list[list[_Tuple]] = []
         for each in tuples:
-            if made and each[0] - made[-1][-1][0] < self.gap_ms:
-                made[-1].append(each)
+            if sessions and each[0] - sessions[-1][-1][0] < self.gap_ms:
+                sessions[-1].append(each)
             else:
-                made.append([each])
-        return made
-
-    def _times(self, batch: pa.RecordBatch) -> "np.ndarray[Any, Any]":
-        column = batch.column(self.timestamp)
-        if column.null_count:
-            raise ValueError(f"the timestamp {self.timestamp} is null")
-        if pa.types.is_timestamp(column.type):
-            column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-        return np.asarray(column.cast(pa.int64()))
+                sessions.append([each])
+        return sessions
 
 
-class _Told:
-    """Puts a session's times behind its key, and keeps what is emitted from having rows of the
-    batch that ended it."""
+class _SessionEmit:
+    """Emits a session's result with its times behind the key.
+
+    The result has no rows: the session's tuples are not those of the batch that ended it.
+    """
 
     def __init__(self, emit: Any, key_width: int) -> None:
         self._emit = emit
         self._key_width = key_width
-        self.bury = emit.bury
+        self.dead_letter = emit.dead_letter
         self.first = self.last = 0
 
     def __call__(self, columns: Any, **_: Any) -> None:
-        made = list(columns)
-        kind = pa.timestamp("us", "UTC")
-        times = [pa.array([each * 1_000] * len(made[0]), kind) for each in (self.first, self.last)]
-        self._emit([*made[: self._key_width], *times, *made[self._key_width :]])
+        result = list(columns)
+        kind, rows = pa.timestamp("us", "UTC"), len(result[0])
+        times = [pa.array([each * 1_000] * rows, kind) for each in (self.first, self.last)]
+        self._emit([*result[: self._key_width], *times, *result[self._key_width :]])

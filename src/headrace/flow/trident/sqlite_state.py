@@ -1,4 +1,4 @@
-"""A state in an SQLite file, for a laptop: all tasks on one machine."""
+"""A state in an SQLite file, for jobs whose tasks all run on one machine."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _TYPES = (
 
 
 class SqliteState(StateFactory):
-    """A table of a file, made if it is not there.
+    """Keeps values in a table of a file; both are created if they are missing.
 
     Example:
         words.group_by("word").persistent_aggregate(SqliteState("counts.db", "words"), n="count")
@@ -39,7 +39,7 @@ class SqliteState(StateFactory):
         return self._backing(shape, _ReadOnly)
 
     def _backing(self, shape: Shape, kind: "type[_Sqlite]") -> Backing:
-        # Transactions are begun by hand: a writer must wait before it reads, not after.
+        # `transaction` begins them itself: a writer must wait for others before it reads.
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         return kind(connection, self.table, shape, mark="?", types=_TYPES)
 

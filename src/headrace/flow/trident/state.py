@@ -1,13 +1,13 @@
-"""States outside of Spark that count once although batches are done again.
+"""States outside of Spark that count every tuple once although Spark repeats batches.
 
-Trident's rule: beside each value lies the id of the transaction that made it. A batch that was cut
-off and is done again has the id that it had.
+Trident's rule: each value is stored with the id of the transaction that wrote it. A batch that a
+crash interrupted is repeated with the same id.
 
-    non-transactional   no ids: what is done again counts again
-    transactional       the id beside the value: a batch that has been there is passed over; right
-                        if a batch that is done again has the same tuples
-    opaque              the value before, too: a batch that has been there is undone and done again,
-                        with whatever tuples it has now
+    non-transactional   no ids: a repeated batch counts again
+    transactional       the id beside the value: a repeated batch is skipped; right if it has the
+                        same tuples as before
+    opaque              the previous value too: a repeated batch replaces what it wrote before, with
+                        the tuples that it has now
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,6 +23,8 @@ Key = tuple[Any, ...]
 
 
 class Mode(Enum):
+    """How a state treats a repeated batch; see above."""
+
     NON_TRANSACTIONAL = "non-transactional"
     TRANSACTIONAL = "transactional"
     OPAQUE = "opaque"
@@ -37,13 +39,14 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What is kept of a key.
+class StateEntry:
+    """What a state keeps of a key.
 
     Attributes:
-        kept: what the aggregate needs to go on, encoded.
-        before: the same of the transaction before, for an opaque state.
-        output: the fields of the value, as they are shown.
+        txid: the transaction that wrote it.
+        kept: what the aggregate needs to continue, encoded.
+        before: `kept` of the transaction before, for an opaque state.
+        output: the fields of the value, as queries see them.
     """
 
     txid: str
@@ -59,48 +62,92 @@ class Shape:
     key: Fields
     value: Fields
 
+    @classmethod
+    def split(cls, fields: Fields, key_width: int) -> "Shape":
+        """Return the shape of a fold's results, whose first fields are the key."""
+        columns = [f"{each} {fields.ddl_of(each)}" for each in fields.names]
+        return cls(
+            Fields.parse(", ".join(columns[:key_width])),
+            Fields.parse(", ".join(columns[key_width:])),
+        )
+
+    def answer_fields(
+        self, fields: Fields, inputs: tuple[str, ...], output: tuple[str, ...] | None
+    ) -> Fields:
+        """Return the fields of tuples to which a query appends the value of their key.
+
+        Args:
+            fields: of the tuples before.
+            inputs: those with the key.
+            output: new names of the value's fields; None: their own.
+
+        Raises:
+            FlowError: the inputs have other types than the key, or names are missing.
+        """
+        for mine, theirs in zip(inputs, self.key.names, strict=True):
+            if fields.ddl_of(mine) != self.key.ddl_of(theirs):
+                raise FlowError(
+                    f"state_query asks with {mine} {fields.ddl_of(mine)}, but the state's"
+                    f" {theirs} is {self.key.ddl_of(theirs)}"
+                )
+        value = self.value
+        names = value.names if output is None else output
+        if len(names) != len(value):
+            raise FlowError(
+                f"state_query renames {', '.join(value.names)} to {', '.join(names)}: write a name"
+                " for each"
+            )
+        pairs = zip(names, value.names, strict=True)
+        columns = [f"{new} {value.ddl_of(old)}" for new, old in pairs]
+        return Fields.parse(", ".join([fields.ddl, *columns]))
+
 
 class Backing:
-    """Where entries lie, for one task. Implement the three; each call is within a transaction."""
+    """Stores the entries of one task. Implement the three methods that raise here.
+
+    Every `multi_get` and `multi_put` is called within a transaction.
+    """
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All that is put inside of it is there when it ends, or none of it."""
+        """Return a context that stores all that is put inside it when it ends, or nothing."""
         raise NotImplementedError
 
-    def multi_get(self, keys: Sequence[Key]) -> list[Entry | None]:
+    def multi_get(self, keys: Sequence[Key]) -> list[StateEntry | None]:
+        """Return the entry of each key; None for a key that has none."""
         raise NotImplementedError
 
-    def multi_put(self, entries: Iterable[tuple[Key, Entry]]) -> None:
+    def multi_put(self, entries: Iterable[tuple[Key, StateEntry]]) -> None:
+        """Store entries."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go; the next call opens it again."""
+        """Close connections and files; the runtime opens a new backing for the next batch."""
 
 
 class StateFactory:
-    """Makes backings in the workers; it travels pickled. Implement `open`.
+    """Opens backings in the workers, to which Spark sends it pickled. Implement `open`.
 
     Attributes:
-        mode: how it keeps from counting twice.
+        mode: how it treats a repeated batch.
     """
 
     mode: Mode = Mode.OPAQUE
 
     def open(self, shape: Shape, task: int, tasks: int) -> Backing:
-        """A backing for the keys of one task of `tasks`."""
+        """Return a backing for the keys of one task of `tasks`."""
         raise NotImplementedError
 
     def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
-        """A backing that finds every key, of all tasks that write."""
+        """Return a backing that finds the keys of all tasks that write."""
         return self.open(shape, 0, 1)
 
 
-def before(mode: Mode, entry: Entry | None, txid: str) -> tuple[str | None, bool]:
-    """What a transaction begins with, and whether it has been here and is not to be done again.
+def kept_before(mode: Mode, entry: StateEntry | None, txid: str) -> tuple[str | None, bool]:
+    """Return what a transaction continues from, and whether it is in the state already.
 
     Raises:
-        Unrecoverable: a later transaction of the same query has been here: the caller is a task
-            that should be dead.
+        Unrecoverable: a later transaction of the same query is in the state: the caller is a task
+            that Spark has given up.
     """
     if entry is None:
         return None, False
@@ -114,11 +161,13 @@ def before(mode: Mode, entry: Entry | None, txid: str) -> tuple[str | None, bool
     return entry.before, False
 
 
-def after(mode: Mode, entry: Entry | None, txid: str, kept: str, output: tuple[Any, ...]) -> Entry:
-    """What a transaction leaves of a key."""
+def entry_after(
+    mode: Mode, entry: StateEntry | None, txid: str, kept: str, output: tuple[Any, ...]
+) -> StateEntry:
+    """Return the entry that a transaction stores for a key."""
     if mode is not Mode.OPAQUE or entry is None:
-        return Entry(txid, kept, None, output)
-    return Entry(txid, kept, entry.before if entry.txid == txid else entry.kept, output)
+        return StateEntry(txid, kept, None, output)
+    return StateEntry(txid, kept, entry.before if entry.txid == txid else entry.kept, output)
 
 
 def _check_not_older(stored: str, mine: str) -> None:
@@ -132,10 +181,10 @@ def _check_not_older(stored: str, mine: str) -> None:
 
 
 def current_txid() -> str:
-    """The id of the transaction that this Spark task belongs to: the same when it is done again.
+    """Return the id of the transaction of this Spark task; a repeated task has the same.
 
-    A stream's is its query's, which lives in the checkpoint, and the batch's number; that of a
-    batch job is the number of the job in its application.
+    For a stream it is the query's id, which is in the checkpoint, and the batch's number. For a
+    batch job it is the number of the job in its application.
     """
     from pyspark import TaskContext
 
@@ -146,10 +195,10 @@ def current_txid() -> str:
     batch = context.getLocalProperty("streaming.sql.batchId")
     if query is not None and batch is not None:
         return f"{query}/{batch}"
-    return f"job-{context.getLocalProperty('spark.sql.execution.id')}-{_started()}/0"
+    return f"job-{context.getLocalProperty('spark.sql.execution.id')}-{_application()}/0"
 
 
-def _started() -> str:
+def _application() -> str:
     from pyspark import SparkFiles
 
     return SparkFiles.getRootDirectory().rpartition("/")[2]

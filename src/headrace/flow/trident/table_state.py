@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL have in common: a table with a row for each key."""
+"""A state in a table with a row per key, for SQLite and PostgreSQL."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,19 +9,19 @@ import pyarrow as pa
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
-from headrace.flow.trident.state import Backing, Entry, Key, Shape
+from headrace.flow.trident.state import Backing, Key, Shape, StateEntry
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN = ("_txid", "_kept", "_before")
-# No statement grows past this many keys, whatever a batch has.
+# A statement has at most so many keys, however large the batch.
 _KEYS_AT_ONCE = 500
 
 
 def checked_table(name: str) -> str:
-    """A table's name, `table` or `schema.table`, in quotes.
+    """Return a table's name, `table` or `schema.table`, in quotes.
 
     Raises:
-        FlowError: it is none.
+        FlowError: it is no name of a table.
     """
     parts = name.split(".")
     if len(parts) > 2 or not all(_NAME.fullmatch(each) for each in parts):
@@ -30,13 +30,15 @@ def checked_table(name: str) -> str:
 
 
 class TableBacking(Backing):
-    """A row has the key's fields, the value's, and three columns of its own: the transaction's id,
-    what the aggregate keeps, and what it kept before.
+    """Stores entries in a table.
+
+    A row has the key's fields, the value's, and three internal columns: the transaction's id, what
+    the aggregate keeps, and what it kept before.
 
     Args:
-        mark: how a statement names its parameters.
+        mark: the placeholder of a parameter in a statement.
         types: the database's type of each Arrow type.
-        lock: what makes a SELECT keep others from its rows.
+        lock: the clause by which a SELECT locks its rows.
     """
 
     def __init__(
@@ -60,12 +62,12 @@ class TableBacking(Backing):
             self._connection.rollback()
             raise
 
-    def multi_get(self, keys: Sequence[Key]) -> list[Entry | None]:
-        found: dict[Key, Entry] = {}
+    def multi_get(self, keys: Sequence[Key]) -> list[StateEntry | None]:
+        entries: dict[Key, StateEntry] = {}
         columns, names = ", ".join(self._all), ", ".join(self._keys)
         width = len(self._keys)
         one = f"({', '.join([self._mark] * width)})"
-        # In one order for everybody, so that two writers cannot wait for each other.
+        # All writers lock rows in the same order, so that no two wait for each other.
         ordered = sorted(keys, key=str)
         for at in range(0, len(ordered), _KEYS_AT_ONCE):
             part = ordered[at : at + _KEYS_AT_ONCE]
@@ -77,10 +79,10 @@ class TableBacking(Backing):
             cursor = self._connection.execute(statement, [each for key in part for each in key])
             for row in cursor.fetchall():
                 txid, kept, before = row[-3:]
-                found[tuple(row[:width])] = Entry(txid, kept, before, tuple(row[width:-3]))
-        return [found.get(key) for key in keys]
+                entries[tuple(row[:width])] = StateEntry(txid, kept, before, tuple(row[width:-3]))
+        return [entries.get(key) for key in keys]
 
-    def multi_put(self, entries: Iterable[tuple[Key, Entry]]) -> None:
+    def multi_put(self, entries: Iterable[tuple[Key, StateEntry]]) -> None:
         rows = [
             (*key, *each.output, each.txid, each.kept, each.before)
             for key, each in sorted(entries, key=lambda entry: str(entry[0]))
@@ -101,10 +103,10 @@ class TableBacking(Backing):
     def _create(self, shape: Shape, types: Any) -> None:
         def column(fields: Fields, name: str, rest: str) -> str:
             kind = fields.schema.field(name).type
-            written = next((sql for test, sql in types if test(kind)), None)
-            if written is None:
+            sql_type = next((sql for matches, sql in types if matches(kind)), None)
+            if sql_type is None:
                 raise FlowError(f"a table cannot have the field {name}: it is {kind}")
-            return f'"{name}" {written}{rest}'
+            return f'"{name}" {sql_type}{rest}'
 
         columns = [column(shape.key, each, " NOT NULL") for each in shape.key.names]
         columns += [column(shape.value, each, "") for each in shape.value.names]

@@ -7,12 +7,13 @@ from headrace.flow.storm.sink import TopicSink
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """The totals are Spark's; each batch's new ones are records of the topic, in the transaction of
-    the batch, so that its readers see every batch once. Built-in measures are aggregated by Spark
-    itself where the chain allows it.
+    """Keeps totals in Spark's checkpoint and writes new ones to a topic.
+
+    They are written in the transaction of the batch, so that readers see every batch once. Spark
+    itself aggregates built-in measures where the chain allows it.
 
     Args:
-        topic: best a compacted one, which `headrace flow run --create-topics` makes.
+        topic: should be compacted; `headrace flow run --create-topics` creates it so.
         key: the field that is the record's key; the first of the group by default.
 
     Example:
@@ -24,6 +25,6 @@ class TopicState:
 
 
 class StateSink(TopicSink):
-    """Writes new values; the last one of each key is what matters."""
+    """Writes new values to a compacted topic: only the last one of each key matters."""
 
     topic_config = {"cleanup.policy": "compact"}  # noqa: RUF012 - never changed

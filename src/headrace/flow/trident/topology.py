@@ -1,16 +1,14 @@
 """Declaring a chain, from its spouts to its states and topics."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.plan.aggregate import with_outputs
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.grouping import FieldsGrouping
-from headrace.flow.plan.plan import DEFAULT_STREAM, Component, Guarantee, Input, Kind, Plan
-from headrace.flow.runtime.work import Work
+from headrace.flow.plan.plan import DEFAULT_STREAM, Guarantee, Input, Plan
+from headrace.flow.plan.plan_options import PlanOptions
 from headrace.flow.storm.spout import Spout
+from headrace.flow.trident.chain_components import ChainComponents
 from headrace.flow.trident.join_work import SIDE, JoinWork, SideWork
 from headrace.flow.trident.operation import ProjectWork
 from headrace.flow.trident.stream import Stream, names_of
@@ -20,10 +18,10 @@ _OUTER["outer"] = (True, True)
 
 
 class TridentTopology:
-    """Streams of batches; a batch of Spark is a batch of Trident.
+    """Chains of operations over streams. A batch of Spark is a batch of Trident.
 
     Args:
-        guarantee, dead_letters, retries, settings: as for `storm.topology.Topology`.
+        guarantee, dead_letters, retries, settings: as for `headrace.flow.storm.Topology`.
 
     Example:
         topology = TridentTopology("hashtags")
@@ -42,25 +40,22 @@ class TridentTopology:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        try:
-            self._guarantee = Guarantee(guarantee)
-        except ValueError:
-            known = ", ".join(each.value for each in Guarantee)
-            raise FlowError(f"a guarantee cannot be {guarantee!r}: write {known}") from None
-        self._dead_letters = f"{name}-dead-letters" if dead_letters == "" else dead_letters
-        self._retries = retries
-        self._settings = dict(settings or {})
-        self._components: dict[str, Component] = {}
+        self._options = PlanOptions.of(
+            name,
+            guarantee=guarantee,
+            dead_letters=dead_letters,
+            retries=retries,
+            settings=settings,
+        )
+        self._components = ChainComponents()
 
     def new_stream(self, name: str, spout: Spout) -> Stream:
-        if name in self._components:
-            raise FlowError(f"{self.name} has two streams called {name!r}")
-        outputs = {DEFAULT_STREAM: spout.fields}
-        self._components[name] = Component(name, Kind.SPOUT, spout, outputs)
-        return Stream(self, (name, DEFAULT_STREAM), spout.fields)
+        """Return the stream of a spout's tuples."""
+        self._components.add_spout(name, spout, self.name)
+        return Stream(self._components, (name, DEFAULT_STREAM), spout.fields)
 
     def merge(self, *streams: Stream) -> Stream:
-        """Several streams of the same fields as one."""
+        """Return several streams with the same fields as one."""
         if len(streams) < 2:
             raise FlowError("merge takes two streams or more")
         first = streams[0].fields
@@ -71,8 +66,8 @@ class TridentTopology:
                     f" {each.fields.ddl}; let project or map make them alike"
                 )
         inputs = tuple(each.as_input() for each in streams)
-        made = self.add("merge", ProjectWork(first.names), first, inputs)
-        return Stream(self, (made, DEFAULT_STREAM), first)
+        merged = self._components.add("merge", ProjectWork(first.names), first, inputs)
+        return Stream(self._components, (merged, DEFAULT_STREAM), first)
 
     def join(
         self,
@@ -85,7 +80,7 @@ class TridentTopology:
         kind: str = "inner",
         parallelism: int = 1,
     ) -> Stream:
-        """The tuples of both streams, within each batch, that have the same keys.
+        """Return the tuples of both streams that have the same keys within a batch.
 
         Args:
             output: new names of the fields: the keys, those of the left, those of the right.
@@ -116,47 +111,15 @@ class TridentTopology:
             [*other, *(None for _ in lefts), *rights],
         )
         inputs = (left.as_input(), right.as_input())
-        one = self.add("sides", SideWork(left.source, sides), both, inputs)
+        united = self._components.add("sides", SideWork(left.source, sides), both, inputs)
         width, middle = len(keys), len(keys) + len(lefts)
         work = JoinWork(
             tuple(names[:width]), tuple(names[width:middle]), tuple(names[middle:]), _OUTER[kind]
         )
-        grouping = FieldsGrouping(tuple(names[:width]))
-        where = (Input(one, DEFAULT_STREAM, grouping),)
-        made = self.add("join", work, fields, where, parallelism=parallelism)
-        return Stream(self, (made, DEFAULT_STREAM), fields, (made,))
+        by_key = (Input(united, DEFAULT_STREAM, FieldsGrouping(tuple(names[:width]))),)
+        joined = self._components.add("join", work, fields, by_key, parallelism=parallelism)
+        return Stream(self._components, (joined, DEFAULT_STREAM), fields, (joined,))
 
     def plan(self) -> Plan:
-        return Plan(
-            name=self.name,
-            components=with_outputs(self._components),
-            guarantee=self._guarantee,
-            dead_letters=self._dead_letters,
-            retries=self._retries,
-            settings=self._settings,
-        )
-
-    # For streams.
-
-    def add(
-        self,
-        label: str,
-        work: Work,
-        fields: Fields | None,
-        inputs: tuple[Input, ...],
-        *,
-        kind: Kind = Kind.BOLT,
-        **more: Any,
-    ) -> str:
-        """A component under a name of its own."""
-        number = 1 + sum(1 for each in self._components if each.rpartition("-")[0] == label)
-        name = f"{label}-{number}"
-        outputs = {} if fields is None else {DEFAULT_STREAM: fields}
-        self._components[name] = Component(name, kind, work, outputs, inputs, **more)
-        return name
-
-    def component(self, name: str) -> Component:
-        return self._components[name]
-
-    def change(self, name: str, **changes: Any) -> None:
-        self._components[name] = replace(self._components[name], **changes)
+        """Return what was declared; `check_plan` reports its mistakes."""
+        return self._options.plan(self._components.by_name)

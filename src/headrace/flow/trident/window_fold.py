@@ -1,29 +1,29 @@
-"""A fold over the tuples of a window."""
+"""Folding the tuples of a window."""
 
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.window_work import CountWindowWork, TimeWindowWork, WindowWork
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import no_origin
-from headrace.flow.runtime.window_work import CountWindowWork, TimeWindowWork, WindowWork
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 from headrace.flow.storm.windowed_bolt import clock_of
 
 WindowSpec = CountWindow | TimeWindow
 
 
 class WindowFold:
-    """Called with each window that closes."""
+    """Folds the tuples of each window that closes."""
 
     def __init__(self, fold: Work) -> None:
         self.fold = fold
 
     def execute(self, window: Window, emit: Emit) -> None:
         context = TaskContext("", "window", 0, 1, state=TaskState())
-        source = Source("", "", no_origin(window.tuples.num_rows))
+        source = TupleSource("", "", no_origin(window.tuples.num_rows))
         self.fold.execute(window.tuples, emit, context, source)
 
 
 def window_work(fold: Work, window: WindowSpec) -> tuple[WindowWork, float | None]:
-    """The work of a windowed fold, and how often it must look at the clock."""
+    """Return the work of a windowed fold, and how often in seconds its clock ticks."""
     on_window = WindowFold(fold)
     if isinstance(window, CountWindow):
         return CountWindowWork(on_window, window), None

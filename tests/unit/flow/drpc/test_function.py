@@ -6,8 +6,8 @@ import time
 import pyarrow as pa
 import pytest
 
-from headrace.flow.drpc.exchange import Exchange, deadline_of, new_request
 from headrace.flow.drpc.function import FunctionTopology
+from headrace.flow.drpc.function_topics import FunctionTopics, deadline_of, new_request
 from headrace.flow.error import FlowError
 from headrace.testing.flow_run import FlowRun
 
@@ -42,7 +42,7 @@ def test_a_reply_is_keyed_by_its_request() -> None:
     assert keys(run, "drpc-exclaim-replies") == [first, second]
 
 
-def test_what_nobody_waits_for_any_more_is_not_worked_off() -> None:
+def test_a_request_whose_caller_has_given_up_is_skipped() -> None:
     run = exclaiming()
 
     late = request(-1).encode()
@@ -60,7 +60,7 @@ def test_an_error_is_a_dead_letter_with_the_request() -> None:
     assert json.loads(letter) == {"request": bad, "args": "bad"}
 
 
-def test_a_request_tells_until_when_it_is_awaited() -> None:
+def test_the_id_of_a_request_has_its_deadline() -> None:
     assert deadline_of(new_request(123)) == 123
     assert deadline_of("x-y") == deadline_of(None) == deadline_of("9" * 30) == 0
 
@@ -68,4 +68,4 @@ def test_a_request_tells_until_when_it_is_awaited() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a" * 101])
 def test_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
     with pytest.raises(FlowError, match="a function cannot be called"):
-        Exchange(name)
+        FunctionTopics(name)

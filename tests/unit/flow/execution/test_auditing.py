@@ -1,4 +1,4 @@
-"""Whether a flow counts for the audit, and as whom."""
+"""Whether a flow counts for the audit, and under which name."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 
-NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+NO_BROKER = {"bootstrap.servers": "127.0.0.1:1"}
 ON = {"audit": "on", "audit.bucketMs": "10000"}
 
 
@@ -24,7 +24,7 @@ def plan(*topics: str, **settings: str) -> Plan:
 
 
 def test_a_flow_is_a_tier_of_its_own_name() -> None:
-    assert audit_options("words", ON, NOBODY) == {
+    assert audit_options("words", ON, NO_BROKER) == {
         "audit.tier": "words",
         "audit.bucketMs": "10000",
         "audit.topic": "headrace.audit",
@@ -32,18 +32,18 @@ def test_a_flow_is_a_tier_of_its_own_name() -> None:
 
 
 def test_the_settings_may_name_tier_and_topic() -> None:
-    found = audit_options("words", {**ON, "audit.tier": "lake", "audit.topic": "counts"}, NOBODY)
+    found = audit_options("words", {**ON, "audit.tier": "lake", "audit.topic": "counts"}, NO_BROKER)
 
     assert (found["audit.tier"], found["audit.topic"]) == ("lake", "counts")
 
 
 def test_off_is_off() -> None:
-    assert audit_options("words", {"audit": "off", "audit.tier": "lake"}, NOBODY) == {}
+    assert audit_options("words", {"audit": "off", "audit.tier": "lake"}, NO_BROKER) == {}
 
 
-def test_a_word_that_is_none_is_told() -> None:
+def test_an_unknown_setting_is_reported() -> None:
     with pytest.raises(FlowError, match="write auto, on or off"):
-        audit_options("words", {"audit": "maybe"}, NOBODY)
+        audit_options("words", {"audit": "maybe"}, NO_BROKER)
 
 
 def test_every_spout_of_a_plan_counts() -> None:

@@ -1,10 +1,11 @@
-"""What a user reads when a flow dies, out of what Spark 4.3 has said about it."""
+"""What a user reads when a flow fails, from what Spark 4.3 has reported."""
 
 import traceback
 
 import pytest
 
-from headrace.flow.execution.failure import Failure, failure_of, note
+from headrace.flow.execution.failure import FlowFailure, failure_of
+from headrace.flow.runtime.failure_note import failure_note
 
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"
 QUERY = """ SQLSTATE: 38000 SQLSTATE: XXKST
@@ -76,11 +77,11 @@ LOST_STATE = f"""{FAILED}[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY] C
 Please remove the stateful operators.{QUERY}"""
 DAMAGED = f"""{FAILED}Checksum error: file:/var/words.checkpoint/offsets/0 at 0 exp: 7 got: -8\
 {QUERY}"""
-OTHER = f"""{FAILED}[TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be found. Verify it.{QUERY}"""
+OTHER = f"""{FAILED}[TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be failure. Verify it.{QUERY}"""
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("reported", "sentence"),
     [
         (MISSING_TOPIC, "words failed: there is no topic lines; did you mean line?"),
         (
@@ -101,44 +102,45 @@ OTHER = f"""{FAILED}[TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be found. Ver
         (EMIT, "words failed: shout declares 'word STRING' and emitted 2 columns"),
         (
             OTHER_PROGRAM,
-            "words failed: the checkpoint is of a program with other steps that keep state: go on"
-            " with the program that wrote it, or begin anew with another --checkpoint",
+            "words failed: the checkpoint is of a program with other steps that keep state: use"
+            " the program that wrote it, or start from the beginning with another --checkpoint",
         ),
         (
             LOST_STATE,
             "words failed: the state in the checkpoint is gone, or the program that wrote it kept"
-            " none: go on with the program that wrote it, or begin anew with another --checkpoint",
+            " none: use the program that wrote it, or start from the beginning with another"
+            " --checkpoint",
         ),
         (
             DAMAGED,
             "words failed: a file of the checkpoint is damaged (/var/words.checkpoint/offsets/0):"
-            " put back a good one, or begin anew with another --checkpoint",
+            " restore a good copy, or start from the beginning with another --checkpoint",
         ),
-        (OTHER, "words failed: The table `x` cannot be found. Verify it"),
+        (OTHER, "words failed: The table `x` cannot be failure. Verify it"),
     ],
 )
-def test_sixty_lines_become_a_sentence_and_the_users_own_lines(told: str, sentence: str) -> None:
-    assert failure_of(told).sentence("words") == sentence
+def test_sixty_lines_become_a_sentence_and_the_users_lines(reported: str, sentence: str) -> None:
+    assert failure_of(reported).sentence("words") == sentence
 
 
-def test_the_class_of_an_error_of_ours_is_told_without_its_module() -> None:
+def test_the_kind_of_an_error_of_ours_has_no_module() -> None:
     assert failure_of(MISSING_TOPIC).kind == "TopicMissing"
 
 
-def test_a_note_of_a_real_exception_names_component_and_place() -> None:
+def test_a_note_of_a_real_exception_names_component_and_record() -> None:
     try:
         raise KeyError("no such page")
     except KeyError as error:
-        error.add_note(note("shout", "offset 5 of lines-0"))
-        told = "".join(traceback.format_exception(error))
+        error.add_note(failure_note("shout", "offset 5 of lines-0"))
+        reported = "".join(traceback.format_exception(error))
 
-    found = failure_of(told)
+    failure = failure_of(reported)
 
-    assert (found.component, found.at) == ("shout", "offset 5 of lines-0")
-    assert found.why == "KeyError: 'no such page'"
-    assert found.lines[0].startswith(f'  File "{__file__}", line ')
+    assert (failure.component, failure.at) == ("shout", "offset 5 of lines-0")
+    assert failure.why == "KeyError: 'no such page'"
+    assert failure.lines[0].startswith(f'  File "{__file__}", line ')
 
 
-@pytest.mark.parametrize("told", ["", "Traceback (most recent call last):\n", "\n\n", "[]"])
-def test_whatever_is_told_there_is_a_failure(told: str) -> None:
-    assert isinstance(failure_of(told), Failure)
+@pytest.mark.parametrize("text", ["", "Traceback (most recent call last):\n", "\n\n", "[]"])
+def test_any_text_becomes_a_failure(text: str) -> None:
+    assert isinstance(failure_of(text), FlowFailure)

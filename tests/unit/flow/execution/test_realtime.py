@@ -1,4 +1,4 @@
-"""What Spark's real-time mode takes, and what is said of the rest."""
+"""Which plans run in Spark's real-time mode, and why the others do not."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_a_copy_of_a_topic_can_run_in_real_time() -> None:
     assert why_not_realtime(copying().plan()) is None
 
 
-def test_a_bolt_is_python() -> None:
+def test_a_bolt_in_python_cannot_run_in_real_time() -> None:
     made = copying()
     made.bolt("upper", lambda key, value: value, output="x STRING").shuffle("in")
 
@@ -47,7 +47,7 @@ def test_selects_and_an_aggregate_can_run_in_real_time() -> None:
     assert why_not_realtime(made.plan()) is None
 
 
-def test_a_measure_that_spark_has_not_is_named() -> None:
+def test_a_measure_that_spark_does_not_have_is_named() -> None:
     made = chain(Aggregate("page", best="top(ms, 3)"))
 
     assert "the measure best of totals" in str(why_not_realtime(made.plan()))
@@ -92,7 +92,7 @@ def test_sparks_sink_is_not_exactly_once() -> None:
         ),
     ],
 )
-def test_a_sink_says_its_record_in_sql(sink: TopicSink, expression: str) -> None:
+def test_a_sink_expresses_its_record_in_sql(sink: TopicSink, expression: str) -> None:
     fields = TopicSpout("in", brokers="127.0.0.1:1", fields="key BINARY, value STRING").fields
 
     assert sink.expression(fields) == expression

@@ -1,4 +1,4 @@
-"""Other numbers of tasks, as far as a checkpoint allows."""
+"""Changing the number of tasks, as far as a checkpoint allows it."""
 
 import pyarrow as pa
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import rebalanced
 from headrace.flow.plan.plan import Plan
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout

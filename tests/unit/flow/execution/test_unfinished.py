@@ -9,7 +9,7 @@ from headrace.flow.execution.unfinished import skip_unfinished
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Three batches were begun, two were finished."""
+    """Return a checkpoint with three batches begun and two finished."""
     for folder, count in (("offsets", 3), ("commits", 2)):
         (tmp_path / folder).mkdir()
         for batch in range(count):
@@ -25,7 +25,7 @@ def test_without_state_the_batch_counts_as_done(checkpoint: Path) -> None:
     assert (checkpoint / "offsets" / "1").read_text() == "v1\noffsets 1"
 
 
-def test_with_state_the_batch_is_run_again_over_nothing(checkpoint: Path) -> None:
+def test_with_state_the_batch_is_repeated_over_no_records(checkpoint: Path) -> None:
     skip_unfinished(checkpoint, stateful=True)
 
     assert not (checkpoint / "commits" / "2").exists()
@@ -33,7 +33,7 @@ def test_with_state_the_batch_is_run_again_over_nothing(checkpoint: Path) -> Non
     assert not (checkpoint / "offsets" / ".1.crc").exists()
 
 
-def test_what_is_finished_stays_as_it_is(checkpoint: Path) -> None:
+def test_finished_batches_do_not_change(checkpoint: Path) -> None:
     (checkpoint / "commits" / "2").write_text("v1\ncommits 2")
 
     skip_unfinished(checkpoint, stateful=True)

@@ -1,4 +1,4 @@
-"""YAML whose values know their lines."""
+"""YAML values with line numbers and variables."""
 
 from pathlib import Path
 
@@ -13,15 +13,15 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_values_know_their_lines(tmp_path: Path) -> None:
+def test_values_have_line_numbers(tmp_path: Path) -> None:
     root = read_document(write(tmp_path, "name: words\n\nspouts:\n  - id: lines\n"), {})
 
     spouts = root.mapping("a topology")["spouts"]
     assert spouts.plain() == [{"id": "lines"}]
-    assert spouts.items("spouts")[0].place.line == 4
+    assert spouts.items("spouts")[0].position.line == 4
 
 
-def test_variables_are_filled_in_and_keep_the_type_of_their_value(tmp_path: Path) -> None:
+def test_variables_are_replaced_and_keep_the_type_of_their_value(tmp_path: Path) -> None:
     text = 'a: ${n}\nb: "${n}"\nc: x-${n}\nd: ${ENV-HOME}\n'
     used: set[str] = set()
 
@@ -31,7 +31,7 @@ def test_variables_are_filled_in_and_keep_the_type_of_their_value(tmp_path: Path
     assert used == {"n", "ENV-HOME"}
 
 
-def test_what_is_filled_in_is_never_more_yaml(tmp_path: Path) -> None:
+def test_a_variable_is_never_parsed_as_yaml(tmp_path: Path) -> None:
     root = read_document(write(tmp_path, "a: ${x}\n"), {"x": "1\nb: [2]"})
 
     assert root.plain() == {"a": "1\nb: [2]"}
@@ -47,7 +47,7 @@ def test_what_is_filled_in_is_never_more_yaml(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FluxError, match=message):
         read_document(write(tmp_path, text), {})
 

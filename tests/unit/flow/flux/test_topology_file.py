@@ -1,4 +1,4 @@
-"""Topologies in Flux's words."""
+"""Topologies of Flux files."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def write(folder: Path, text: str, name: str = "words.yaml") -> Path:
     return path
 
 
-def test_a_file_is_the_topology_it_says(tmp_path: Path) -> None:
+def test_a_file_becomes_a_topology(tmp_path: Path) -> None:
     plan = read_topology(write(tmp_path, WORDS), {"input": "lines"}).plan()
 
     assert (plan.name, plan.guarantee, plan.dead_letters) == (
@@ -65,7 +65,7 @@ def test_a_file_is_the_topology_it_says(tmp_path: Path) -> None:
     assert totals == {"a": 2, "b": 2}
 
 
-def test_includes_are_taken_in_and_overridden(tmp_path: Path) -> None:
+def test_includes_are_merged_and_overridden(tmp_path: Path) -> None:
     write(tmp_path, WORDS, "base.yaml")
     path = write(tmp_path, "includes:\n  - {file: base.yaml}\nname: other\n")
 
@@ -94,7 +94,9 @@ def test_includes_are_taken_in_and_overridden(tmp_path: Path) -> None:
         ("[counts]", "[]", "words.yaml:23: TopicSink could not be made: TypeError"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     assert old in WORDS
     path = write(tmp_path, WORDS.replace(old, new))
 
@@ -102,7 +104,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, mes
         read_topology(path, {"input": "lines"})
 
 
-def test_files_that_include_each_other_are_told(tmp_path: Path) -> None:
+def test_files_that_include_each_other_are_reported(tmp_path: Path) -> None:
     path = write(tmp_path, "includes:\n  - {file: words.yaml}\n")
 
     with pytest.raises(FluxError, match="include each other"):

@@ -1,4 +1,4 @@
-"""Figures of a run: what tasks report, what Spark tells, and how both are served."""
+"""Figures of a run: from tasks and from Spark, and how both are served."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.shown_table import ShownTable
 from headrace.flow.plan.graph import Graph
 from headrace.flow.runtime.report import ReportAddress, send_report
-from headrace.flow.runtime.tally import Tally
+from headrace.flow.runtime.tally import ComponentTally
 from headrace.testing.readiness import wait_until
 
 PROGRESS: dict[str, Any] = {
@@ -51,8 +51,8 @@ def server() -> Iterator[MetricsServer]:
 
 def test_reports_of_all_tasks_add_up() -> None:
     metrics = FlowMetrics("words")
-    metrics.take(0, "split", (10, 30, 1, 5_000_000))
-    metrics.take(1, "split", (10, 20, 0, 15_000_000))
+    metrics.add(0, "split", (10, 30, 1, 5_000_000))
+    metrics.add(1, "split", (10, 20, 0, 15_000_000))
 
     (split,) = metrics.figures().components
     assert (split.executed, split.emitted, split.failed) == (20, 50, 1)
@@ -62,10 +62,10 @@ def test_reports_of_all_tasks_add_up() -> None:
 def test_capacity_is_that_of_the_busiest_task_over_the_last_minute() -> None:
     clock = Clock()
     metrics = FlowMetrics("words", clock)
-    metrics.take(0, "split", (1, 1, 0, 60_000_000_000))
+    metrics.add(0, "split", (1, 1, 0, 60_000_000_000))
     clock.now += 100
-    metrics.take(0, "split", (1, 1, 0, 15_000_000_000))
-    metrics.take(1, "split", (1, 1, 0, 30_000_000_000))
+    metrics.add(0, "split", (1, 1, 0, 15_000_000_000))
+    metrics.add(1, "split", (1, 1, 0, 30_000_000_000))
 
     (split,) = metrics.figures().components
     assert split.capacity == pytest.approx(0.5)
@@ -92,7 +92,7 @@ def test_a_source_without_offsets_by_partition_counts_its_rows_and_has_no_lag() 
 
 def test_figures_survive_json() -> None:
     metrics = FlowMetrics("words")
-    metrics.take(0, "split", (1, 2, 3, 4))
+    metrics.add(0, "split", (1, 2, 3, 4))
     figures = metrics.figures(PROGRESS)
     assert FlowFigures.from_json(figures.to_json()) == figures
 
@@ -100,7 +100,9 @@ def test_figures_survive_json() -> None:
 def test_what_a_task_reports_is_served(server: MetricsServer) -> None:
     address = server.listen("127.0.0.1")
 
-    send_report(address, 0, {"split": Tally(executed=3, emitted=9), "idle": Tally()})
+    send_report(
+        address, 0, {"split": ComponentTally(executed=3, emitted=9), "idle": ComponentTally()}
+    )
 
     wait_until(lambda: bool(server.figures().components), what="the report")
     figures = read_figures(server.address)
@@ -108,8 +110,8 @@ def test_what_a_task_reports_is_served(server: MetricsServer) -> None:
     assert [(each.component, each.emitted) for each in figures.components] == [("split", 9)]
 
 
-def test_prometheus_gets_its_text(server: MetricsServer) -> None:
-    send_report(server.listen("127.0.0.1"), 0, {'a"b': Tally(executed=3)})
+def test_figures_in_prometheus_text_format(server: MetricsServer) -> None:
+    send_report(server.listen("127.0.0.1"), 0, {'a"b': ComponentTally(executed=3)})
     wait_until(lambda: bool(server.figures().components), what="the report")
 
     with urllib.request.urlopen(f"http://{server.address}/metrics") as answer:
@@ -123,33 +125,35 @@ def test_prometheus_gets_its_text(server: MetricsServer) -> None:
 def test_a_report_with_another_token_and_noise_are_dropped(server: MetricsServer) -> None:
     address = server.listen("127.0.0.1")
 
-    send_report(ReportAddress(address.host, address.port, "guessed"), 0, {"a": Tally(executed=1)})
+    send_report(
+        ReportAddress(address.host, address.port, "guessed"), 0, {"a": ComponentTally(executed=1)}
+    )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for noise in (b"", b"\xff", b"[]", b'{"token": 1}'):
             sender.sendto(noise, (address.host, address.port))
-    send_report(address, 0, {"b": Tally(executed=1)})
+    send_report(address, 0, {"b": ComponentTally(executed=1)})
 
     wait_until(lambda: bool(server.figures().components), what="the report behind the noise")
     assert [each.component for each in server.figures().components] == ["b"]
 
 
-def test_a_report_that_nobody_takes_harms_nobody() -> None:
+def test_a_report_without_a_receiver_does_no_harm() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gone:
         gone.bind(("127.0.0.1", 0))
         port = gone.getsockname()[1]
 
-    send_report(ReportAddress("127.0.0.1", port, ""), 0, {"a": Tally(executed=1)})
-    send_report(ReportAddress("127.0.0.1", port, ""), 0, {"a": Tally(executed=1)})
+    send_report(ReportAddress("127.0.0.1", port, ""), 0, {"a": ComponentTally(executed=1)})
+    send_report(ReportAddress("127.0.0.1", port, ""), 0, {"a": ComponentTally(executed=1)})
 
 
-def test_an_unknown_page_is_told_what_there_is(server: MetricsServer) -> None:
+def test_an_unknown_page_lists_the_pages_there_are(server: MetricsServer) -> None:
     with pytest.raises(urllib.error.HTTPError, match="there are /metrics and /figures") as caught:
         urllib.request.urlopen(f"http://{server.address}/nothing")
     caught.value.close()
 
 
 def test_counts_go_on_when_a_changed_plan_is_followed(server: MetricsServer) -> None:
-    send_report(server.listen("127.0.0.1"), 0, {"a": Tally(executed=1)})
+    send_report(server.listen("127.0.0.1"), 0, {"a": ComponentTally(executed=1)})
     wait_until(lambda: bool(server.figures().components), what="the report")
 
     server.follow("words", lambda: None)
@@ -166,11 +170,11 @@ def test_a_graph_and_tables_come_with_the_figures(server: MetricsServer) -> None
     )
 
     with urllib.request.urlopen(f"http://{server.address}/figures", timeout=60) as answer:
-        told = json.loads(answer.read())
+        served = json.loads(answer.read())
 
-    (shown,) = told["tables"]
+    (shown,) = served["tables"]
     assert shown == {"title": "Rising", "columns": ["page", "change"], "rows": [["/", "+5%"]]}
-    assert [(each["kind"], each["what"]) for each in told["graph"]["nodes"]] == [
+    assert [(each["kind"], each["what"]) for each in served["graph"]["nodes"]] == [
         ("spout", "views"),
         ("bolt", "Spark"),
         ("sink", "counts"),

@@ -1,4 +1,4 @@
-"""Which flows run: files that tell the living from what a crash left."""
+"""The registry of running flows, and the files that crashes left."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def test_a_run_is_found_as_it_was_written(registry: Registry) -> None:
     assert registry.find(str(run.pid)) == run
 
 
-def test_what_a_crash_left_is_no_run_and_is_removed(registry: Registry) -> None:
+def test_the_file_of_a_crashed_run_is_removed(registry: Registry) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         ticks = start_ticks(child.pid)
         assert ticks is not None
@@ -51,14 +51,14 @@ def test_what_a_crash_left_is_no_run_and_is_removed(registry: Registry) -> None:
     assert list(registry.folder.iterdir()) == []
 
 
-def test_another_process_that_got_the_pid_is_not_taken_for_the_run(registry: Registry) -> None:
+def test_another_process_with_the_same_pid_is_not_the_run(registry: Registry) -> None:
     run = own_run()
     registry.write(replace(run, started_ticks=run.started_ticks - 1))
 
     assert registry.runs() == []
 
 
-def test_files_that_are_no_runs_are_passed_over(registry: Registry) -> None:
+def test_files_that_are_no_runs_are_ignored(registry: Registry) -> None:
     registry.write(own_run())
     (registry.folder / "half.json").write_text('{"name": "wo')
     (registry.folder / "list.json").write_text("[1, 2]")
@@ -67,7 +67,7 @@ def test_files_that_are_no_runs_are_passed_over(registry: Registry) -> None:
     assert [each.name for each in registry.runs()] == ["words"]
 
 
-def test_a_name_that_does_not_run_is_told_with_those_that_do(registry: Registry) -> None:
+def test_an_unknown_name_is_reported_with_the_flows_that_run(registry: Registry) -> None:
     with pytest.raises(FlowError, match="none runs on this machine"):
         registry.find("words")
     registry.write(own_run())
@@ -85,7 +85,7 @@ def test_a_checkpoint_has_one_run(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("problem", [None, "that cannot be"])
-def test_a_request_is_taken_once_and_its_outcome_told(
+def test_a_request_is_read_once_and_its_outcome_is_written(
     registry: Registry, problem: str | None
 ) -> None:
     run = own_run()

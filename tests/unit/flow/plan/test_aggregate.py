@@ -1,4 +1,4 @@
-"""Built-in combiners: in a task's state, and as partial totals that Spark adds up."""
+"""Aggregates: in a task's state, and as partial totals that Spark adds up."""
 
 import json
 import random
@@ -12,8 +12,8 @@ import pytest
 from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.fields import Fields
+from headrace.flow.runtime.builtin.sketch import estimate, sketch
 from headrace.flow.runtime.partial import PartialColumns, PartialSheet
-from headrace.flow.runtime.sketch import estimate, sketch
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
@@ -139,7 +139,7 @@ def test_partial_totals_of_any_division_add_up_to_the_same() -> None:
         ("max(age)", "names the field 'age'"),
     ],
 )
-def test_a_measure_that_cannot_be_is_told_before_anything_runs(
+def test_an_impossible_measure_is_reported_before_anything_runs(
     measure: str, complaint: str
 ) -> None:
     with pytest.raises(FlowError, match=complaint):

@@ -1,3 +1,5 @@
+"""Fields, written as Spark's DDL."""
+
 import pyarrow as pa
 import pytest
 

@@ -20,7 +20,7 @@ def words(name: str = "words") -> Topology:
     return made
 
 
-def test_nodes_tell_what_they_are_and_arrows_how_tuples_are_divided() -> None:
+def test_nodes_have_kinds_and_arrows_have_groupings() -> None:
     graph = Graph.of(words().plan())
 
     assert [(each.name, each.kind, each.what, each.stage) for each in graph.nodes] == [
@@ -38,11 +38,11 @@ def test_nodes_tell_what_they_are_and_arrows_how_tuples_are_divided() -> None:
     ]
 
 
-def test_depth_is_that_of_the_longest_way() -> None:
+def test_depth_is_the_length_of_the_longest_path() -> None:
     assert Graph.of(words().plan()).depths() == {"lines": 0, "split": 1, "count": 2, "out": 3}
 
 
-def test_it_comes_back_from_json() -> None:
+def test_a_graph_survives_json() -> None:
     graph = Graph.of(words().plan())
 
     assert Graph.from_json(json.loads(json.dumps(graph.to_json()))) == graph

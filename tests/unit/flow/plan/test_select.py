@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.flow.error import FlowError
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.expression import Expression
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.select import Select
@@ -73,12 +73,12 @@ def test_an_expression_has_a_value_and_a_form_in_sql(text: str, wanted: object, 
         ("x" * 5_000, "longer than"),
     ],
 )
-def test_what_an_expression_cannot_say_is_refused(text: str, why: str) -> None:
+def test_an_impossible_expression_is_refused(text: str, why: str) -> None:
     with pytest.raises(FlowError, match=why):
         Expression(text)
 
 
-def test_a_filter_lets_pass_what_is_true_and_keeps_the_fields() -> None:
+def test_a_filter_passes_what_is_true_and_keeps_the_fields() -> None:
     run = FlowRun(topology(Select(where="value > 'b'")).plan())
 
     run.feed(["a", "c", None, "d"])
@@ -111,6 +111,6 @@ def test_its_columns_in_sql_have_the_types_of_the_output() -> None:
         (Select(a="value"), "", "declare these, in this order"),
     ],
 )
-def test_a_mistake_is_told_before_spark_starts(select: Select, output: str, why: str) -> None:
+def test_a_mistake_is_reported_before_spark_starts(select: Select, output: str, why: str) -> None:
     with pytest.raises(FlowError, match=why):
-        check(topology(select, output).plan())
+        check_plan(topology(select, output).plan())

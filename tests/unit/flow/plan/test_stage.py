@@ -1,4 +1,6 @@
-from headrace.flow.plan.stage import Layout, cut
+"""How a plan is cut into stages."""
+
+from headrace.flow.plan.stage import StageLayout, stage_layout
 from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
@@ -15,7 +17,7 @@ def topology() -> Topology:
     return made
 
 
-def stages(layout: Layout) -> list[tuple[str, ...]]:
+def stages(layout: StageLayout) -> list[tuple[str, ...]]:
     return [each.components for each in layout.stages]
 
 
@@ -25,7 +27,7 @@ def test_a_chain_without_state_is_one_stage() -> None:
     chain.bolt("b", same, output="x STRING").local_or_shuffle("a")
     chain.sink("out", TopicSink("out")).none("b")
 
-    assert stages(cut(chain.plan())) == [("lines", "a", "b", "out")]
+    assert stages(stage_layout(chain.plan())) == [("lines", "a", "b", "out")]
 
 
 def test_a_fields_grouping_begins_a_stage() -> None:
@@ -33,7 +35,7 @@ def test_a_fields_grouping_begins_a_stage() -> None:
     chain.bolt("a", same, output="x STRING").fields("lines", "value")
     chain.sink("out", TopicSink("out")).shuffle("a")
 
-    layout = cut(chain.plan())
+    layout = stage_layout(chain.plan())
 
     assert stages(layout) == [("lines",), ("a", "out")]
     assert [edge.carried for edge in layout.edges] == [True, False]
@@ -43,7 +45,7 @@ def test_a_bolt_with_state_begins_a_stage_whatever_its_grouping() -> None:
     chain = topology()
     chain.bolt("a", StatefulBolt(), output="x STRING").shuffle("lines")
 
-    layout = cut(chain.plan())
+    layout = stage_layout(chain.plan())
 
     assert stages(layout) == [("lines",), ("a",)]
     assert [each.stateful for each in layout.stages] == [False, True]
@@ -54,7 +56,7 @@ def test_a_bolt_with_two_feeders_waits_for_the_later_one() -> None:
     diamond.bolt("a", same, output="x STRING").fields("lines", "value")
     diamond.bolt("b", same, output="x STRING").shuffle("lines").shuffle("a")
 
-    layout = cut(diamond.plan())
+    layout = stage_layout(diamond.plan())
 
     assert stages(layout) == [("lines",), ("a", "b")]
     assert {
@@ -68,10 +70,10 @@ def test_a_bolt_with_two_feeders_waits_for_the_later_one() -> None:
 def test_slots_follow_the_declaration_so_that_a_longer_plan_keeps_them() -> None:
     short = topology()
     short.bolt("a", same, output="x STRING", parallelism=3).fields("lines", "value")
-    before = cut(short.plan()).slots
+    before = stage_layout(short.plan()).slots
     short.bolt("b", same, output="x STRING", parallelism=2).fields("lines", "value")
 
-    slots = cut(short.plan()).slots
+    slots = stage_layout(short.plan()).slots
 
     assert slots == {"a": range(3), "b": range(3, 5)}
     assert before["a"] == slots["a"]

@@ -1,4 +1,4 @@
-"""Windows of count and time, over batches that are cut anywhere."""
+"""Windows of count and time, over batches of any size."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
-from headrace.flow.runtime.work import Emit
+from headrace.flow.plan.work import Emit
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
@@ -53,7 +53,7 @@ def test_a_tumbling_count_window_has_each_tuple_once() -> None:
     assert shown(run) == ["a b c", "d e f"]
 
 
-def test_a_sliding_count_window_says_what_is_new() -> None:
+def test_a_sliding_count_window_has_its_new_tuples() -> None:
     run = run_of(CountWindow(4, slide=2))
 
     run.feed(list("abcdef"))
@@ -126,7 +126,7 @@ def test_a_sliding_time_window_shows_a_tuple_several_times() -> None:
     assert shown(run) == ["a", "a b", "b c", "c"]
 
 
-def test_a_gap_of_years_is_stepped_over() -> None:
+def test_a_gap_of_years_is_skipped() -> None:
     run = run_of(TimeWindow(1, timestamp="at"))
 
     run.feed(["a@0", "b@1700000000000"])
@@ -164,7 +164,7 @@ class Picky(WindowedBolt):
             raise ValueError("no such window")
 
 
-def test_a_window_that_raises_is_buried_with_its_tuples_and_the_stream_goes_on() -> None:
+def test_tuples_of_a_window_that_raises_become_dead_letters_and_the_stream_goes_on() -> None:
     run = run_of(CountWindow(2), Picky())
 
     run.feed(["a", "b", "c"])
@@ -182,10 +182,10 @@ def test_a_window_that_raises_is_buried_with_its_tuples_and_the_stream_goes_on()
         (lambda: CountWindow(0), "1 or more"),
         (lambda: TimeWindow(10, lag_seconds=1), "need a timestamp field"),
         (lambda: run_of(TimeWindow(10, timestamp="when")), "names the field 'when'"),
-        (lambda: run_of(TimeWindow(10, timestamp="name")), "cannot take name for its time"),
+        (lambda: run_of(TimeWindow(10, timestamp="name")), "cannot use name as time"),
         (lambda: run_of(None, Picky()), "needs a window"),  # type: ignore[arg-type]
     ],
 )
-def test_a_window_that_cannot_be_is_told(window: Any, complaint: str) -> None:
+def test_an_impossible_window_is_reported(window: Any, complaint: str) -> None:
     with pytest.raises(FlowError, match=complaint):
         window()

@@ -1,3 +1,5 @@
+"""Which task a grouping chooses for a tuple."""
+
 from collections import Counter
 
 import numpy as np
@@ -31,14 +33,14 @@ def routed(
     return {task: part.columns["n"].to_pylist() for task, part in parts}
 
 
-def test_shuffle_deals_evenly() -> None:
+def test_shuffle_divides_evenly() -> None:
     parts = routed(words(*["a"] * 10), Shuffle(), 4)
 
     assert sorted(map(len, parts.values())) == [2, 2, 3, 3]
     assert sorted(n for part in parts.values() for n in part) == list(range(10))
 
 
-def test_fields_bring_a_value_to_one_task_in_its_order() -> None:
+def test_fields_sends_a_value_to_one_task_in_order() -> None:
     values = [f"word-{n % 7}" for n in range(100)]
 
     parts = routed(words(*values), FieldsGrouping(("word",)), 3)

@@ -1,10 +1,12 @@
+"""A task's state: changes of calls and batches, and what a worker remembers."""
+
 from typing import Any
 
 from headrace.flow.runtime.task_state import StateKeeper, TaskState
 
 
 class Stored:
-    """Spark's ValueState and ListState, as far as they are used."""
+    """The part of Spark's ValueState and ListState that is used."""
 
     def __init__(self) -> None:
         self.value: tuple[bytes] | None = None
@@ -84,7 +86,7 @@ def test_the_worker_that_wrote_it_does_not_read_it_again() -> None:
     assert changes.reads == 0
 
 
-def test_a_batch_that_was_done_again_elsewhere_makes_the_memory_worthless() -> None:
+def test_a_batch_repeated_in_another_worker_invalidates_the_memory() -> None:
     stamp, changes, memory = Stored(), StoredList(), {}
     keep(stamp, changes, memory, a=1)
     before = stamp.value, list(changes.items)
@@ -95,7 +97,7 @@ def test_a_batch_that_was_done_again_elsewhere_makes_the_memory_worthless() -> N
     assert keep(stamp, changes, memory).get("a") == "right"
 
 
-def test_a_long_list_of_changes_is_written_anew() -> None:
+def test_a_long_list_of_changes_is_replaced_by_the_state() -> None:
     stamp, changes = Stored(), StoredList()
     for number in range(100):
         keep(stamp, changes, {}, a=number)

@@ -1,4 +1,4 @@
-"""A task's attributes, wherever it is called."""
+"""A task's attributes are the same in every process."""
 
 import threading
 from typing import Any
@@ -18,17 +18,17 @@ class Task(StreamTask):
 
 
 def process(state: TaskState) -> tuple[Any, TaskAttributes]:
-    """A task as a process has it."""
+    """Return a task and its attributes in a new process."""
     task = Task()
     attributes = TaskAttributes(task, "Task")
-    attributes.bring(state)
+    attributes.load(state)
     return task, attributes
 
 
 def call(task: Any, attributes: TaskAttributes, state: TaskState) -> None:
-    attributes.bring(state)
+    attributes.load(state)
     task.seen += 1
-    attributes.keep(state)
+    attributes.save(state)
     state.accept()
 
 
@@ -40,11 +40,11 @@ def test_two_processes_take_turns_with_one_task() -> None:
     assert one[0].seen == 4
 
 
-def test_an_object_of_a_batch_that_failed_does_not_pass_for_the_tasks() -> None:
+def test_an_object_of_a_failed_batch_is_not_used_again() -> None:
     committed = TaskState()
     mine = process(committed)
     lost = TaskState(dict(committed.committed))
-    call(*mine, lost)  # the batch fails behind this call, and is done again elsewhere
+    call(*mine, lost)  # the batch fails after this call, and is repeated in another process
     call(*process(committed), committed)
     call(*mine, committed)
     assert mine[0].seen == 2
@@ -59,7 +59,7 @@ def test_what_does_not_pickle_and_what_is_transient_stays_in_its_process() -> No
     assert (again.seen, again.model) == (1, "made by every process")
 
 
-def test_an_attribute_that_is_gone_is_gone_everywhere() -> None:
+def test_a_deleted_attribute_is_deleted_in_every_process() -> None:
     state = TaskState()
     task, attributes = process(state)
     task.extra = 1

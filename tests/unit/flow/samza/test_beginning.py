@@ -1,4 +1,4 @@
-"""Where a checkpoint began."""
+"""The file with what a checkpoint began with."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_a_checkpoint_that_has_not_begun_has_none(tmp_path: Path) -> None:
     assert Beginning.read(tmp_path) is None
 
 
-def test_a_torn_note_is_told_and_not_taken_for_nothing(tmp_path: Path) -> None:
+def test_a_torn_file_is_reported_and_not_ignored(tmp_path: Path) -> None:
     BEGINNING.write(tmp_path)
     (tmp_path / "samza.json").write_text('{"changelog_ends"')
     with pytest.raises(FlowError, match="cannot be read"):

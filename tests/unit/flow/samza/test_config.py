@@ -1,4 +1,4 @@
-"""What a job's configuration may say, and what is said about mistakes."""
+"""A job's configuration, and the errors about its mistakes."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def config(folder: Path, **more: Any) -> JobConfig:
-    """The smallest job with these keys added; `__` stands for a dot."""
+    """Return the smallest job with these keys added; `__` stands for a dot."""
     keys = {key.replace("__", "."): value for key, value in more.items()}
     return read_config({k: v for k, v in (MINIMAL | keys).items() if v is not None}, folder)
 
@@ -62,7 +62,7 @@ def test_the_smallest_job(folder: Path) -> None:
     read = config(folder)
     assert (read.name, read.id, read.task.__name__) == ("views", "1", "Count")
     assert [str(each.stream) for each in read.inputs] == ["kafka.views"]
-    assert not read.inputs[0].oldest  # Samza's default is to begin with what comes
+    assert not read.inputs[0].oldest  # Samza's default is to begin with new messages
     assert read.guarantee is Guarantee.EXACTLY_ONCE
     assert read.window_ms is None
 
@@ -82,15 +82,17 @@ def test_a_missing_key_is_named_with_an_example(folder: Path, key: str) -> None:
         ("streams.views.samza.offset.defalt", "streams.views.samza.offset.default"),
     ],
 )
-def test_an_unknown_key_is_told_with_the_nearest_one(folder: Path, key: str, meant: str) -> None:
+def test_an_unknown_key_is_reported_with_the_nearest_one(
+    folder: Path, key: str, meant: str
+) -> None:
     assert problem(folder, {key: "x"}) == f"{key} is no key of a job; did you mean {meant}?"
 
 
-def test_keys_of_the_users_own_reach_the_task(folder: Path) -> None:
+def test_the_users_own_keys_reach_the_task(folder: Path) -> None:
     assert read_config({**MINIMAL, "alert.limit": "3"}, folder).texts["alert.limit"] == "3"
 
 
-def test_keys_for_what_spark_does_are_taken(folder: Path) -> None:
+def test_keys_for_what_spark_does_have_no_effect(folder: Path) -> None:
     keys = {"job.factory.class": "org.apache.samza.job.yarn.YarnJobFactory", "yarn.queue": "q"}
     assert read_config({**MINIMAL, **keys}, folder).name == "views"
 
@@ -120,7 +122,7 @@ def test_keys_for_what_spark_does_are_taken(folder: Path) -> None:
         ({"headrace.guarantee": "twice"}, "write at-most-once or at-least-once or exactly-once"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_a_wrong_value_is_reported_in_one_sentence(
     folder: Path, keys: dict[str, str | None], said: str
 ) -> None:
     message = problem(folder, keys)
@@ -128,7 +130,7 @@ def test_what_cannot_be_is_one_sentence(
     assert "\n" not in message
 
 
-def test_the_nearest_place_decides_on_a_streams_serde(folder: Path) -> None:
+def test_the_most_specific_key_decides_on_a_streams_serde(folder: Path) -> None:
     read = read_config(
         {
             **MINIMAL,

@@ -35,7 +35,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 @given(data=st.data())
 @settings(deadline=None, max_examples=30)
 @pytest.mark.parametrize("name", list(VALUES))
-def test_what_was_written_is_read(name: str, data: st.DataObject) -> None:
+def test_a_value_survives_its_serde(name: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[name])
     serde = built_in(name)
     assert serde is not None
@@ -55,7 +55,7 @@ def test_bytes_are_those_of_samzas_own_serdes() -> None:
     assert len(written("uuid", uuid.uuid4())) == 16
 
 
-def test_avro_takes_its_schema_along() -> None:
+def test_an_avro_serde_pickles_with_its_schema() -> None:
     serde = built_in("avro", json.dumps(SCHEMA))
     assert serde is not None
     assert serde.from_bytes(serde.to_bytes({"page": "a", "ms": 3})) == {"page": "a", "ms": 3}

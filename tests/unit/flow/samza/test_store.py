@@ -63,7 +63,7 @@ def test_a_value_changed_after_put_is_not_changed_in_the_store() -> None:
     assert made.get("a") == [1]
 
 
-def test_the_changelog_gets_the_last_change_of_a_key_and_null_for_one_that_is_gone() -> None:
+def test_the_changelog_has_the_last_change_of_a_key_and_null_for_a_deleted_one() -> None:
     made = store()
     made.put("a", 1)
     made.put("b", 1)

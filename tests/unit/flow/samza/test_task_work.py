@@ -1,4 +1,4 @@
-"""What a task sees and leaves, batch by batch, without Spark."""
+"""Tasks, batch by batch, without Spark."""
 
 import datetime
 import json
@@ -11,7 +11,7 @@ from headrace.flow.error import Unrecoverable
 from headrace.flow.samza.config import read_config
 from headrace.flow.samza.envelope import OutgoingMessageEnvelope
 from headrace.flow.samza.job import SamzaJob, _offsets
-from headrace.flow.samza.shutdown import Requests
+from headrace.flow.samza.shutdown import ShutdownRequests
 from headrace.flow.samza.task import ClosableTask, InitableTask, StreamTask, WindowableTask
 from headrace.testing.flow_run import FlowRun
 
@@ -19,7 +19,7 @@ AT = datetime.datetime(2026, 11, 15, tzinfo=datetime.UTC)
 
 
 class Recorder(StreamTask):
-    """Sends where each message was and how many the task has had, which is an attribute."""
+    """Sends the origin of each message and how many the task has had, which is an attribute."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -34,7 +34,7 @@ class Recorder(StreamTask):
 
 
 class Counter(StreamTask, InitableTask, WindowableTask, ClosableTask):
-    """Counts words in a store; each window tells all of them."""
+    """Counts words in a store; each window sends all counts."""
 
     def init(self, context: Any) -> None:
         self.counts = context.store("counts")
@@ -73,7 +73,7 @@ def run(task: type[StreamTask], partitions: int = 2, **keys: str) -> FlowRun:
 
 
 def _config(texts: dict[str, str], task: type[StreamTask]) -> Any:
-    """pytest's modules are not importable by their names, so the class is put in afterwards."""
+    """Return a configuration with this class: pytest's modules cannot be imported by name."""
     import dataclasses
 
     window = int(texts.pop("task.window.ms", "0")) or None
@@ -97,13 +97,13 @@ def sent(flow: FlowRun) -> list[Any]:
     return [json.loads(each) for each in flow.take("out")]
 
 
-def test_a_partition_has_one_task_that_gets_its_messages_in_order() -> None:
+def test_a_partition_has_one_task_that_receives_its_messages_in_order() -> None:
     flow = run(Recorder)
     feed(flow, ["a", "b"], ["x", "y"])
     assert sorted(sent(flow)) == [[0, 0, "a", 1], [0, 1, "b", 2], [1, 0, "x", 1], [1, 1, "y", 2]]
 
 
-def test_attributes_are_the_tasks_in_whichever_process_it_is_called() -> None:
+def test_attributes_belong_to_the_task_in_every_process() -> None:
     flow = run(Recorder)
     feed(flow, ["a"])
     flow.restart()
@@ -124,7 +124,7 @@ def test_without_dead_letters_a_message_that_raises_ends_the_job() -> None:
         feed(flow, ["bad"])
 
 
-def test_ignored_exceptions_are_passed_over() -> None:
+def test_ignored_exceptions_do_not_fail_the_batch() -> None:
     flow = run(Recorder, task__ignored__exceptions="ValueError")
     feed(flow, ["bad", "a"])
     assert sent(flow) == [[0, 1, "a", 101]]
@@ -150,8 +150,8 @@ def test_a_store_is_kept_and_its_changes_go_to_the_tasks_changelog_partition() -
     feed(flow, ["a", "a", "b"], ["a", "a", "a"])
     flow.restart()
     flow.tick(1.5)
-    told = sorted(sent(flow), key=lambda each: each["task"])
-    assert told == [{"task": "Partition 0", "a": 2, "b": 1}, {"task": "Partition 1"}]
+    counts = sorted(sent(flow), key=lambda each: each["task"])
+    assert counts == [{"task": "Partition 0", "a": 2, "b": 1}, {"task": "Partition 1"}]
     log = [
         (each["partition"], each["key"], each["value"])
         for each in flow.records
@@ -174,7 +174,7 @@ def test_a_stream_of_another_system_is_refused_with_the_systems_there_are() -> N
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_a_partition_that_came_later_asks_for_a_new_start(partitions: int) -> None:
+def test_a_new_partition_requires_a_restart(partitions: int) -> None:
     flow = run(Recorder, partitions=partitions)
     with pytest.raises(Unrecoverable, match="start it again"):
         feed(flow, ["a"], ["b"], ["c"])
@@ -197,17 +197,17 @@ def test_an_attribute_that_is_too_large_for_a_checkpoint_is_named() -> None:
         feed(run(Hoarder), ["a"])
 
 
-def test_a_job_is_over_when_every_task_asked_or_one_asked_for_all() -> None:
-    requests = Requests(2)
-    requests.hear(b'{"task": 0, "shutdown": "current-task"}')
-    requests.hear(b'{"task": 0, "shutdown": "current-task"}')
-    requests.hear(b"something else")
+def test_a_job_ends_when_every_task_requested_it_or_one_did_for_all() -> None:
+    requests = ShutdownRequests(2)
+    requests.add(b'{"task": 0, "shutdown": "current-task"}')
+    requests.add(b'{"task": 0, "shutdown": "current-task"}')
+    requests.add(b"something else")
     assert not requests.is_over
-    requests.hear(b'{"task": 1, "shutdown": "current-task"}')
+    requests.add(b'{"task": 1, "shutdown": "current-task"}')
     assert requests.is_over
-    hurried = Requests(5)
-    hurried.hear(b'{"task": 3, "shutdown": "all-tasks"}')
-    assert hurried.is_over
+    of_one_task = ShutdownRequests(5)
+    of_one_task.add(b'{"task": 3, "shutdown": "all-tasks"}')
+    assert of_one_task.is_over
 
 
 def test_a_broadcast_partition_goes_on_where_the_slowest_task_was() -> None:

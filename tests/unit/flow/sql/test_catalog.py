@@ -1,19 +1,19 @@
-"""Streams: what a declaration means, and what it cannot."""
+"""Declarations of streams, and their mistakes."""
 
 from pathlib import Path
 
 import pytest
 
 from headrace.flow.error import FlowError
-from headrace.flow.sql.catalog import Catalog, Stream, stream_of
+from headrace.flow.sql.catalog import Catalog, StreamDefinition, stream_of
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.parser import parse
-from headrace.flow.sql.statement import Create
+from headrace.flow.sql.statement import CreateStatement
 
 
-def declared(script: str) -> Stream:
+def declared(script: str) -> StreamDefinition:
     (create,) = parse(script)
-    assert isinstance(create, Create)
+    assert isinstance(create, CreateStatement)
     return stream_of(create, script)
 
 
@@ -25,7 +25,7 @@ def test_a_declaration_with_everything() -> None:
         " source.maxOffsetsPerTrigger = 5)"
     )
 
-    assert stream == Stream(
+    assert stream == StreamDefinition(
         name="views",
         topic="page-views",
         format="csv",
@@ -44,7 +44,7 @@ def test_a_declaration_with_everything() -> None:
     assert stream.value_columns == [("page", "STRING"), ("ms", "INT")]
 
 
-def test_a_topic_is_called_as_its_stream_unless_told() -> None:
+def test_a_topic_has_the_name_of_its_stream_by_default() -> None:
     assert declared("CREATE STREAM views (page STRING)").topic == "views"
 
 
@@ -64,14 +64,14 @@ def test_a_topic_is_called_as_its_stream_unless_told() -> None:
         ("CREATE TABLE v (a INT)", "a table needs WITH", "CREATE"),
     ],
 )
-def test_what_cannot_be_is_shown_at_its_place(script: str, why: str, place: str) -> None:
+def test_a_wrong_declaration_is_shown_in_its_line(script: str, why: str, place: str) -> None:
     with pytest.raises(SqlError, match=why) as raised:
         declared(script)
 
     assert raised.value.column == script.index(place) + 1
 
 
-def test_names_are_found_whatever_their_case_and_the_nearest_is_told() -> None:
+def test_names_are_found_in_any_case_and_the_nearest_is_suggested() -> None:
     catalog = Catalog()
     catalog.put(declared("CREATE STREAM Views (page STRING)"))
 
@@ -80,7 +80,7 @@ def test_names_are_found_whatever_their_case_and_the_nearest_is_told() -> None:
         catalog.find("veiws", "", 0)
 
 
-def test_a_catalog_with_a_file_is_there_again(tmp_path: Path) -> None:
+def test_a_catalog_with_a_file_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "streams.json"
     catalog = Catalog(path)
     stream = declared("CREATE STREAM views (page STRING) WITH (kafka.client.id = 'me')")
@@ -91,7 +91,7 @@ def test_a_catalog_with_a_file_is_there_again(tmp_path: Path) -> None:
     assert list(Catalog(path)) == [stream]
 
 
-def test_a_file_that_is_no_catalog_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_catalog_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "streams.json"
     path.write_text('[{"surprise": 1}]')
 

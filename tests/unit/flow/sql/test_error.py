@@ -1,9 +1,9 @@
-"""Mistakes that Spark finds, shown at their place in the script."""
+"""Mistakes that Spark finds, shown in their line of the script."""
 
 from headrace.flow.sql.error import SqlError, spark_error
 
 
-def test_a_place_of_sparks_is_a_place_in_the_script() -> None:
+def test_a_position_of_sparks_is_a_position_in_the_script() -> None:
     script = "SHOW STREAMS;\nSELECT pag FROM views"
     said = (
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `pag` cannot be resolved."
@@ -20,13 +20,13 @@ def test_a_place_of_sparks_is_a_place_in_the_script() -> None:
     )
 
 
-def test_without_a_place_the_statement_is_shown() -> None:
+def test_without_a_position_the_statement_is_shown() -> None:
     error = spark_error(ValueError("[SOME_CLASS] it went wrong"), "SELECT 1", 0)
 
     assert (error.line, error.column, error.why) == (1, 1, "it went wrong")
 
 
-def test_a_place_outside_of_the_script_does_not_matter() -> None:
+def test_a_position_outside_of_the_script_is_harmless() -> None:
     error = spark_error(ValueError("odd (line 9, pos 99)"), "SELECT 1", 0)
 
     assert (error.line, error.column) == (1, 9)
@@ -36,7 +36,7 @@ def test_a_tab_is_as_wide_below() -> None:
     assert str(SqlError("odd", "\tSELECT", 1)).splitlines()[-1] == "  \t^"
 
 
-def test_what_a_worker_raised_is_told_in_its_own_words() -> None:
+def test_what_a_worker_raised_is_reported_with_its_own_message() -> None:
     said = """[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):
   File "/opt/venv/lib/python3.11/site-packages/headrace/spark/topic_choice.py", line 140, in _all
     raise _missing(name, pool)

@@ -1,4 +1,4 @@
-"""Our own words around Spark's SQL."""
+"""Our own statements around Spark's SQL."""
 
 import pytest
 from hypothesis import given
@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from headrace.flow.sql.error import SqlError
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import (
-    Create,
-    Describe,
-    Drop,
-    Emit,
-    Explain,
-    Insert,
-    Select,
-    Show,
+    CreateStatement,
+    DescribeStatement,
+    DropStatement,
+    EmitMode,
+    ExplainStatement,
+    InsertStatement,
+    SelectStatement,
+    ShowStatement,
     Statement,
 )
 
@@ -31,7 +31,7 @@ def test_a_stream_is_declared_with_columns_and_options() -> None:
         " WITH (topic = 'page-views', format = json, kafka.client.id = 'x')"
     )
 
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateStatement)
     assert (made.name, made.replace, made.if_not_exists, made.table) == ("views", True, True, False)
     assert [(each.name, each.ddl, each.metadata) for each in made.columns] == [
         ("page", "STRING", None),
@@ -51,7 +51,7 @@ def test_a_stream_as_a_query_has_the_query_as_it_was_written() -> None:
 
     made = one(script)
 
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateStatement)
     assert made.query is not None
     assert made.query.text == "SELECT page -- EMIT\n FROM views"
     assert script[made.query.start :].startswith("SELECT")
@@ -60,18 +60,20 @@ def test_a_stream_as_a_query_has_the_query_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("end", "emit", "limit"),
     [
-        ("", Emit.NOW, None),
-        (" EMIT", Emit.TABLE, None),
-        (" emit changes", Emit.CHANGES, None),
-        (" EMIT FINAL", Emit.FINAL, None),
-        (" EMIT LIMIT 3", Emit.TABLE, 3),
-        (" EMIT CHANGES LIMIT 10", Emit.CHANGES, 10),
+        ("", EmitMode.NOW, None),
+        (" EMIT", EmitMode.TABLE, None),
+        (" emit changes", EmitMode.CHANGES, None),
+        (" EMIT FINAL", EmitMode.FINAL, None),
+        (" EMIT LIMIT 3", EmitMode.TABLE, 3),
+        (" EMIT CHANGES LIMIT 10", EmitMode.CHANGES, 10),
     ],
 )
-def test_emit_says_how_a_query_answers(end: str, emit: Emit, limit: int | None) -> None:
+def test_emit_decides_which_rows_a_query_returns(
+    end: str, emit: EmitMode, limit: int | None
+) -> None:
     made = one(f"SELECT 'EMIT' AS emitted, `emit` FROM views LIMIT 5{end}")
 
-    assert isinstance(made, Select)
+    assert isinstance(made, SelectStatement)
     assert (made.emit, made.limit) == (emit, limit)
     assert made.query.text == "SELECT 'EMIT' AS emitted, `emit` FROM views LIMIT 5"
 
@@ -86,7 +88,13 @@ def test_a_script_has_several_statements() -> None:
 
     kinds = [type(each) for each in parse(script)]
 
-    assert kinds == [Show, Describe, Drop, Insert, Explain]
+    assert kinds == [
+        ShowStatement,
+        DescribeStatement,
+        DropStatement,
+        InsertStatement,
+        ExplainStatement,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def test_a_script_has_several_statements() -> None:
         ("CREATE TABLE x AS SELECT 1", "AS SELECT makes a stream", 1, 19),
     ],
 )
-def test_a_mistake_is_shown_at_its_place(script: str, why: str, line: int, column: int) -> None:
+def test_a_mistake_is_shown_in_its_line(script: str, why: str, line: int, column: int) -> None:
     with pytest.raises(SqlError, match=why) as raised:
         list(parse(script))
 
@@ -118,10 +126,10 @@ def test_a_mistake_is_shown_at_its_place(script: str, why: str, line: int, colum
     assert mark == " " * (2 + column - 1) + "^"
 
 
-def test_what_is_right_before_a_mistake_is_found_first() -> None:
+def test_statements_before_a_mistake_are_yielded() -> None:
     found = parse("SHOW STREAMS; SELEC 1")
 
-    assert isinstance(next(found), Show)
+    assert isinstance(next(found), ShowStatement)
     with pytest.raises(SqlError):
         next(found)
 
@@ -135,7 +143,7 @@ def test_a_prompt_waits_for_the_semicolon(typed: str, complete: bool) -> None:
 
 
 @given(st.text(alphabet="abEMIT SLC'\"`;(),-/*\n1", max_size=60))
-def test_whatever_is_typed_is_a_statement_or_a_mistake_with_a_place(script: str) -> None:
+def test_any_text_is_a_statement_or_a_mistake_with_a_position(script: str) -> None:
     try:
         found = list(parse(script))
     except SqlError as error:

@@ -1,4 +1,4 @@
-"""States outside of Spark: a batch that is done again counts once."""
+"""States outside of Spark: a repeated batch counts once."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +11,10 @@ import pytest
 from headrace.flow.error import FlowError, Unrecoverable
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.fields import Fields
-from headrace.flow.runtime.combiner import AggregateWork
+from headrace.flow.plan.work import TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.aggregate_work import AggregateWork
 from headrace.flow.runtime.emission import Emission
 from headrace.flow.runtime.tuple_batch import TupleBatch, no_origin
-from headrace.flow.runtime.work import Source, TaskContext, Work
 from headrace.flow.trident import kept_json
 from headrace.flow.trident.aggregator import CombinerAggregator
 from headrace.flow.trident.fold_work import FoldWork
@@ -49,7 +49,7 @@ def count() -> Work:
 
 
 class Clock:
-    """The transaction at hand, as a test sets it."""
+    """The id of the transaction, as a test sets it."""
 
     def __init__(self, txid: str) -> None:
         self.txid = txid
@@ -59,13 +59,15 @@ class Clock:
 
 
 def run(factory: StateFactory, txid: str, *words: str, fold: Work | None = None) -> list[Any]:
-    """One batch, in a process that knows nothing; what it tells."""
+    """Run one batch in a new process, and return what it emits."""
     work = PersistWork(factory, fold or count(), SHAPE, Clock(txid))
     columns = {"word": list(words), "ms": pa.array([float(len(each)) for each in words])}
     batch = TupleBatch(pa.record_batch(columns), no_origin(len(words)))
     emission = Emission("counts", {"default": MADE}, batch)
     try:
-        work.execute(batch.columns, emission, CONTEXT, Source("words", "default", batch.origin))
+        work.execute(
+            batch.columns, emission, CONTEXT, TupleSource("words", "default", batch.origin)
+        )
     finally:
         work.cleanup()
     return sorted(
@@ -77,7 +79,7 @@ def ask(factory: StateFactory, *words: str) -> list[tuple[Any, ...]]:
     work = QueryWork(factory, SHAPE, ("word",), 1)
     batch = TupleBatch(pa.record_batch({"word": list(words)}), no_origin(len(words)))
     emission = Emission("ask", {"default": MADE}, batch)
-    work.execute(batch.columns, emission, CONTEXT, Source("words", "default", batch.origin))
+    work.execute(batch.columns, emission, CONTEXT, TupleSource("words", "default", batch.origin))
     work.cleanup()
     return [tuple(row.values()) for row in emission.emitted[0].batch.columns.to_pylist()]
 
@@ -92,9 +94,7 @@ def test_totals_go_on_from_batch_to_batch(make: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "again"), [("opaque", 3), ("transactional", 3), ("non-transactional", 4)]
 )
-def test_a_batch_that_is_done_again_counts_once(
-    make: Make, tmp_path: Path, mode: str, again: int
-) -> None:
+def test_a_repeated_batch_counts_once(make: Make, tmp_path: Path, mode: str, again: int) -> None:
     state = make(tmp_path, mode)
     run(state, "q/0", "a", "a")
     run(state, "q/1", "a")
@@ -102,7 +102,7 @@ def test_a_batch_that_is_done_again_counts_once(
     assert ask(state, "a") == [("a", again, 1.0)]
 
 
-def test_an_opaque_state_takes_other_tuples_when_a_batch_is_done_again(
+def test_an_opaque_state_accepts_other_tuples_when_a_batch_is_repeated(
     make: Make, tmp_path: Path
 ) -> None:
     state = make(tmp_path, "opaque")
@@ -117,7 +117,7 @@ def test_a_new_checkpoint_begins_at_batch_0_and_still_counts(make: Make, tmp_pat
     assert run(state, "new/0", "a") == [("a", 2, 1.0)]
 
 
-def test_a_run_that_should_be_dead_is_refused(make: Make, tmp_path: Path) -> None:
+def test_a_task_of_an_older_batch_is_refused(make: Make, tmp_path: Path) -> None:
     state = make(tmp_path, "opaque")
     run(state, "q/10", "a")
     with pytest.raises(Unrecoverable, match="another run of the same checkpoint is ahead"):
@@ -146,7 +146,7 @@ def test_a_bad_tuple_does_not_make_its_batch_count_twice_or_not_at_all(
 
 
 class Broken(StateFactory):
-    """A database that is away for as many calls as told."""
+    """A database that refuses the first so many calls."""
 
     def __init__(self, inner: StateFactory, failures: int) -> None:
         self.inner = inner
@@ -156,16 +156,16 @@ class Broken(StateFactory):
     def open(self, shape: Shape, task: int, tasks: int) -> Backing:
         if self.failures:
             self.failures -= 1
-            raise ConnectionError("nobody there")
+            raise ConnectionError("connection refused")
         return self.inner.open(shape, task, tasks)
 
 
-def test_a_state_that_is_away_for_a_moment_is_asked_again(tmp_path: Path) -> None:
+def test_a_state_that_fails_once_is_tried_again(tmp_path: Path) -> None:
     assert run(Broken(sqlite(tmp_path, "opaque"), 1), "q/0", "a") == [("a", 1, 1.0)]
 
 
-def test_a_state_that_stays_away_fails_the_batch_and_blames_no_tuple(tmp_path: Path) -> None:
-    with pytest.raises(Unrecoverable, match="nobody there"):
+def test_a_state_that_keeps_failing_fails_the_batch_without_dead_letters(tmp_path: Path) -> None:
+    with pytest.raises(Unrecoverable, match="connection refused"):
         run(Broken(sqlite(tmp_path, "opaque"), 5), "q/0", "a")
 
 
@@ -182,7 +182,7 @@ def test_a_failure_leaves_nothing_of_a_batch_behind(make: Make, tmp_path: Path) 
     assert ask(state, "b") == [("b", None, None)]
 
 
-def test_a_state_answers_while_somebody_writes_to_it(make: Make, tmp_path: Path) -> None:
+def test_a_state_answers_while_another_task_writes_to_it(make: Make, tmp_path: Path) -> None:
     state = make(tmp_path, "opaque")
     run(state, "q/0", "a")
     writer = state.open(SHAPE, 0, 1)
@@ -194,7 +194,7 @@ def test_a_state_answers_while_somebody_writes_to_it(make: Make, tmp_path: Path)
     writer.close()
 
 
-def test_parquet_files_can_be_read_by_anybody(tmp_path: Path) -> None:
+def test_parquet_files_can_be_read_with_pyarrow_alone(tmp_path: Path) -> None:
     run(ParquetState(tmp_path), "q/0", "a", "a")
     (row,) = pq.read_table(tmp_path / "task-0-of-1.parquet").to_pylist()
     assert (row["word"], row["n"]) == ("a", 2)

@@ -1,7 +1,7 @@
-"""The tuples that windows still need, in a task's state: one piece a batch, written once.
+"""The tuples that windows still need, in a task's state: one piece per batch, written once.
 
-A piece is dropped as a whole when no window to come needs any tuple of it, so a batch writes what
-came with it and no more, however long the window.
+A piece is dropped as a whole when no later window needs any of its tuples. So a batch writes only
+its own tuples, however long the window is.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,13 @@ _PIECES = "pieces"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """`last` is the number or the time of its last tuple, `rows` how many it has."""
+class WindowPiece:
+    """The tuples of one batch.
+
+    Attributes:
+        last: the number or the time of its last tuple.
+        rows: how many tuples it has.
+    """
 
     number: int
     rows: int
@@ -25,30 +30,32 @@ class Piece:
 
 
 class WindowPieces:
-    """Valid during one call; see `TaskState` for what a call that raises leaves."""
+    """The pieces in a task's state, for one call; `TaskState` undoes a call that raises."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
-        self._pieces: tuple[Piece, ...] = tuple(Piece(*each) for each in state.get(_PIECES, ()))
+        self._pieces: tuple[WindowPiece, ...] = tuple(
+            WindowPiece(*each) for each in state.get(_PIECES, ())
+        )
 
     def add(self, batch: TupleBatch, last: int) -> None:
         number = self._pieces[-1].number + 1 if self._pieces else 0
-        self._pieces += (Piece(number, batch.num_rows, last),)
+        self._pieces += (WindowPiece(number, batch.num_rows, last),)
         self._state.put((_PIECES, number), to_chunk([batch]))
-        self._note()
+        self._save()
 
     def drop_before(self, first: int) -> None:
-        """Forget the pieces that end before this number or time."""
+        """Delete the pieces that end before this number or time."""
         gone = [each for each in self._pieces if each.last < first]
         if not gone:
             return
         for each in gone:
             self._state.delete((_PIECES, each.number))
         self._pieces = tuple(each for each in self._pieces if each.last >= first)
-        self._note()
+        self._save()
 
     def load(self) -> TupleBatch | None:
-        """All tuples in the order in which they came."""
+        """Return all tuples in the order in which they came; None if there are none."""
         batches = [
             batch
             for each in self._pieces
@@ -57,11 +64,11 @@ class WindowPieces:
         return joined(batches) if batches else None
 
     def lasts(self) -> npt.NDArray[np.int64]:
-        """For each of those tuples the `last` of its piece."""
+        """Return for each of those tuples the `last` of its piece."""
         return np.repeat(
             np.array([each.last for each in self._pieces], dtype=np.int64),
             [each.rows for each in self._pieces],
         )
 
-    def _note(self) -> None:
+    def _save(self) -> None:
         self._state.put(_PIECES, [(each.number, each.rows, each.last) for each in self._pieces])

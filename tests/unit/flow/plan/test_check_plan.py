@@ -1,9 +1,11 @@
+"""Mistakes in a plan, each reported in one sentence."""
+
 import threading
 
 import pytest
 
 from headrace.flow.error import FlowError
-from headrace.flow.plan.check import check
+from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.storm.bolt import Bolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
@@ -25,7 +27,7 @@ def test_a_sound_topology_passes() -> None:
     sound.bolt("split", same, output="word STRING").shuffle("lines")
     sound.sink("out", TopicSink("out", key="word")).fields("split", "word")
 
-    check(sound.plan())
+    check_plan(sound.plan())
 
 
 def test_a_component_that_does_not_exist_is_named_with_the_nearest() -> None:
@@ -33,15 +35,15 @@ def test_a_component_that_does_not_exist_is_named_with_the_nearest() -> None:
     wrong.bolt("split", same, output="word STRING").shuffle("line")
 
     with pytest.raises(FlowError, match=r"split reads from 'line', .* did you mean 'lines'"):
-        check(wrong.plan())
+        check_plan(wrong.plan())
 
 
-def test_a_field_that_the_stream_has_not_is_named() -> None:
+def test_an_unknown_field_is_named() -> None:
     wrong = topology()
     wrong.bolt("count", same, output="word STRING").fields("lines", "word")
 
     with pytest.raises(FlowError, match="names the field 'word', but the stream has value"):
-        check(wrong.plan())
+        check_plan(wrong.plan())
 
 
 def test_a_stream_that_is_not_declared_is_named() -> None:
@@ -49,16 +51,16 @@ def test_a_stream_that_is_not_declared_is_named() -> None:
     wrong.bolt("split", same, output="word STRING").shuffle("lines", stream="late")
 
     with pytest.raises(FlowError, match="reads the stream 'late' of lines, which declares default"):
-        check(wrong.plan())
+        check_plan(wrong.plan())
 
 
-def test_a_circle_is_told_with_the_way_out() -> None:
+def test_a_circle_is_reported_with_a_solution() -> None:
     wrong = topology()
     wrong.bolt("a", same, output="x STRING").shuffle("lines").shuffle("b")
     wrong.bolt("b", same, output="x STRING").shuffle("a")
 
     with pytest.raises(FlowError, match=r"(a, b|b, a) form a circle: .* write to a topic"):
-        check(wrong.plan())
+        check_plan(wrong.plan())
 
 
 def test_a_bolt_that_reads_from_nowhere_is_named() -> None:
@@ -66,12 +68,12 @@ def test_a_bolt_that_reads_from_nowhere_is_named() -> None:
     wrong.bolt("split", same, output="word STRING")
 
     with pytest.raises(FlowError, match="the bolt split reads from nowhere"):
-        check(wrong.plan())
+        check_plan(wrong.plan())
 
 
 def test_without_a_spout_nothing_flows() -> None:
     with pytest.raises(FlowError, match="has no spout"):
-        check(Topology("empty").plan())
+        check_plan(Topology("empty").plan())
 
 
 class Locked(Bolt):
@@ -85,7 +87,7 @@ def test_what_does_not_pickle_is_named_with_its_attribute() -> None:
     wrong.bolt("guarded", Locked(), output="x STRING").shuffle("lines")
 
     with pytest.raises(FlowError, match=r"guarded cannot be sent .* attribute bolt\.lock does not"):
-        check(wrong.plan())
+        check_plan(wrong.plan())
 
 
 def test_a_parallelism_below_one_is_refused() -> None:
@@ -93,4 +95,4 @@ def test_a_parallelism_below_one_is_refused() -> None:
     wrong.bolt("split", same, output="word STRING", parallelism=0).shuffle("lines")
 
     with pytest.raises(FlowError, match="a parallelism of 0"):
-        check(wrong.plan())
+        check_plan(wrong.plan())

@@ -1,4 +1,4 @@
-"""What a topology does with its tuples, stage by stage, without Spark."""
+"""Topologies, stage by stage, without Spark."""
 
 import json
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.flow.error import EmitError, FlowError
-from headrace.flow.runtime.work import Emit, TaskContext
+from headrace.flow.plan.work import Emit, TaskContext
 from headrace.flow.storm.bolt import Bolt, StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
@@ -58,7 +58,7 @@ def by_letter(batch: pa.RecordBatch, tasks: int) -> list[int]:
     return [ord(value[0]) % tasks for value in batch["value"].to_pylist()]
 
 
-def test_a_fields_grouping_brings_equal_values_to_one_task_and_uses_every_task() -> None:
+def test_a_fields_grouping_sends_equal_values_to_one_task_and_uses_every_task() -> None:
     found = named(WORDS, 4, "fields", "value")
 
     tasks = defaultdict(set)
@@ -94,25 +94,25 @@ def test_a_partial_key_spreads_one_hot_key_over_two_tasks_and_no_more() -> None:
     assert sorted(Counter(task for task, _ in found).values()) == [50, 50]
 
 
-def test_all_gives_every_task_everything() -> None:
+def test_all_sends_every_tuple_to_every_task() -> None:
     found = named([["a", "b"], ["c"]], 3, "all")
 
     assert Counter(found) == Counter((task, value) for task in range(3) for value in "abc")
 
 
-def test_global_shows_everything_once_to_one_task() -> None:
+def test_global_sends_every_tuple_once_to_one_task() -> None:
     found = named([["a", "b"], ["c"]], 3, "global_")
 
     assert sorted(found) == [(0, "a"), (0, "b"), (0, "c")]
 
 
-def test_a_custom_grouping_goes_where_its_function_says() -> None:
+def test_a_custom_grouping_sends_tuples_to_the_tasks_that_its_function_returns() -> None:
     found = named([["a", "b"], ["c", "a"]], 2, "custom", by_letter)
 
     assert sorted(found) == [(0, "b"), (1, "a"), (1, "a"), (1, "c")]
 
 
-def test_a_custom_grouping_that_names_no_task_is_told() -> None:
+def test_a_custom_grouping_that_names_no_task_is_reported() -> None:
     with pytest.raises(EmitError, match="there are 2"):
         named([["a"]], 2, "custom", lambda batch, tasks: [7] * batch.num_rows)
 
@@ -242,7 +242,7 @@ def test_without_dead_letters_a_bad_tuple_ends_the_topology() -> None:
 
 
 class Flaky(StatefulBolt):
-    """Raises the first time it is called, after it has emitted and put something."""
+    """Raises in its first call, after it has emitted and put something."""
 
     calls = 0
 
@@ -303,7 +303,7 @@ def test_an_emit_that_does_not_fit_its_declaration_ends_the_topology(
         FlowRun(made.plan()).feed(["a"])
 
 
-def test_an_emit_to_a_stream_that_was_not_declared_is_told() -> None:
+def test_an_emit_to_an_undeclared_stream_is_reported() -> None:
     made = topology()
     wrong = made.bolt("wrong", lambda batch, emit: emit([[1]], stream="side"), output="n BIGINT")
     wrong.shuffle("lines")
@@ -322,7 +322,7 @@ def test_an_emit_to_a_stream_that_was_not_declared_is_told() -> None:
         ([None], "rows from"),
     ],
 )
-def test_rows_that_the_batch_does_not_have_are_told(rows: Any, complaint: str) -> None:
+def test_rows_that_the_batch_does_not_have_are_reported(rows: Any, complaint: str) -> None:
     made = topology()
     wrong = made.bolt("wrong", lambda batch, emit: emit([[1]], rows=rows), output="n BIGINT")
     wrong.shuffle("lines")
@@ -342,7 +342,7 @@ class Strike(StatefulBolt):
         self.state.put("n", 0)
 
 
-def test_a_tick_comes_when_its_time_has_come_and_again_without_tuples() -> None:
+def test_a_tick_comes_at_its_time_and_again_without_tuples() -> None:
     made = topology()
     made.bolt("strike", Strike(), output="n BIGINT", tick_seconds=10).global_("lines")
     made.sink("out", TopicSink("out", value="n")).shuffle("strike")

@@ -1,4 +1,4 @@
-"""An aggregate whose totals lie in a task's state, for plans that Spark cannot aggregate itself."""
+"""Aggregates whose totals are in a task's state, for plans that Spark cannot aggregate itself."""
 
 import heapq
 from typing import Any
@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.flow.plan.aggregate import Aggregate, Measure
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.sketch import estimate, sketch
 from headrace.flow.runtime.route import hashes
-from headrace.flow.runtime.sketch import estimate, sketch
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 
 
 class AggregateWork(Work):
-    """Runs an `Aggregate`: folds a batch by key, then one merge a key with its state."""
+    """Runs an `Aggregate`: groups a batch by key and merges each group into the key's state."""
 
     stateful = True
 
@@ -21,7 +21,7 @@ class AggregateWork(Work):
         self.aggregate = aggregate
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         measures = list(self.aggregate.measures.values())
         keys, groups = _groups(batch, self.aggregate.by)
@@ -43,7 +43,7 @@ class AggregateWork(Work):
 def _groups(
     batch: pa.RecordBatch, by: tuple[str, ...]
 ) -> tuple[list[tuple[Any, ...]], list[np.ndarray[Any, Any]]]:
-    """The keys of a batch and for each the numbers of its rows, in their order."""
+    """Return the keys of a batch and for each the numbers of its rows, in their order."""
     if not by:
         return [()], [np.arange(batch.num_rows)]
     codes = np.zeros(batch.num_rows, dtype=np.int64)
@@ -61,7 +61,7 @@ def _groups(
 
 
 def _values(batch: pa.RecordBatch, measure: Measure) -> Any:
-    """What a measure looks at, in the form that it merges."""
+    """Return the values that a measure reads, in the form that `_merge` takes."""
     if measure.field is None:
         return None
     if measure.function == "approx_distinct":

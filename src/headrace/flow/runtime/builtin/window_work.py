@@ -1,11 +1,12 @@
 """Windows of one task, on its state.
 
-Rule 1: a window that raises is tried again and then buried, tuple by tuple; the stream goes on.
+Rule 1: a window that raises is tried again. Then its tuples become dead letters, and the stream
+        goes on.
 Rule 2: a window of time closes when the watermark passes its end. The watermark is the least, over
         all inputs, of the latest timestamp seen, less the lag; without a timestamp field it is the
         clock. It never goes back.
-Rule 3: a tuple below the watermark of the batches before its own is late. Those of its own batch do
-        not count, so it does not matter how Spark divides a batch.
+Rule 3: a tuple below the watermark of the earlier batches is late. Tuples of its own batch do not
+        move that watermark, so it does not matter how Spark divides a batch.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,30 +15,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.flow.error import FlowError, Unrecoverable
+from headrace.flow.error import Unrecoverable
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.window import CountWindow, TimeWindow, Window
+from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
+from headrace.flow.runtime.builtin.event_time import check_timestamp, event_times_ms
+from headrace.flow.runtime.builtin.window_pieces import WindowPieces
 from headrace.flow.runtime.tuple_batch import TupleBatch
-from headrace.flow.runtime.window_pieces import WindowPieces
-from headrace.flow.runtime.work import Emit, Source, TaskContext, Work
 
-# A window that cannot be taken is told by so many of its tuples.
-_MAX_BURIED = 1_000
+# At most so many tuples of a window that raised become dead letters.
+_MAX_DEAD_LETTERS = 1_000
 _NEVER = -(2**62)
 
 OnWindow = Callable[[Window, Emit], None]
 
 
-class _Held:
-    """What a window emits, until it has returned."""
+class _HeldEmits:
+    """Keeps what a window emits until the call has returned."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, dict[str, Any]]] = []
 
     def __call__(self, columns: Any, **options: Any) -> None:
-        # A window's rows are not those of the batch that closed it.
+        # The rows of a window are not rows of the batch that closed it.
         self.calls.append((columns, {**options, "rows": None}))
 
 
@@ -62,7 +63,7 @@ class WindowWork(Work):
         call: OnWindow = getattr(self.on_window, "execute", self.on_window)
         failure: Exception | None = None
         for _ in range(1 + context.retries):
-            held = _Held()
+            held = _HeldEmits()
             try:
                 call(window, held)
             except Unrecoverable:
@@ -74,18 +75,18 @@ class WindowWork(Work):
                     emit(columns, **options)
                 return
         assert failure is not None
-        emit.bury(whole.slice(0, min(whole.num_rows, _MAX_BURIED)), failure)
+        emit.dead_letter(whole.slice(0, min(whole.num_rows, _MAX_DEAD_LETTERS)), failure)
 
 
 class CountWindowWork(WindowWork):
-    """Windows of so many tuples."""
+    """Calls the bolt every so many tuples."""
 
     def __init__(self, on_window: Any, window: CountWindow) -> None:
         super().__init__(on_window)
         self.window = window
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         length, step = self.window.length, self.window.step
         pieces = WindowPieces(context.state)
@@ -107,38 +108,30 @@ class CountWindowWork(WindowWork):
 
 
 class TimeWindowWork(WindowWork):
-    """Windows of a stretch of time."""
+    """Calls the bolt for each stretch of time that has passed."""
 
     def __init__(self, on_window: Any, window: TimeWindow) -> None:
         super().__init__(on_window)
         self.window = window
 
     def check_fields(self, fields: Fields, name: str) -> None:
-        """Refuse a stream without the timestamp, or with one that is none."""
-        field = self.window.timestamp
-        if field is None:
-            return
-        fields.check_known([field], f"the window of {name}")
-        kind = fields.schema.field(field).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
-            raise FlowError(
-                f"the window of {name} cannot take {field} for its time: it is {kind}, not a"
-                " TIMESTAMP or a BIGINT of milliseconds"
-            )
+        """Refuse a stream whose timestamp field is missing or no time."""
+        if self.window.timestamp is not None:
+            check_timestamp(fields, self.window.timestamp, f"the window of {name}")
 
     def execute(
-        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: Source
+        self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
         times = self._times(batch, context)
         watermark = context.state.get("watermark", _NEVER)
         on_time = times >= watermark
         if not on_time.all():
-            self._late(batch, np.flatnonzero(~on_time), emit)
+            self._emit_late(batch, np.flatnonzero(~on_time), emit)
         rows = np.flatnonzero(on_time)
         if len(rows):
             kept = TupleBatch(batch, source.origin).take(pa.array(rows))
             WindowPieces(context.state).add(kept, int(times[rows].max()))
-        self._advance(self._seen(context, source, int(times.max())), emit, context)
+        self._advance(self._watermark(context, source, int(times.max())), emit, context)
 
     def tick(self, now_ms: int, emit: Emit, context: TaskContext) -> None:
         if self.window.timestamp is None:
@@ -147,19 +140,14 @@ class TimeWindowWork(WindowWork):
     def _times(self, batch: pa.RecordBatch, context: TaskContext) -> npt.NDArray[np.int64]:
         if self.window.timestamp is None:
             return np.full(batch.num_rows, context.now_ms, dtype=np.int64)
-        column = batch.column(self.window.timestamp)
-        if column.null_count:
-            raise ValueError(f"the timestamp {self.window.timestamp} is null")
-        if pa.types.is_timestamp(column.type):
-            column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-        return np.asarray(column.cast(pa.int64()))
+        return event_times_ms(batch, self.window.timestamp)
 
-    def _late(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64], emit: Emit) -> None:
+    def _emit_late(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64], emit: Emit) -> None:
         if self.window.late is not None:
             emit(batch.take(pa.array(rows)), stream=self.window.late, rows=rows)
 
-    def _seen(self, context: TaskContext, source: Source, latest: int) -> int:
-        """The watermark after a batch of a source."""
+    def _watermark(self, context: TaskContext, source: TupleSource, latest: int) -> int:
+        """Return the watermark after a batch of a source."""
         if self.window.timestamp is None:
             return context.now_ms
         seen: dict[Any, int] = dict(context.state.get("seen", {}))
@@ -196,8 +184,8 @@ class TimeWindowWork(WindowWork):
     def _closed(
         self, times: npt.NDArray[np.int64], before: int, watermark: int
     ) -> Iterator[tuple[int, int, int]]:
-        """Start, first row and row behind the last of each window that ends after `before` and
-        not after `watermark`, and has tuples."""
+        """Yield start, first row and row after the last of each window with tuples that ends after
+        `before` and not after `watermark`."""
         length, step = self.window.length_ms, self.window.step_ms
         end = (max(before, int(times[0])) // step + 1) * step
         while end <= watermark:
@@ -205,7 +193,7 @@ class TimeWindowWork(WindowWork):
             if first == after:
                 if after == len(times):
                     return
-                # Nothing for a while: on to the first window with the next tuple.
+                # No tuples for a while: go on with the first window of the next tuple.
                 end = max(end + step, (int(times[after]) // step + 1) * step)
                 continue
             yield end - length, int(first), int(after)
@@ -213,4 +201,4 @@ class TimeWindowWork(WindowWork):
 
 
 def _nothing(*_: Any) -> None:
-    """Stands for a method that a bolt does not have."""
+    """Do nothing, in place of a method that a bolt does not have."""

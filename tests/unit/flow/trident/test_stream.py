@@ -1,4 +1,4 @@
-"""What chains do with their batches, without Spark."""
+"""Chains, batch by batch, without Spark."""
 
 import json
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 from headrace.cli.flow.topic import topic_configs
 from headrace.flow.error import EmitError, FlowError
 from headrace.flow.execution.spark_aggregate import spark_aggregate
-from headrace.flow.plan.check import check
-from headrace.flow.plan.stage import cut
+from headrace.flow.plan.check_plan import check_plan
+from headrace.flow.plan.stage import stage_layout
 from headrace.flow.plan.window import CountWindow, TimeWindow
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.trident.aggregator import Aggregator, CombinerAggregator, ReducerAggregator
@@ -66,14 +66,14 @@ def words() -> tuple[TridentTopology, Stream]:
     return topology, lines.flat_map(str.split, output="word STRING")
 
 
-def told(topology: TridentTopology, *batches: list[list[str]]) -> list[list[Any]]:
-    """What goes to the topic `out`, batch by batch."""
+def batches_of(topology: TridentTopology, *batches: list[list[str]]) -> list[list[Any]]:
+    """Return what the topology writes to the topic `out`, batch by batch."""
     run = FlowRun(topology.plan())
-    found = []
+    written = []
     for partitions in batches:
         run.feed(*partitions)
-        found.append([json.loads(each) for each in run.take("out")])
-    return found
+        written.append([json.loads(each) for each in run.take("out")])
+    return written
 
 
 def values(rows: list[Any]) -> list[Any]:
@@ -93,15 +93,15 @@ def test_each_appends_filters_and_the_rest_replace() -> None:
         .project("edge", "n")
     )
     seen.to_topic("out")
-    assert told(topology, [["ab no c", "xyz"]]) == [
+    assert batches_of(topology, [["ab no c", "xyz"]]) == [
         [{"edge": "A", "n": 4}, {"edge": "B", "n": 4}, {"edge": "X", "n": 6}, {"edge": "Z", "n": 6}]
     ]
 
 
-def test_an_aggregate_is_one_of_each_batch_whatever_its_partitions() -> None:
+def test_an_aggregate_has_one_result_per_batch_for_any_partitions() -> None:
     topology, stream = words()
     stream.aggregate(n="count", least="min(word)").to_topic("out")
-    assert told(topology, [["a b", "c"], ["d"]], [["z"]]) == [
+    assert batches_of(topology, [["a b", "c"], ["d"]], [["z"]]) == [
         [{"n": 4, "least": "a"}],
         [{"n": 1, "least": "z"}],
     ]
@@ -112,12 +112,12 @@ def test_a_partition_aggregate_has_a_result_for_each_task_that_has_tuples() -> N
     stream.partition_by("word").each("word", len, output="n BIGINT").parallelism_hint(
         3
     ).partition_aggregate(total="sum(n)").to_topic("out")
-    (rows,) = told(topology, [["a b c d e f"], ["g h"]])
+    (rows,) = batches_of(topology, [["a b c d e f"], ["g h"]])
     assert 1 < len(rows) <= 3
     assert sum(row["total"] for row in rows) == 8
     topology, stream = words()
     stream.partition_aggregate(n="count").to_topic("out")
-    assert told(topology, [["a"], ["b"]]) == [[{"n": 2}]]  # one task without a hint
+    assert batches_of(topology, [["a"], ["b"]]) == [[{"n": 2}]]  # one task without a hint
 
 
 def test_groups_are_aggregated_apart_by_every_kind_of_aggregator() -> None:
@@ -127,7 +127,7 @@ def test_groups_are_aggregated_apart_by_every_kind_of_aggregator() -> None:
     grouped.aggregate(Longest(), "word", output="longest STRING").to_topic("out")
     grouped.aggregate(Joined(), "word", output="heads STRING, n BIGINT").to_topic("out")
     grouped.aggregate(EachLetter(), "word", output="head STRING").to_topic("out")
-    (rows,) = told(topology, [["ax bx bbx", "ay"]])
+    (rows,) = batches_of(topology, [["ax bx bbx", "ay"]])
     found = {
         tuple(row): values([each for each in rows if tuple(each) == tuple(row)]) for row in rows
     }
@@ -137,7 +137,7 @@ def test_groups_are_aggregated_apart_by_every_kind_of_aggregator() -> None:
     assert found["last", "n"] == [("x", 3), ("y", 1)]
 
 
-def test_a_tuple_that_an_aggregator_cannot_take_is_a_dead_letter_and_the_rest_one_result() -> None:
+def test_a_tuple_that_makes_an_aggregator_raise_is_a_dead_letter_and_the_rest_one_result() -> None:
     topology, stream = words()
     stream.aggregate(Longest(), "word", output="longest STRING").to_topic("out")
     run = FlowRun(topology.plan())
@@ -151,7 +151,7 @@ def test_extremes_of_a_batch() -> None:
     sized = stream.each("word", len, output="n BIGINT")
     sized.min_by("n").to_topic("out")
     sized.max_by("n").to_topic("out")
-    assert values(told(topology, [["aa b"], ["cccc"]])[0]) == [("b", 1), ("cccc", 4)]
+    assert values(batches_of(topology, [["aa b"], ["cccc"]])[0]) == [("b", 1), ("cccc", 4)]
 
 
 def test_a_state_in_a_topic_goes_on_after_a_restart_and_can_be_asked() -> None:
@@ -179,8 +179,8 @@ def test_measures_in_a_topic_are_aggregated_by_spark_itself() -> None:
     topology, stream = words()
     stream.group_by("word").persistent_aggregate(TopicState("counts"), n="count")
     plan = topology.plan()
-    check(plan)
-    chosen = spark_aggregate(plan, cut(plan))
+    check_plan(plan)
+    chosen = spark_aggregate(plan, stage_layout(plan))
     assert chosen is not None
     assert chosen.name == "persistent-aggregate-1"
 
@@ -190,7 +190,7 @@ def test_streams_merge_and_an_aggregate_behind_sees_the_batch_as_one() -> None:
     short = lines.filter(lambda line: len(line) < 3)
     long = lines.filter(lambda line: len(line) > 1)
     topology.merge(short, long).aggregate(n="count").to_topic("out")
-    assert told(topology, [["a", "bb"], ["ccc"]]) == [[{"n": 4}]]
+    assert batches_of(topology, [["a", "bb"], ["ccc"]]) == [[{"n": 4}]]
 
 
 @pytest.mark.parametrize(
@@ -210,15 +210,15 @@ def test_streams_join_within_a_batch(kind: str, found: list[Any]) -> None:
         lambda line: (line[1], line[2]), output="id STRING, text STRING"
     )
     topology.join(left, "key", right, "id", kind=kind, parallelism=2).to_topic("out")
-    first, second = told(topology, [["Lk1", "Rry"], ["Rkx", "Ll2"]], [["Rlz"]])
+    first, second = batches_of(topology, [["Lk1", "Rry"], ["Rkx", "Ll2"]], [["Rlz"]])
     assert sorted((tuple(row.values()) for row in first), key=str) == sorted(found, key=str)
-    assert all(row.get("n") is None for row in second)  # the batch before is over
+    assert all(row.get("n") is None for row in second)  # a join is within a batch
 
 
 def test_windows_of_tuples_and_of_time() -> None:
     topology, stream = words()
     stream.window(CountWindow(2), n="count", least="min(word)").to_topic("out")
-    assert told(topology, [["a b c"]], [["d"]]) == [
+    assert batches_of(topology, [["a b c"]], [["d"]]) == [
         [{"n": 2, "least": "a"}],
         [{"n": 2, "least": "c"}],
     ]
@@ -226,7 +226,7 @@ def test_windows_of_tuples_and_of_time() -> None:
     timed = stream.each("word", lambda word: int(word[1:]) * 1_000, output="at BIGINT")
     heads = timed.each("word", lambda word: word[0], output="head STRING")
     heads.group_by("head").window(TimeWindow(10, timestamp="at"), n="count").to_topic("out")
-    assert [values(each) for each in told(topology, [["a1 a9 b2"]], [["a11"]])] == [
+    assert [values(each) for each in batches_of(topology, [["a1 a9 b2"]], [["a11"]])] == [
         [],
         [("a", 2), ("b", 1)],
     ]
@@ -237,7 +237,7 @@ def test_sessions_end_after_a_pause_and_late_tuples_may_join_two() -> None:
     timed = stream.each("word", lambda word: int(word[1:]) * 1_000, output="at BIGINT")
     users = timed.each("word", lambda word: word[0], output="user STRING").group_by("user")
     users.session_window(10, "at", lag_seconds=20, n="count").to_topic("out")
-    first, second = told(topology, [["a0 a18 a9 b5", "a40"]], [["a100"]])
+    first, second = batches_of(topology, [["a0 a18 a9 b5", "a40"]], [["a100"]])
 
     def rows(found: list[Any]) -> list[tuple[str, str, str, int]]:
         return sorted(
@@ -290,20 +290,20 @@ def wrong(make: Any) -> str:
         (lambda t, s: s.group_by("word").window(CountWindow(2), n="count"), "leave group_by out"),
         (
             lambda t, s: s.group_by("word").session_window(5, "word", n="count"),
-            "cannot take word for their time",
+            "cannot use word as time",
         ),
         (lambda t, s: TridentTopology("x", guarantee="twice"), "write at-most-once"),
     ],
 )
-def test_mistakes_are_told_where_they_are_made(make: Any, said: str) -> None:
+def test_mistakes_are_reported_where_they_are_made(make: Any, said: str) -> None:
     assert said in wrong(make)
 
 
-def test_a_function_that_gives_something_else_than_declared_ends_the_chain() -> None:
+def test_a_function_that_returns_other_fields_than_declared_ends_the_chain() -> None:
     topology, stream = words()
     stream.each("word", lambda word: (word, word), output="n STRING").to_topic("out")
     with pytest.raises(EmitError, match="declares 1 new fields and gave 2"):
-        told(topology, [["a"]])
+        batches_of(topology, [["a"]])
 
 
 def test_repartitioning_carries_tuples_to_the_tasks_it_names() -> None:
@@ -317,17 +317,17 @@ def test_repartitioning_carries_tuples_to_the_tasks_it_names() -> None:
     ]:
         kept = carried.filter(lambda _: True).parallelism_hint(tasks)
         kept.partition_aggregate(n="count").to_topic("out")
-    (rows,) = told(topology, [["a bb cc dd"]])
+    (rows,) = batches_of(topology, [["a bb cc dd"]])
     assert sorted(row["n"] for row in rows) == [1, 2, 2, 3, 4, 4, 4]
 
 
-def test_a_batch_of_nothing_makes_nothing() -> None:
+def test_an_empty_batch_emits_nothing() -> None:
     topology, stream = words()
     stream.aggregate(n="count").to_topic("out")
-    assert told(topology, [[]]) == [[]]
+    assert batches_of(topology, [[]]) == [[]]
 
 
-def test_a_states_topic_is_made_as_a_compacted_one() -> None:
+def test_a_states_topic_is_compacted() -> None:
     topology, stream = words()
     stream.group_by("word").persistent_aggregate(TopicState("counts"), n="count")
     assert topic_configs(topology.plan()) == {"counts": {"cleanup.policy": "compact"}}

@@ -1,11 +1,11 @@
-"""What a caller and a function agree on: three topics, and what a request is called.
+"""The topics between callers and a DRPC function, and the ids of requests.
 
-    drpc-<function>-requests    key: the request, value: its argument
-    drpc-<function>-replies     key: the request, value: the result
-    drpc-<function>-failures    dead letters: a tuple that a bolt could not take, and the error
+    drpc-<function>-requests    key: the request's id, value: its argument
+    drpc-<function>-replies     key: the request's id, value: the result
+    drpc-<function>-failures    dead letters: a tuple that a bolt raised for, and the error
 
-A request is called after the time until which somebody waits for it, so that a function that was
-away for a while does not work off what nobody waits for any more: `<milliseconds>-<random>`.
+A request's id is `<deadline in milliseconds>-<random>`. A function that was down for a while skips
+requests whose callers have given up.
 """
 
 import re
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class DrpcError(FlowError):
-    """A call that was not answered."""
+    """A call that got no result."""
 
 
 class DrpcTimeout(DrpcError):
@@ -41,11 +41,11 @@ class DrpcBusy(DrpcError):
 
 
 class UnknownFunction(DrpcError):
-    """Nobody has made the topics of such a function."""
+    """The topics of such a function do not exist."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class FunctionTopics:
     """The topics of one function."""
 
     function: str
@@ -70,34 +70,36 @@ class Exchange:
         return f"drpc-{self.function}-failures"
 
     def create(self, brokers: str, partitions: int = 1) -> None:
-        """Make the topics that are missing. Requests of many partitions are read by many tasks."""
-        wanted = [
+        """Create the topics that are missing. Several tasks read requests of several partitions."""
+        topics = [
             NewTopic(self.requests, partitions, configs=_SHORT),
             NewTopic(self.replies, 1, configs=_SHORT),
             NewTopic(self.failures, 1, configs=_SHORT),
         ]
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
-            for error in Admin(pool).create_topics(wanted).values():
+            for error in Admin(pool).create_topics(topics).values():
                 if error is not None and error.code is not ErrorCode.topic_already_exists:
                     raise error
 
     def exists(self, brokers: str) -> bool:
+        """Return whether all three topics exist."""
         names = [self.requests, self.replies, self.failures]
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
             topics = pool.metadata(names).topics
-        found = [topics.get(each) for each in names]
-        return all(each is not None and each.error is None for each in found)
+        known = [topics.get(each) for each in names]
+        return all(each is not None and each.error is None for each in known)
 
 
-# Nobody reads them a second time.
+# Requests and replies are read once.
 _SHORT = {"retention.ms": "3600000"}
 
 
 def new_request(deadline_ms: int) -> str:
+    """Return the id of a new request."""
     return f"{deadline_ms}-{uuid.uuid4().hex}"
 
 
 def deadline_of(request: str | None) -> int:
-    """Until when somebody waits; 0 for what is no request of ours."""
+    """Return until when the caller waits; 0 if the text is no id of a request."""
     text = (request or "").partition("-")[0]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

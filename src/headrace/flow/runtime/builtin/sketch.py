@@ -1,6 +1,6 @@
-"""Counting distinct values roughly: HyperLogLog with 4,096 registers, about 1.6 % off.
+"""Approximate counts of distinct values: HyperLogLog with 4,096 registers, about 1.6 % off.
 
-A small set is kept as it is, as hashes, and counted exactly.
+A small set is kept as its hashes and counted exactly.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ _MAX_HASHES = 256
 _ALPHA = 0.7213 / (1 + 1.079 / _REGISTERS)
 
 Sketch = frozenset[int] | bytes
-"""Hashes while there are few, registers from then on. Never changed in place: it is a state."""
+"""Hashes while there are few, then registers. Never changed in place, because it is a state."""
 
 
 def sketch(hashes: npt.NDArray[np.uint64], before: Sketch | None = None) -> Sketch:
-    """A sketch with more values in it.
+    """Return a sketch of the earlier values and these.
 
     Args:
         hashes: of the values, 64 bits each, well mixed.
@@ -29,17 +29,17 @@ def sketch(hashes: npt.NDArray[np.uint64], before: Sketch | None = None) -> Sket
         registers = np.zeros(_REGISTERS, dtype=np.uint8)
     else:
         registers = np.frombuffer(before, dtype=np.uint8).copy()
-    places = (hashes >> np.uint64(64 - _BITS)).astype(np.int64)
+    registers_hit = (hashes >> np.uint64(64 - _BITS)).astype(np.int64)
     rest = hashes << np.uint64(_BITS)
-    # The place of the first one-bit, from 1; the bits that are left end at 64 - _BITS + 1.
+    # The position of the first one-bit, counted from 1; 64 - _BITS + 1 if there is none.
     _, exponents = np.frexp(rest.astype(np.float64))
     ranks = np.where(rest == 0, 64 - _BITS + 1, np.maximum(65 - exponents, 1)).astype(np.uint8)
-    np.maximum.at(registers, places, ranks)
+    np.maximum.at(registers, registers_hit, ranks)
     return registers.tobytes()
 
 
 def estimate(of: Sketch) -> int:
-    """How many distinct values it has seen."""
+    """Return how many distinct values a sketch has seen, approximately."""
     if not isinstance(of, bytes):
         return len(of)
     registers = np.frombuffer(of, dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Mistakes in a plan, found before Spark starts and told in one sentence each."""
+"""Mistakes in a plan, each reported in one sentence before Spark starts."""
 
 import difflib
 import pickle
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.flow.error import FlowError
-from headrace.flow.plan.plan import Component, Input, Kind, Plan
+from headrace.flow.plan.plan import Input, Kind, Plan, PlanComponent
 
 
-def check(plan: Plan) -> None:
-    """Raise for the first mistake.
+def check_plan(plan: Plan) -> None:
+    """Raise for the first mistake of a plan.
 
     Raises:
         FlowError: naming the component, what is wrong with it, and what would be right.
@@ -21,18 +21,18 @@ def check(plan: Plan) -> None:
         _check_alone(component)
         for each in component.inputs:
             _check_input(plan, component, each)
-    order(plan)
+    ordered_components(plan)
     for component in plan.components.values():
         _check_pickles(component)
 
 
-def order(plan: Plan) -> list[Component]:
-    """The components, each after the ones it reads from.
+def ordered_components(plan: Plan) -> list[PlanComponent]:
+    """Return the components, each after the ones it reads from.
 
     Raises:
         FlowError: they form a circle.
     """
-    done: dict[str, Component] = {}
+    done: dict[str, PlanComponent] = {}
     left = dict(plan.components)
     while left:
         ready = [
@@ -50,8 +50,8 @@ def order(plan: Plan) -> list[Component]:
     return list(done.values())
 
 
-def _circle(left: dict[str, Component]) -> str:
-    """The names on one circle among components that all wait for each other."""
+def _circle(left: dict[str, PlanComponent]) -> str:
+    """Return the names on one circle among components that all wait for each other."""
     path = [next(iter(left))]
     while True:
         following = next(
@@ -62,14 +62,14 @@ def _circle(left: dict[str, Component]) -> str:
         path.append(following)
 
 
-def _check_alone(component: Component) -> None:
+def _check_alone(component: PlanComponent) -> None:
     if component.parallelism < 1:
         raise FlowError(
             f"{component.name} has a parallelism of {component.parallelism}: it needs 1 or more"
         )
-    checks = getattr(component.work, "check_outputs", None)
-    if checks is not None:
-        checks(component.outputs, component.name)
+    check_outputs = getattr(component.work, "check_outputs", None)
+    if check_outputs is not None:
+        check_outputs(component.outputs, component.name)
     if component.kind is Kind.SPOUT:
         if not component.outputs:
             raise FlowError(f"the spout {component.name} declares no output fields")
@@ -80,21 +80,21 @@ def _check_alone(component: Component) -> None:
         )
 
 
-def _check_input(plan: Plan, component: Component, source: Input) -> None:
-    from_whom = plan.components.get(source.component)
-    if from_whom is None:
+def _check_input(plan: Plan, component: PlanComponent, source: Input) -> None:
+    feeder = plan.components.get(source.component)
+    if feeder is None:
         raise FlowError(
             f"{component.name} reads from {source.component!r}, which is no component"
             f"{_nearest(source.component, plan.components)}"
         )
-    if source.stream not in from_whom.outputs:
+    if source.stream not in feeder.outputs:
         raise FlowError(
             f"{component.name} reads the stream {source.stream!r} of {source.component}, which"
-            f" declares {', '.join(from_whom.outputs) or 'none'}"
+            f" declares {', '.join(feeder.outputs) or 'none'}"
         )
-    checks = getattr(component.work, "check_fields", None)
-    if checks is not None:
-        checks(plan.fields_of(source), component.name)
+    check_fields = getattr(component.work, "check_fields", None)
+    if check_fields is not None:
+        check_fields(plan.fields_of(source), component.name)
     plan.fields_of(source).check_known(
         source.grouping.field_names, f"the grouping of {component.name} on {source.component}"
     )
@@ -105,10 +105,11 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
 
 
-def _check_pickles(component: Component) -> None:
-    """Whatever a component does travels to Spark's workers.
+def _check_pickles(component: PlanComponent) -> None:
+    """Refuse a component whose work cannot be sent to Spark's workers.
 
-    cloudpickle is what Spark uses: it takes lambdas and functions of the main module too.
+    It must pickle with cloudpickle, as Spark does it: lambdas and functions of the main module are
+    fine.
     """
     problem = _pickle_problem(component.work)
     if problem is None:
@@ -131,7 +132,7 @@ def _pickle_problem(value: Any) -> Exception | None:
 
 
 def _culprit(value: Any, path: str = "", depth: int = 4) -> str | None:
-    """The attribute that does not pickle, the deepest one that can be named."""
+    """Return the attribute that does not pickle, the deepest one that can be named."""
     for name, each in getattr(value, "__dict__", {}).items():
         if _pickle_problem(each) is not None:
             here = f"{path}.{name}" if path else f"its attribute {name}"

@@ -1,0 +1,72 @@
+"""The bolts that a Spark worker process has prepared, by run and task."""
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from headrace.flow.plan.work import TaskContext, Work
+from headrace.flow.runtime.plan_run import PlanRun
+
+
+class WorkerTasks:
+    """The tasks of one run in one worker process, each prepared once.
+
+    A worker outlives batches, so a model that a bolt loads in `prepare` is loaded once.
+
+    Attributes:
+        states: what the worker remembers of its tasks' states; see `task_state`.
+    """
+
+    def __init__(self) -> None:
+        self._works: dict[tuple[str, int], Work] = {}
+        self.states: dict[int, tuple[bytes, int, Any]] = {}
+
+    def prepared(self, context: TaskContext, sent: Any, copy: Callable[[Any], Any]) -> Work:
+        """Return the work of one task; the first call prepares it.
+
+        Args:
+            sent: the component's work, as Spark sent it to this process.
+            copy: makes a task's own object of it, so that two tasks in one process do not share
+                attributes.
+        """
+        task = context.component, context.task
+        work = self._works.get(task)
+        if work is None:
+            created: Work = copy(sent)
+            created.prepare(context)
+            work = self._works[task] = created
+        return work
+
+    def clear(self) -> None:
+        """Call `cleanup` of every bolt.
+
+        A bolt that raises does not keep the others from their cleanup. It cannot fail the batch of
+        the run that replaces this one either.
+        """
+        for (component, task), work in self._works.items():
+            try:
+                work.cleanup()
+            except Exception as error:  # noqa: BLE001 - whatever a user's bolt raises
+                reason = f"{type(error).__name__}: {error}"
+                sys.stderr.write(f"cleanup of {component}, task {task}, raised {reason}\n")
+        self._works.clear()
+        self.states.clear()
+
+
+# Spark gives one worker process to several queries in turn. The tasks of at most so many runs stay.
+_MAX_RUNS = 4
+_RUNS: OrderedDict[str, WorkerTasks] = OrderedDict()
+
+
+def worker_tasks(run: PlanRun) -> WorkerTasks:
+    """Return this process's tasks of a run.
+
+    Past `_MAX_RUNS` the run that was not used for longest is cleaned up and dropped.
+    """
+    tasks = _RUNS.pop(run.id, None) or WorkerTasks()
+    _RUNS[run.id] = tasks
+    while len(_RUNS) > _MAX_RUNS:
+        _, oldest = _RUNS.popitem(last=False)
+        oldest.clear()
+    return tasks

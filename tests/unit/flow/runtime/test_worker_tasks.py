@@ -1,0 +1,96 @@
+"""The bolts that a worker has prepared, and their cleanup."""
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headrace.flow.plan.stage import stage_layout
+from headrace.flow.plan.work import TaskContext
+from headrace.flow.runtime.plan_run import PlanRun
+from headrace.flow.runtime.worker_tasks import WorkerTasks, worker_tasks
+from headrace.flow.storm.bolt import Bolt
+from headrace.flow.storm.sink import TopicSink
+from headrace.flow.storm.spout import TopicSpout
+from headrace.flow.storm.topology import Topology
+
+
+class Tidy(Bolt):
+    """Records its cleanup, or raises in it."""
+
+    left: list[str]
+
+    def __init__(self, left: list[str], *, raises: bool) -> None:
+        self.left, self.raises = left, raises
+
+    def cleanup(self) -> None:
+        if self.raises:
+            raise OSError("the connection is gone")
+        self.left.append("tidy")
+
+
+def plan_run(run_id: str, **bolts: Bolt) -> PlanRun:
+    topology = Topology("words", dead_letters=None)
+    topology.spout("lines", TopicSpout("lines", brokers="b:9092", fields="value STRING"))
+    for name, bolt in bolts.items():
+        topology.bolt(name, bolt, output="value STRING").shuffle("lines")
+        topology.sink(f"{name}-out", TopicSink("out", value="value")).shuffle(name)
+    plan = topology.plan()
+    return PlanRun(plan, stage_layout(plan), run_id)
+
+
+def context(run: PlanRun, component: str = "tidy") -> TaskContext:
+    return TaskContext(
+        plan=run.plan.name,
+        component=component,
+        task=0,
+        tasks=1,
+        state=None,
+        inputs=(),
+        retries=0,
+        now_ms=0,
+    )
+
+
+def shared(work: Any) -> Any:
+    return work
+
+
+def test_a_bolt_is_prepared_once_per_task() -> None:
+    run = plan_run("one", tidy=Tidy([], raises=False))
+    tasks, sent = WorkerTasks(), run.component("tidy").work
+
+    first = tasks.prepared(context(run), sent, copy)
+    second = tasks.prepared(context(run), sent, copy)
+    other = tasks.prepared(replace(context(run), task=1), sent, copy)
+
+    assert first is second
+    assert other is not first
+
+
+def test_a_cleanup_that_raises_does_not_stop_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    left: list[str] = []
+    run = plan_run("one", broken=Tidy(left, raises=True), tidy=Tidy(left, raises=False))
+    tasks = WorkerTasks()
+    for component in ("broken", "tidy"):
+        tasks.prepared(context(run, component), run.component(component).work, shared)
+
+    tasks.clear()
+
+    assert left == ["tidy"]
+    reported = "cleanup of broken, task 0, raised OSError: the connection is gone"
+    assert reported in capsys.readouterr().err
+
+
+def test_a_run_that_is_dropped_cannot_fail_the_one_that_replaces_it() -> None:
+    runs = [plan_run(f"run {each}", tidy=Tidy([], raises=True)) for each in range(6)]
+
+    prepared = [worker_tasks(each) for each in runs]
+    for tasks, run in zip(prepared, runs, strict=True):
+        tasks.prepared(context(run), run.component("tidy").work, shared)
+    again = worker_tasks(runs[0])
+
+    assert again is not prepared[0]
