@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.program import ProgramArguments, load_program
 from headrace.cli.flow.topic import create_missing
 from headrace.flow.execution.job import start
 from headrace.flow.plan.plan import Plan
@@ -29,7 +29,7 @@ class Showroom:
     def plan(self, path: str, *topics: str, **pairs: str) -> Plan:
         """The example, with these of its topics renamed, and made."""
         told = {each: self.topic(each) for each in topics} | pairs
-        plan = load_program(str(EXAMPLES / path), Given(self.address, told)).plan
+        plan = load_program(str(EXAMPLES / path), ProgramArguments(self.address, told)).plan
         create_missing(plan, self.address)
         return plan
 

@@ -1,15 +1,19 @@
 """Agents for tests: made from the text of a configuration, with ends to look into."""
 
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
+
+import fastavro
 
 from headrace.config.properties import parse_properties
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import Assembly, assemble
-from headrace.ingest.agent.channel_processor import ChannelProcessor
 from headrace.ingest.agent.registry import find_component
 from headrace.ingest.channel import Channel
+from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
 from headrace.ingest.config.reader import plan_agent
 from headrace.ingest.error import ChannelError, DeliveryFailed
@@ -129,3 +133,29 @@ def memory_channel(**texts: str) -> Channel:
     channel = make("channel", "memory", {"keep-alive": "0", **texts})
     assert isinstance(channel, Channel)
     return channel
+
+
+def run_sink(type_name: str, texts: Mapping[str, str], *batches: Batch) -> None:
+    """Start a sink, deliver the batches to it, and stop it."""
+    sink = make("sink", type_name, texts)
+    assert isinstance(sink, Sink)
+    sink.start()
+    try:
+        for batch in batches:
+            sink.deliver(batch)
+    finally:
+        sink.stop()
+
+
+def file_contents(folder: Path) -> dict[str, bytes]:
+    """Return what each file below a folder holds, by its path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def avro_events(data: bytes) -> list[Event]:
+    """Return the events of an Avro file."""
+    return [Event(row["headers"], row["body"]) for row in fastavro.reader(io.BytesIO(data))]

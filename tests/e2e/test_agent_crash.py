@@ -19,7 +19,7 @@ from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Batch
-from headrace.ingest.network.avro_rpc import Requestor, Status
+from headrace.ingest.network.avro_rpc import AvroRequestor, AvroStatus
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.sources.avro import AvroSource
 from headrace.model.ids import TopicPartition
@@ -287,7 +287,7 @@ class AvroClient:
     def send_until_hang_up(self) -> None:
         try:
             with socket.create_connection(("127.0.0.1", self._port)) as peer:
-                requestor = Requestor(PeerStream(peer))
+                requestor = AvroRequestor(PeerStream(peer))
                 while True:
                     self._send(requestor)
         except (OSError, IngestError):
@@ -295,13 +295,13 @@ class AvroClient:
 
     def send_pending(self) -> None:
         with socket.create_connection(("127.0.0.1", self._port)) as peer:
-            self._send(Requestor(PeerStream(peer)))
+            self._send(AvroRequestor(PeerStream(peer)))
 
-    def _send(self, requestor: Requestor) -> None:
+    def _send(self, requestor: AvroRequestor) -> None:
         if not self._pending:
             self._pending = [b"%d" % (self._number + row) for row in range(SOURCE_BATCH)]
             self._number += SOURCE_BATCH
-        if requestor.append_batch(Batch.plain(self._pending)) is Status.OK:
+        if requestor.append_batch(Batch.plain(self._pending)) is AvroStatus.OK:
             self.acknowledged += self._pending
             self._pending = []
 

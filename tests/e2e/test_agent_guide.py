@@ -20,7 +20,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.event import Batch
-from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
 from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
@@ -87,7 +87,7 @@ def wait_for_drain(agent: Agent) -> None:
 def send_line(agent: Agent) -> None:
     source = agent.assembly.sources["r1"]
     listener = getattr(source, "listener", None) or source.listeners[-1]  # type: ignore[attr-defined]
-    assert isinstance(listener, Listener)
+    assert isinstance(listener, TcpServer)
     with socket.create_connection(("127.0.0.1", listener.port)) as peer:
         peer.sendall(LINE + b"\n")
 

@@ -14,11 +14,11 @@ import typer
 
 from headrace.cli.terminal.epilog import epilog
 from headrace.client.network.address import Address
-from headrace.config.properties import Entry, read_properties
+from headrace.config.properties import PropertyEntry, read_properties
 from headrace.ingest.agent.assembly import Assembly, assemble
 from headrace.ingest.agent.drawing import draw as draw_plan
 from headrace.ingest.agent.monitor import Monitor
-from headrace.ingest.agent.supervisor import DEFAULT_POLL_SECONDS, Supervisor
+from headrace.ingest.agent.supervisor import DEFAULT_POLL_SECONDS, AgentSupervisor
 from headrace.ingest.config.plan import Problem, Severity
 from headrace.ingest.config.reader import agent_names, plan_agent
 from headrace.model.error import ConfigError
@@ -74,7 +74,7 @@ def run(
     stopping = Signal()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda number, frame: _stop(stopping, number, frame))
-    supervisor = Supervisor(conf, chosen)
+    supervisor = AgentSupervisor(conf, chosen)
     supervisor.start()
     print(f"Agent {chosen} runs", flush=True)
     with _watching(supervisor, monitor, live):
@@ -109,19 +109,19 @@ def draw(file: FileArgument, name: NameOption = None) -> None:
         print(draw_plan(plan))
 
 
-def _problems(entries: dict[str, Entry], agent: str) -> list[Problem]:
+def _problems(entries: dict[str, PropertyEntry], agent: str) -> list[Problem]:
     plan, problems = plan_agent(entries, agent)
     return sorted([*problems, *assemble(plan).problems], key=lambda each: each.line)
 
 
-def _agents(entries: dict[str, Entry], path: Path) -> list[str]:
+def _agents(entries: dict[str, PropertyEntry], path: Path) -> list[str]:
     names = agent_names(entries)
     if not names:
         raise ConfigError(f"{path} describes no agent: write lines such as a1.sources = r1")
     return names
 
 
-def _agent(entries: dict[str, Entry], name: str | None, path: Path) -> str:
+def _agent(entries: dict[str, PropertyEntry], name: str | None, path: Path) -> str:
     if name is not None:
         return name
     names = _agents(entries, path)
@@ -139,7 +139,7 @@ def _stop(stopping: Signal, number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _watching(supervisor: Supervisor, monitor: str | None, live: bool) -> Iterator[None]:
+def _watching(supervisor: AgentSupervisor, monitor: str | None, live: bool) -> Iterator[None]:
     """The monitor and the live table, as long as the agent runs."""
 
     def assembly() -> Assembly:
@@ -157,9 +157,9 @@ def _watching(supervisor: Supervisor, monitor: str | None, live: bool) -> Iterat
             stack.callback(server.stop)
             print(f"Metrics on http://{address.host}:{server.port}/metrics", flush=True)
         if live:
-            from headrace.cli.agent_table import LiveTable
+            from headrace.cli.agent_table import AgentTable
 
-            stack.enter_context(LiveTable(assembly))
+            stack.enter_context(AgentTable(assembly))
         yield
 
 

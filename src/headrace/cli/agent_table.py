@@ -15,7 +15,7 @@ from headrace.ingest.agent.assembly import Assembly
 _PERIOD_SECONDS = 1.0
 
 
-class LiveTable:
+class AgentTable:
     """One row for each source, channel and sink: how many events, how many a second, how full.
 
     Rows are redrawn once a second on standard error; what is logged there scrolls by above them.
@@ -28,7 +28,7 @@ class LiveTable:
         self._before: dict[str, int] = {}
         self._at = time.monotonic()
 
-    def __enter__(self) -> "LiveTable":
+    def __enter__(self) -> "AgentTable":
         self._thread.start()
         return self
 

@@ -8,7 +8,7 @@ from headrace.cli.cluster_replica import register
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_fields, print_json, print_rows, print_table
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.describe_command import config_rows
 from headrace.client.admin.admin import Admin, ResourceType
 from headrace.client.error import BrokerError, ClientError, Unreachable
@@ -29,7 +29,7 @@ Examples:
 """)
 )
 def info(
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -56,7 +56,7 @@ def info(
         }
         for _, each in sorted(metadata.brokers.items())
     ]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(summary | {"brokers": rows})
         return
     shown = ", ".join(f"{name}={level}" for name, level in sorted(features.items()))
@@ -75,14 +75,14 @@ Examples:
 """)
 )
 def health(
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Say whether every broker answers and every partition has its leader and its replicas."""
     with connect(brokers, setting) as pool:
         found = _health(pool, pool.metadata())
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(found)
     else:
         print_fields({name: _shown(value) for name, value in found.items()})
@@ -142,7 +142,7 @@ def configs(
         list[int] | None, typer.Option("--broker", help="Only these brokers, by id.")
     ] = None,
     all_: Annotated[bool, typer.Option("-a", "--all", help="Defaults too.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:

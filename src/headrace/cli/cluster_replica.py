@@ -9,7 +9,7 @@ import typer
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows, status
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.client.admin.replica_admin import ReplicaAdmin
 from headrace.client.admin.replica_plan import Plan, decommission, rebalance
 from headrace.client.error import ClientError
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def brokers_(
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -67,7 +67,7 @@ def partitions(
         bool,
         typer.Option("--troubled", help="Only those without a leader, or with replicas behind."),
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -111,7 +111,7 @@ def elect(
             "--unclean", help="Any replica where there is no leader; committed records may be lost."
         ),
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -137,7 +137,7 @@ def _leaderless(metadata: Metadata, *, every: bool) -> list[TopicPartition]:
 def rebalance_(
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -152,7 +152,7 @@ def decommission_(
     broker: Annotated[int, typer.Argument(metavar="ID", help="The broker that shall go.")],
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -164,7 +164,9 @@ def decommission_(
         _carry_out(pool, decommission(metadata, broker), dry_run, wait, format)
 
 
-def _carry_out(pool: ConnectionPool, plan: Plan, dry_run: bool, wait: bool, format: Format) -> None:
+def _carry_out(
+    pool: ConnectionPool, plan: Plan, dry_run: bool, wait: bool, format: OutputFormat
+) -> None:
     admin = ReplicaAdmin(pool)
     headings = ["partition", "replicas", "status"]
     if dry_run:

@@ -59,14 +59,13 @@ class Shell(StrEnum):
 
 @command.command(epilog=epilog(_EXAMPLES))
 def completion(
+    context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", show_choices=False)],
     words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
     """Print the completion script of a shell."""
     if shell is Shell.CANDIDATES:
-        from headrace.cli.main import app
-
-        print("\n".join(candidates(typer.main.get_command(app), words or [""])))
+        print("\n".join(candidates(context.find_root().command, words or [""])))
         return
     print({Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}[shell], end="")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.record.offset_spec import Origin, Place, parse_place, resolve
+from headrace.cli.record.offset_spec import OffsetOrigin, OffsetSpec, parse_offset_spec, resolve
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import (
@@ -17,7 +17,7 @@ from headrace.cli.terminal.output import (
     print_table,
     status,
 )
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.choice import chosen_partitions
 from headrace.client.admin.group_admin import Group, GroupAdmin
 from headrace.client.error import BrokerError, ClientError
@@ -47,7 +47,7 @@ def list_groups(
     state: Annotated[
         list[str] | None, typer.Option("-s", "--state", help="Only groups in this state.")
     ] = None,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -75,7 +75,7 @@ Examples:
 def describe(
     groups: GroupsArgument,
     summary: Annotated[bool, typer.Option("-s", "--summary", help="Only the summary.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -90,7 +90,7 @@ def describe(
                 print(f"headrace: group {name}: {status(group)}", file=sys.stderr)
             else:
                 descriptions.append(_describe(pool, group))
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(descriptions)
     else:
         for number, description in enumerate(descriptions):
@@ -186,14 +186,14 @@ def seek(
     partition: Annotated[
         list[int] | None, typer.Option("-p", "--partition", min=0, help="Only these partitions.")
     ] = None,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Move the offsets of a group."""
     if (to is None) == (to_group is None):
         raise InvalidArgument("say where to: either --to PLACE or --to-group GROUP")
-    place = None if to is None else parse_place(to, SystemClock())
+    place = None if to is None else parse_offset_spec(to, SystemClock())
     names = split_names(topics)
     with connect(brokers, setting) as pool:
         admin = GroupAdmin(pool)
@@ -222,7 +222,7 @@ def split_names(options: list[str] | None) -> list[str]:
 
 def _targets(
     pool: ConnectionPool,
-    place: Place,
+    place: OffsetSpec,
     group: str,
     before: Mapping[TopicPartition, int],
     names: list[str],
@@ -233,7 +233,7 @@ def _targets(
         raise ClientError(f"group {group} has committed nothing yet: name its topics with --topics")
     partitions = chosen_partitions(pool, topics, only)
     found = resolve(pool, place, partitions)
-    if place.origin is not Origin.OFFSET:
+    if place.origin is not OffsetOrigin.OFFSET:
         return found
     ends = extents(pool, partitions)
     for each in partitions:
@@ -277,7 +277,7 @@ def offset_delete(
         list[str],
         typer.Option("-t", "--topics", metavar="TOPIC[:PARTITION,...]", help="What to forget."),
     ],
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -322,7 +322,7 @@ Examples:
 )
 def delete(
     groups: GroupsArgument,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.log_dump import Damage, dump_file, dumpable_files
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.progress import progress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -41,14 +41,14 @@ def dump(
     records: Annotated[
         bool, typer.Option("-r", "--records", help="Show the records of each batch.")
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Print batches, records and index entries; check them on the way."""
     files = [file for path in paths for file in dumpable_files(path)]
     damaged = False
     with progress("reading", sum(file.stat().st_size for file in files), unit="bytes") as advance:
         for file in files:
-            if format is Format.TEXT:
+            if format is OutputFormat.TEXT:
                 print(f"{file}")
             try:
                 for entry in dump_file(file, records=records):
@@ -62,8 +62,8 @@ def dump(
         raise typer.Exit(1)
 
 
-def _print(style: Format, file: Path, entry: dict[str, Any]) -> None:
-    if style is Format.JSON:
+def _print(style: OutputFormat, file: Path, entry: dict[str, Any]) -> None:
+    if style is OutputFormat.JSON:
         print(json.dumps({"file": str(file), **entry}, ensure_ascii=False))
         return
     records = entry.pop("records", ())

@@ -13,7 +13,7 @@ from headrace.cli.sql_output import SqlOutput
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BROKERS_VARIABLE, BrokersOption, VerboseOption, parse_pairs
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.stop import Stop
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
@@ -71,7 +71,7 @@ def sql(
     pairs: Annotated[
         list[str] | None, typer.Option("-X", metavar="spark.KEY=VALUE", help="For Spark.")
     ] = None,
-    style: FormatOption = Format.TEXT,
+    style: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Ask topics in SQL. What CREATE STREAM AS and INSERT INTO start runs until Ctrl-C."""
     if file is not None and statement is not None:
@@ -82,12 +82,12 @@ def sql(
             pass
     seconds = None if duration is None else parse_duration(duration)
     deadline = None if seconds is None else time.monotonic() + seconds
-    from headrace.cli.flow.execution import Order, spark_for
+    from headrace.cli.flow.execution import RunOptions, spark_for
     from headrace.flow.sql.catalog import Catalog
     from headrace.flow.sql.engine import Engine
 
     where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    order = Order(
+    order = RunOptions(
         program="sql", brokers=where, checkpoint=checkpoints, master=master, verbose=verbose
     )
     output = SqlOutput(style)

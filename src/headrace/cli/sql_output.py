@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.terminal.output import print_table
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.flow.sql.engine import Answer, ShowRows
 
 _SHOWN_ROWS = 40
@@ -21,23 +21,23 @@ _SHOWN_ROWS = 40
 class SqlOutput:
     """Prints answers. A live table is for terminals; elsewhere every row becomes a line."""
 
-    def __init__(self, style: Format, console: Console | None = None) -> None:
+    def __init__(self, style: OutputFormat, console: Console | None = None) -> None:
         self._style = style
         self._console = console or Console()
 
     def answer(self, answer: Answer) -> None:
-        if answer.columns and self._style is Format.JSON:
+        if answer.columns and self._style is OutputFormat.JSON:
             self._lines(answer.columns, answer.rows)
         elif answer.columns:
             rows = [[plain(each) for each in row] for row in answer.rows]
             print_table(answer.columns, rows, as_named=True)
-        if answer.message is not None and self._style is not Format.JSON:
+        if answer.message is not None and self._style is not OutputFormat.JSON:
             print(answer.message, flush=True)
 
     @contextmanager
     def emitting(self) -> Iterator[ShowRows]:
         """What to show rows with, while a query emits them."""
-        if self._style is Format.JSON or not self._console.is_terminal:
+        if self._style is OutputFormat.JSON or not self._console.is_terminal:
             yield lambda columns, rows, whole: self._lines(columns, rows)
             return
         kept: list[Sequence[Any]] = []

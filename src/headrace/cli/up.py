@@ -92,7 +92,7 @@ def up(
     }
     texts.update({key: value for key, value in told.items() if value is not None})
     if brokers > 1:
-        from headrace.cli.supervisor import supervise
+        from headrace.cli.cluster_supervisor import supervise
 
         if zookeeper is not None or broker_id is not None or advertise is not None:
             raise ConfigError(

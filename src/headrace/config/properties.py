@@ -20,14 +20,14 @@ MAX_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PropertyEntry:
     """A value, and the line on which its key begins."""
 
     value: str
     line: int
 
 
-def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Entry]:
+def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, PropertyEntry]:
     """The entries of a file; a key that comes twice keeps the last, as Java does it.
 
     `${NAME}` and `${env:NAME}` stand for environment variables; an unknown one stays as it is,
@@ -50,20 +50,20 @@ def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Ent
     return parse_properties(text, environment)
 
 
-def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Entry]:
+def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, PropertyEntry]:
     """The entries of a text.
 
     >>> parse_properties("a.sources = r1 \\\\\\n  r2", {})
-    {'a.sources': Entry(value='r1 r2', line=1)}
+    {'a.sources': PropertyEntry(value='r1 r2', line=1)}
     """
 
     def resolve(match: re.Match[str]) -> str:
         return environment.get(match.group(1), match.group(0))
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, PropertyEntry] = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
-        entries[key] = Entry(_VARIABLE.sub(resolve, value), number)
+        entries[key] = PropertyEntry(_VARIABLE.sub(resolve, value), number)
     return entries
 
 

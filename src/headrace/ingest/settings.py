@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.config.properties import Entry
+from headrace.config.properties import PropertyEntry
 from headrace.model.config import ConfigKey, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
 
@@ -107,7 +107,7 @@ class Settings:
     def __init__(
         self,
         whose: str,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, PropertyEntry],
         values: Mapping[str, ConfigValue],
         unknown: tuple[str, ...],
     ) -> None:
@@ -118,7 +118,10 @@ class Settings:
 
     @classmethod
     def of(
-        cls, declared: Iterable[Setting], entries: Mapping[str, Entry], whose: str = "component"
+        cls,
+        declared: Iterable[Setting],
+        entries: Mapping[str, PropertyEntry],
+        whose: str = "component",
     ) -> "Settings":
         """
         Raises:
@@ -131,7 +134,7 @@ class Settings:
 
     @classmethod
     def read(
-        cls, declared: Iterable[Setting], entries: Mapping[str, Entry], whose: str
+        cls, declared: Iterable[Setting], entries: Mapping[str, PropertyEntry], whose: str
     ) -> tuple["Settings", list[SettingError]]:
         """What can be read, and everything that is wrong with the rest."""
         settings = list(declared)
@@ -165,7 +168,7 @@ class Settings:
     @classmethod
     def from_texts(cls, declared: Iterable[Setting], texts: Mapping[str, str]) -> "Settings":
         """For components that a program makes and no file describes."""
-        entries = {name: Entry(value, 0) for name, value in texts.items()}
+        entries = {name: PropertyEntry(value, 0) for name, value in texts.items()}
         return cls.of(declared, entries)
 
     def text(self, name: str) -> str:
@@ -196,7 +199,7 @@ class Settings:
             if key.startswith(start)
         }
 
-    def entries_below(self, name: str) -> dict[str, Entry]:
+    def entries_below(self, name: str) -> dict[str, PropertyEntry]:
         """As `below`, with their lines."""
         start = f"{name}."
         return {

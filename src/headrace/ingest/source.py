@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from threading import Event as Signal
 from typing import ClassVar
 
-from headrace.ingest.agent.channel_processor import ChannelProcessor
+from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
 from headrace.ingest.event import Batch
 from headrace.ingest.ledger import Ledger

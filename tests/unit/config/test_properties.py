@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.config.properties import Entry, parse_properties, read_properties
+from headrace.config.properties import PropertyEntry, parse_properties, read_properties
 from headrace.model.error import ConfigError
 
 
@@ -35,7 +35,7 @@ def test_the_format_is_java_s(text: str, expected: dict[str, str]) -> None:
 
 
 def test_the_last_of_two_entries_counts_with_its_line() -> None:
-    assert parse_properties("a=1\n\na=2", {}) == {"a": Entry("2", 3)}
+    assert parse_properties("a=1\n\na=2", {}) == {"a": PropertyEntry("2", 3)}
 
 
 def test_a_line_that_goes_on_counts_where_it_begins() -> None:

@@ -16,7 +16,7 @@ from headrace.ingest.event import Batch
 from headrace.ingest.format.avro_event import encode_event, encode_long
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.format.path_escape import PathEscape
-from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.network.avro_rpc import PROTOCOL, PROTOCOL_HASH
 from headrace.ingest.sink import Sink
 from headrace.ingest.source import PollableSource, Source
@@ -176,7 +176,7 @@ def test_a_time_that_is_none_holds_up_no_sink(written: str, tmp_path: Path) -> N
     headers = {"timestamp": written}
     batch = Batch([b"body"], [headers])
     assert time_ms(headers) is None
-    ((_, table),) = TopicForm("t", timestamp_header="timestamp").tables(batch)
+    ((_, table),) = TopicColumns("t", timestamp_header="timestamp").tables(batch)
     assert table.column("value").to_pylist() == [b"body"]
     for kind in ("SequenceFile", "DataStream"):
         sink = make(
@@ -196,6 +196,6 @@ def test_a_header_in_a_path_stays_below_the_folder_and_fits(value: str, tmp_path
 
 @pytest.mark.parametrize("value", ["²", "9" * 30, "-1", "x"])
 def test_a_partition_that_is_none_is_told(value: str) -> None:
-    form = TopicForm("t", partition_header="p")
+    form = TopicColumns("t", partition_header="p")
     with pytest.raises(DeliveryFailed, match="no partition"):
         form.tables(Batch([b"body"], [{"p": value}]))

@@ -17,7 +17,7 @@ from typing import Any
 
 from headrace.cli.flow.failure import flow_failed, told_briefly
 from headrace.cli.flow.live import Watch, watching
-from headrace.cli.flow.program import Program
+from headrace.cli.flow.program import LoadedProgram
 from headrace.cli.terminal.spark_log import hush_pyspark, spark_log, tail_of
 from headrace.cli.terminal.stop import Stop
 from headrace.flow.error import FlowError
@@ -31,7 +31,7 @@ _BATCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunOptions:
     """What the command line asks for.
 
     Attributes:
@@ -70,7 +70,7 @@ class Execution:
     """
 
     name: str
-    order: Order
+    order: RunOptions
     spark: Any
     begin: Callable[[], Any]
     change: Callable[[Mapping[str, Any]], None]
@@ -146,7 +146,7 @@ class Execution:
 
 
 def plan_execution(
-    program: Program, order: Order, spark: Any, stopped: Callable[[], bool], watch: Watch
+    program: LoadedProgram, order: RunOptions, spark: Any, stopped: Callable[[], bool], watch: Watch
 ) -> Execution:
     """The execution of a plan, which `headrace flow rebalance` can change."""
     from headrace.flow.execution.job import start
@@ -195,7 +195,7 @@ def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
 
 @contextmanager
 def spark_for(
-    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+    name: str, order: RunOptions, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[Any]:
     """A session for a flow, and its end.
 
@@ -215,7 +215,7 @@ def spark_for(
 
 
 def _session(
-    name: str, order: Order, settings: Mapping[str, str], log: Path | None, *, realtime: bool
+    name: str, order: RunOptions, settings: Mapping[str, str], log: Path | None, *, realtime: bool
 ) -> Any:
     from headrace.demo.muted import stderr_to
     from headrace.spark.ready_session import SparkUnavailable, session
@@ -238,7 +238,7 @@ def _session(
 
 @contextmanager
 def started(
-    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+    name: str, order: RunOptions, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
     """Spark, whether somebody wants it to stop, and whom to show what it does."""
     Registry().check_free(str(order.checkpoint.resolve()))

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.flow import land as land_command
-from headrace.cli.flow.program import Given, Program, load_program
+from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
-from headrace.cli.record.offset_spec import parse_place
+from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import (
@@ -24,7 +24,7 @@ from headrace.cli.terminal.option import (
     parse_pairs,
 )
 from headrace.cli.terminal.output import print_fields, print_json, print_rows
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import PARTITIONS
@@ -115,10 +115,10 @@ def run(
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
-    from headrace.cli.flow.execution import Order
+    from headrace.cli.flow.execution import RunOptions
 
     where = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
-    order = Order(
+    order = RunOptions(
         program=program,
         brokers=loaded.brokers or given.brokers,
         checkpoint=where,
@@ -150,15 +150,15 @@ def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> N
 
     check(plan)
     clock = SystemClock()
-    begin = None if first is None else parse_place(first, clock)
-    end = None if past is None else parse_place(past, clock)
+    begin = None if first is None else parse_offset_spec(first, clock)
+    end = None if past is None else parse_offset_spec(past, clock)
     plan = bounded(plan, begin, end)
     with spark_for(plan.name, order, plan.settings) as spark:
         run_batch(plan, spark, brokers=order.brokers)
     print(f"{plan.name} is done.", flush=True)
 
 
-def _run_stream(program: Program, order: Any) -> None:
+def _run_stream(program: LoadedProgram, order: Any) -> None:
     from headrace.cli.flow.execution import plan_execution, started
     from headrace.flow.plan.check import check
 
@@ -178,7 +178,7 @@ def _create_topics(plan: Plan, brokers: str) -> None:
 
 
 @app.command(name="list")
-def list_flows(style: FormatOption = Format.TEXT) -> None:
+def list_flows(style: FormatOption = OutputFormat.TEXT) -> None:
     """The flows that run on this machine."""
     rows = [
         (each.name, each.pid, _age(each), each.master, each.checkpoint, each.console)
@@ -197,7 +197,7 @@ def describe(
     plan: Annotated[bool, typer.Option("--plan", help="Show Spark's plan of a program.")] = False,
     pairs: PairsOption = None,
     filter_file: FilterOption = None,
-    style: FormatOption = Format.TEXT,
+    style: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """Draw the graph of a flow that runs, or of a program that does not."""
     from headrace.flow.plan.check import check
@@ -211,7 +211,7 @@ def describe(
         loaded = _load(found.program if found else program, brokers, pairs, filter_file)[0].plan
         check(loaded)
     graph = Graph.of(loaded) if loaded is not None else _told(found)
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         print_json({**({"run": _fields(found)} if found else {}), "graph": graph.to_json()})
     else:
         from rich.console import Console
@@ -231,10 +231,10 @@ def describe(
 
 
 def _explain(plan: Plan) -> None:
-    from headrace.cli.flow.execution import Order, spark_for
+    from headrace.cli.flow.execution import RunOptions, spark_for
     from headrace.flow.execution.compile import compile_plan
 
-    order = Order(program="", brokers="", checkpoint=Path(), master="local[1]")
+    order = RunOptions(program="", brokers="", checkpoint=Path(), master="local[1]")
     # As a run would have it: Spark's own 200 are for a cluster.
     settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
     with spark_for(plan.name, order, settings) as spark:
@@ -311,7 +311,7 @@ def rebalance(
 def metrics(
     name: NameArgument,
     watch: Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, once a second.")] = False,
-    style: FormatOption = Format.TEXT,
+    style: FormatOption = OutputFormat.TEXT,
 ) -> None:
     """What a running flow does: tuples, failures, latency, capacity, batch times, state, lag.
 
@@ -339,8 +339,8 @@ def _figures(found: Run) -> FlowFigures:
         raise FlowError(f"{found.name} does not answer on {found.metrics}: {error}") from error
 
 
-def _print_figures(figures: FlowFigures, style: Format) -> None:
-    if style is Format.JSON:
+def _print_figures(figures: FlowFigures, style: OutputFormat) -> None:
+    if style is OutputFormat.JSON:
         print_json(json.loads(figures.to_json()))
         return
     print(line_of(figures))
@@ -355,11 +355,11 @@ def _load(
     filter_file: Path | None,
     *,
     create_topics: bool = False,
-) -> tuple[Program, Given]:
+) -> tuple[LoadedProgram, ProgramArguments]:
     texts = _filter(filter_file) | parse_pairs(pairs, "-X")
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
     where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    given = Given(where, texts, create_topics)
+    given = ProgramArguments(where, texts, create_topics)
     return load_program(program, given), given
 
 

@@ -73,7 +73,7 @@ def land(
     ] = None,
 ) -> None:
     """Write a topic to Parquet files by hour, each record once."""
-    from headrace.cli.flow.execution import Execution, Order, started
+    from headrace.cli.flow.execution import Execution, RunOptions, started
     from headrace.spark.source.offset_finder import check_there
 
     texts = parse_pairs(pairs, "-X")
@@ -90,7 +90,7 @@ def land(
         options={key: each for key, each in texts.items() if not key.startswith("spark.")},
     )
     where = checkpoint or Path(to) / CHECKPOINT
-    order = Order(
+    order = RunOptions(
         program=f"land {topic}",
         brokers=landing.brokers,
         checkpoint=where,

@@ -26,7 +26,7 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 @dataclass(slots=True)
-class Given:
+class ProgramArguments:
     """What the command line tells a program: the brokers, and `-X key=value` pairs.
 
     A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or something that the
@@ -52,7 +52,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LoadedProgram:
     """What was loaded.
 
     Attributes:
@@ -65,7 +65,7 @@ class Program:
     brokers: str | None = None
 
 
-def load_program(target: str, given: Given) -> Program:
+def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
     """A program, with the settings of the command line.
 
     Raises:
@@ -84,17 +84,17 @@ def load_program(target: str, given: Given) -> Program:
     return replace(program, plan=replace(program.plan, settings=settings))
 
 
-def _load(target: str, given: Given) -> Program:
+def _load(target: str, given: ProgramArguments) -> LoadedProgram:
     path = Path(target)
     if path.suffix in (".yaml", ".yml"):
-        program = Program(_flux(path, given))
+        program = LoadedProgram(_flux(path, given))
     elif path.suffix == ".properties":
         program = _samza(path, given)
     else:
         where, name = _split(target)
         path = Path(where)
         module = _module_of_file(path) if path.suffix == ".py" else _module(where)
-        program = Program(_plan(_named(module, name, target), target, given))
+        program = LoadedProgram(_plan(_named(module, name, target), target, given))
     _travel_by_value(path.resolve().parent)
     return program
 
@@ -111,7 +111,7 @@ def _split(target: str) -> tuple[str, str | None]:
     return where, name
 
 
-def _flux(path: Path, given: Given) -> Plan:
+def _flux(path: Path, given: ProgramArguments) -> Plan:
     from headrace.flow.flux.document import ENVIRONMENT
     from headrace.flow.flux.topology_file import read_topology
 
@@ -121,7 +121,7 @@ def _flux(path: Path, given: Given) -> Plan:
     return read_topology(path, values, given.used).plan()
 
 
-def _samza(path: Path, given: Given) -> Program:
+def _samza(path: Path, given: ProgramArguments) -> LoadedProgram:
     from headrace.flow.samza.job import SamzaJob, read_job
 
     _look_beside(path.resolve().parent)
@@ -130,7 +130,7 @@ def _samza(path: Path, given: Given) -> Program:
     if given.create_topics:
         # Before there is a plan: the inputs' partitions decide how many tasks it has.
         job.create_inputs()
-    return Program(job.plan(), job.start, job.brokers)
+    return LoadedProgram(job.plan(), job.start, job.brokers)
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -205,7 +205,7 @@ def _has_plan(found: Any) -> bool:
     )
 
 
-def _plan(found: Any, target: str, given: Given) -> Plan:
+def _plan(found: Any, target: str, given: ProgramArguments) -> Plan:
     if not _has_plan(found) and callable(found):
         found = found(**_arguments(found, target, given))
     if isinstance(found, Plan):
@@ -218,7 +218,9 @@ def _plan(found: Any, target: str, given: Given) -> Plan:
     return plan
 
 
-def _arguments(function: Callable[..., Any], target: str, given: Given) -> dict[str, Any]:
+def _arguments(
+    function: Callable[..., Any], target: str, given: ProgramArguments
+) -> dict[str, Any]:
     """What a function's parameters are, by their names."""
     texts = {"brokers": given.brokers, **given.pairs}
     arguments = {}

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.cli.record.offset_spec import Place, resolve
+from headrace.cli.record.offset_spec import OffsetSpec, resolve
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
@@ -15,7 +15,7 @@ from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
 
 
-def bounded(plan: Plan, first: Place | None, past: Place | None) -> Plan:
+def bounded(plan: Plan, first: OffsetSpec | None, past: OffsetSpec | None) -> Plan:
     """The plan over what lies from one place up to, and without, another, in each partition.
 
     Raises:
@@ -36,7 +36,7 @@ def bounded(plan: Plan, first: Place | None, past: Place | None) -> Plan:
     return replace(plan, components=components)
 
 
-def _between(spout: TopicSpout, first: Place | None, past: Place | None) -> TopicSpout:
+def _between(spout: TopicSpout, first: OffsetSpec | None, past: OffsetSpec | None) -> TopicSpout:
     changed = copy.copy(spout)
     kafka = {
         key.removeprefix("kafka."): value

@@ -19,8 +19,8 @@ from headrace.cli.record.field import (
     read_headers,
     texts,
 )
-from headrace.cli.record.file import Advance
 from headrace.cli.record.file_format import FieldFormat
+from headrace.cli.terminal.progress import Advance
 from headrace.model.ids import TopicPartition
 from headrace.records.column import HEADERS
 

@@ -5,31 +5,15 @@ and `headers`. A file says itself how its bytes are written: a column called `va
 `value_json` instead of `value`. So what was exported is imported without an option.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from headrace.cli.record.file_format import FieldFormat, FileFormat
+from headrace.cli.terminal.progress import Advance
 from headrace.model.ids import TopicPartition
-from headrace.records.column import HEADERS, TIMESTAMP
-
-SCHEMA: Final = pa.schema(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", TIMESTAMP, nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("headers", HEADERS, nullable=False),
-    ]
-)
-
-COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
-"""What a record is made of when it is written again."""
-
-Advance = Callable[[int], object]
 
 
 class RecordFileWriter(Protocol):
@@ -82,10 +66,3 @@ def read_records(path: Path, kind: FileFormat, advance: Advance) -> Iterator[pa.
     from headrace.cli.record.json_lines_file import read_json_lines
 
     return read_json_lines(path, advance)
-
-
-def with_partition(partition: TopicPartition, columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of `SCHEMA`."""
-    places = pa.repeat(pa.scalar(partition.partition, pa.int32()), columns.num_rows)
-    arrays = [places, *(columns.column(name) for name in SCHEMA.names[1:])]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

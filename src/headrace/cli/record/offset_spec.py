@@ -37,7 +37,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 _MOST_SECONDS = 10**11
 
 
-class Origin(Enum):
+class OffsetOrigin(Enum):
     START = "start"
     END = "end"
     OFFSET = "offset"
@@ -45,26 +45,26 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetSpec:
     """A place in any partition. `number` counts from `origin`; for a time it is milliseconds."""
 
-    origin: Origin
+    origin: OffsetOrigin
     number: int = 0
 
 
-START = Place(Origin.START)
-END = Place(Origin.END)
+START = OffsetSpec(OffsetOrigin.START)
+END = OffsetSpec(OffsetOrigin.END)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OffsetRangeSpec:
     """From a place on; up to another one, or for ever."""
 
-    first: Place
-    past: Place | None = None
+    first: OffsetSpec
+    past: OffsetSpec | None = None
 
 
-def parse_place(text: str, clock: Clock) -> Place:
+def parse_offset_spec(text: str, clock: Clock) -> OffsetSpec:
     """Read one place.
 
     Raises:
@@ -75,9 +75,9 @@ def parse_place(text: str, clock: Clock) -> Place:
     if text in ("end", "newest"):
         return END
     if text.startswith("@"):
-        return Place(Origin.TIME, parse_time(text[1:], clock))
+        return OffsetSpec(OffsetOrigin.TIME, parse_time(text[1:], clock))
     if _ISO.fullmatch(text):
-        return Place(Origin.TIME, parse_time(text, clock))
+        return OffsetSpec(OffsetOrigin.TIME, parse_time(text, clock))
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise InvalidArgument(
@@ -85,13 +85,13 @@ def parse_place(text: str, clock: Clock) -> Place:
             "-N from the end, or @TIME"
         )
     if text[0] == "+":
-        return Place(Origin.START, int(digits))
+        return OffsetSpec(OffsetOrigin.START, int(digits))
     if text[0] == "-":
-        return Place(Origin.END, -int(digits))
-    return Place(Origin.OFFSET, int(digits))
+        return OffsetSpec(OffsetOrigin.END, -int(digits))
+    return OffsetSpec(OffsetOrigin.OFFSET, int(digits))
 
 
-def parse_span(text: str, clock: Clock) -> Span:
+def parse_range_spec(text: str, clock: Clock) -> OffsetRangeSpec:
     """Read a place, or two with a colon between them.
 
     A time may have colons of its own, so the one that makes sense on both sides is taken.
@@ -99,13 +99,13 @@ def parse_span(text: str, clock: Clock) -> Span:
     for at in (at for at, letter in enumerate(text) if letter == ":"):
         first, past = text[:at], text[at + 1 :]
         try:
-            return Span(
-                parse_place(first, clock) if first else START,
-                parse_place(past, clock) if past else None,
+            return OffsetRangeSpec(
+                parse_offset_spec(first, clock) if first else START,
+                parse_offset_spec(past, clock) if past else None,
             )
         except InvalidArgument:
             continue
-    return Span(parse_place(text, clock))
+    return OffsetRangeSpec(parse_offset_spec(text, clock))
 
 
 def parse_time(text: str, clock: Clock) -> int:
@@ -131,7 +131,7 @@ def parse_time(text: str, clock: Clock) -> int:
 
 def resolve(
     pool: ConnectionPool,
-    place: Place,
+    place: OffsetSpec,
     partitions: Iterable[TopicPartition],
     *,
     read_committed: bool = False,
@@ -139,14 +139,14 @@ def resolve(
     """The offset of a place in each partition. A time without younger records is the end; what is
     counted from the start or the end never leaves the log."""
     wanted = list(partitions)
-    if place.origin is Origin.OFFSET:
+    if place.origin is OffsetOrigin.OFFSET:
         return dict.fromkeys(wanted, place.number)
-    time = {Origin.START: EARLIEST, Origin.END: LATEST}.get(place.origin, place.number)
+    time = {OffsetOrigin.START: EARLIEST, OffsetOrigin.END: LATEST}.get(place.origin, place.number)
     found = list_offsets(pool, dict.fromkeys(wanted, time), read_committed=read_committed)
     late = [each for each, outcome in found.items() if _is_none(outcome)]
     if late:
         found |= list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=read_committed)
-    shift = 0 if place.origin is Origin.TIME else place.number
+    shift = 0 if place.origin is OffsetOrigin.TIME else place.number
     offsets = {
         partition: outcome if isinstance(outcome, ClientError) else outcome.offset + shift
         for partition, outcome in found.items()

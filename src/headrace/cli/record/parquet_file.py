@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.cli.record.field import BadFile, texts
-from headrace.cli.record.file import COLUMNS, SCHEMA, Advance, with_partition
 from headrace.cli.record.file_format import FieldFormat
+from headrace.cli.record.schema import COLUMNS, SCHEMA, with_partition
+from headrace.cli.terminal.progress import Advance
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 

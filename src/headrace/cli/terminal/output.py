@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.client.error import BrokerError, ClientError
 
 OK = "OK"
@@ -49,9 +49,9 @@ def print_json(value: Any) -> None:
     print()
 
 
-def print_rows(style: Format, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def print_rows(style: OutputFormat, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A list of things of one kind. In JSON each is an object with the headings as its keys."""
-    if style is Format.JSON:
+    if style is OutputFormat.JSON:
         print_json([dict(zip(headings, row, strict=True)) for row in rows])
     else:
         print_table(headings, rows)

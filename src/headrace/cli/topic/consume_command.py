@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.progress import progress
 from headrace.cli.terminal.stop import Stop
 from headrace.model.error import InvalidArgument
@@ -63,14 +63,14 @@ def consume(
     read_committed: Annotated[
         bool, typer.Option("--read-committed", help="Leave out aborted and open transactions.")
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Print records."""
     # Loaded here: they bring numba and pyarrow, which no other command of this noun needs.
     from headrace.cli.record.format import JsonFormat, RecordFormat, TextFormat
-    from headrace.cli.record.offset_spec import Place, parse_span, resolve
+    from headrace.cli.record.offset_spec import OffsetSpec, parse_range_spec, resolve
     from headrace.cli.topic.choice import chosen_partitions
     from headrace.cli.topic.consumption import Consumption
     from headrace.client.error import ClientError
@@ -78,16 +78,16 @@ def consume(
     from headrace.model.clock import SystemClock
     from headrace.model.ids import TopicPartition
 
-    if text is not None and format is Format.JSON:
+    if text is not None and format is OutputFormat.JSON:
         raise InvalidArgument("-f and --format json are two ways to print a record: take one")
-    shown: RecordFormat = JsonFormat() if format is Format.JSON else TextFormat(text or "%v")
-    span = parse_span(offset, SystemClock())
+    shown: RecordFormat = JsonFormat() if format is OutputFormat.JSON else TextFormat(text or "%v")
+    span = parse_range_spec(offset, SystemClock())
     if group is not None and (partition or span.past is not None):
         raise InvalidArgument("a group shares out whole topics: leave out -p and the end in -o")
 
     with connect(brokers, setting) as pool, Stop() as stop:
 
-        def places(place: Place, wanted: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        def places(place: OffsetSpec, wanted: list[TopicPartition]) -> Mapping[TopicPartition, int]:
             found = resolve(pool, place, wanted, read_committed=read_committed)
             for each, outcome in found.items():
                 if isinstance(outcome, ClientError):

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import finish, print_fields, print_json, print_table, status
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.choice import matching_topics
 from headrace.client.admin.admin import Admin, ConfigEntry, ResourceType
 from headrace.client.error import BrokerError, ClientError
@@ -38,7 +38,7 @@ def describe(
         bool, typer.Option("-p", "--partitions", help="Only the partitions.")
     ] = False,
     configs: Annotated[bool, typer.Option("-c", "--configs", help="Only the configs.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -62,7 +62,7 @@ def describe(
             else:
                 problems.append(topic.error)
                 print(f"headrace: topic {name}: {topic.error}", file=sys.stderr)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(descriptions)
     else:
         for number, description in enumerate(descriptions):

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from headrace.cli.record.file import SCHEMA, RecordFileWriter, open_writer
+from headrace.cli.record.file import RecordFileWriter, open_writer
 from headrace.cli.record.file_format import FieldFormat, FileFormat
-from headrace.cli.record.offset_spec import Place, resolve
+from headrace.cli.record.offset_spec import OffsetSpec, resolve
 from headrace.cli.record.partial_file import partial_directory, partial_file
+from headrace.cli.record.schema import SCHEMA
 from headrace.cli.terminal.progress import Advance
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
@@ -26,7 +27,7 @@ _CHUNK_ROWS = 50_000
 _BYTES_IN_FLIGHT = 32 * 1024 * 1024
 
 
-class Span(NamedTuple):
+class ExportRange(NamedTuple):
     """Offsets from `first` up to, and without, `past`."""
 
     first: int
@@ -42,14 +43,14 @@ class Exported:
     last_offset: int
 
 
-def spans(
+def export_ranges(
     pool: ConnectionPool,
     partitions: Iterable[TopicPartition],
-    first: Place,
-    past: Place,
+    first: OffsetSpec,
+    past: OffsetSpec,
     *,
     read_committed: bool,
-) -> dict[TopicPartition, Span]:
+) -> dict[TopicPartition, ExportRange]:
     """What two places stand for now, within what each log holds.
 
     Raises:
@@ -69,7 +70,7 @@ def spans(
         assert isinstance(end, int)
         assert not isinstance(log, ClientError)
         begin = min(max(start, log.start), log.end)
-        found[each] = Span(begin, max(begin, min(end, log.end)))
+        found[each] = ExportRange(begin, max(begin, min(end, log.end)))
     return found
 
 
@@ -82,7 +83,7 @@ class Export:
     def __init__(
         self,
         settings: ClientSettings,
-        wanted: Mapping[TopicPartition, Span],
+        wanted: Mapping[TopicPartition, ExportRange],
         kind: FileFormat,
         key_format: FieldFormat | None,
         value_format: FieldFormat | None,
@@ -106,14 +107,16 @@ class Export:
                 name = f"{topic}-{partition.partition:05}.{self._how[0].value}"
                 self._fill(folder / name, {partition: span}, advance)
 
-    def _fill(self, path: Path, wanted: Mapping[TopicPartition, Span], advance: Advance) -> None:
+    def _fill(
+        self, path: Path, wanted: Mapping[TopicPartition, ExportRange], advance: Advance
+    ) -> None:
         with closing(open_writer(path, *self._how)) as writer:
             self._copy(writer, wanted, advance)
 
     def _copy(
         self,
         writer: RecordFileWriter,
-        wanted: Mapping[TopicPartition, Span],
+        wanted: Mapping[TopicPartition, ExportRange],
         advance: Advance,
     ) -> None:
         ranges = {each: ReadRange(*span) for each, span in wanted.items() if span.first < span.past}

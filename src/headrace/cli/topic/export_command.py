@@ -8,7 +8,7 @@ import typer
 from headrace.cli.record.file_format import FieldFormat, FileFormat
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.cli.terminal.progress import progress
 from headrace.cli.terminal.stop import Stop
 
@@ -75,18 +75,18 @@ def export(
     """Write the records of a topic to a file."""
     # Loaded here: they bring numba and pyarrow, which no other command of this noun needs.
     from headrace.cli.record.file_format import format_of
-    from headrace.cli.record.offset_spec import parse_place
+    from headrace.cli.record.offset_spec import parse_offset_spec
     from headrace.cli.topic.choice import chosen_partitions
-    from headrace.cli.topic.export import Export, spans
+    from headrace.cli.topic.export import Export, export_ranges
     from headrace.model.clock import SystemClock
 
     path = Path(target)
     by_partition = target.endswith("/") or path.is_dir()
     kind = (format or FileFormat.PARQUET) if by_partition else format_of(path, format)
-    first, past = parse_place(start, SystemClock()), parse_place(end, SystemClock())
+    first, past = parse_offset_spec(start, SystemClock()), parse_offset_spec(end, SystemClock())
     with connect(brokers, setting) as pool, Stop() as stop:
         partitions = chosen_partitions(pool, [topic], partition)
-        wanted = spans(pool, partitions, first, past, read_committed=not read_uncommitted)
+        wanted = export_ranges(pool, partitions, first, past, read_committed=not read_uncommitted)
         work = Export(pool.settings, wanted, kind, key_format, value_format, not read_uncommitted)
         total = sum(span.past - span.first for span in wanted.values())
         with progress("exporting", total) as advance, stop.waiting():
@@ -99,7 +99,7 @@ def export(
 
 def _report(topic: str, done: "dict[int, Exported]") -> None:
     print_rows(
-        Format.TEXT,
+        OutputFormat.TEXT,
         ["topic", "partition", "records", "first_offset", "last_offset"],
         [
             (topic, index, each.records, each.first_offset, each.last_offset)

@@ -9,7 +9,7 @@ import typer
 from headrace.cli.record.file_format import FileFormat, format_of, is_known
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.cli.terminal.progress import progress
 from headrace.cli.terminal.stop import Stop
 from headrace.client.error import ClientError
@@ -81,7 +81,7 @@ def _write(writer: "Writer", table: Any, repartition: bool) -> None:
 
 def _report(topic: str, writer: "Writer") -> None:
     print_rows(
-        Format.TEXT,
+        OutputFormat.TEXT,
         ["topic", "partition", "records", "first_offset", "last_offset"],
         [
             (topic, each.partition, landed.records, landed.first_offset, landed.last_offset)

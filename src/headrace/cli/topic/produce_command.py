@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.progress import progress
 from headrace.model.error import InvalidArgument
 
@@ -55,7 +55,7 @@ def produce(
     tombstone: Annotated[
         bool, typer.Option("--tombstone", help="An empty value becomes a null.")
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -168,7 +168,7 @@ def _tables(
         yield index, pa.table(columns)
 
 
-def _report(style: Format, topic: str, production: "Production") -> None:
+def _report(style: OutputFormat, topic: str, production: "Production") -> None:
     print_rows(
         style,
         ["topic", "partition", "records", "first_offset", "last_offset"],

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.record.offset_spec import parse_place, resolve
+from headrace.cli.record.offset_spec import parse_offset_spec, resolve
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect, parse_pairs
 from headrace.cli.terminal.output import finish, print_rows, status
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic import (
     consume_command,
     describe_command,
@@ -67,7 +67,7 @@ def create(
         bool, typer.Option("--if-not-exists", help="A topic that is there already is fine.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("-d", "--dry", help="Only check.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -102,7 +102,7 @@ def list_topics(
     names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC")] = None,
     regex: RegexOption = False,
     internal: Annotated[bool, typer.Option("-i", "--internal", help="The broker's too.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -152,7 +152,7 @@ def alter_config(
     subtract: Annotated[
         list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="Take from a list.")
     ] = None,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -188,7 +188,7 @@ Records stay where they are. A key's new records may go to another partition tha
 def add_partitions(
     names: NamesArgument,
     num: Annotated[int, typer.Option("-n", "--num", min=1, help="How many more.")],
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -229,12 +229,12 @@ def trim_prefix(
         list[int] | None, typer.Option("-p", "--partition", min=0, help="Only these partitions.")
     ] = None,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Do not ask first.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Delete the oldest records of a topic."""
-    place = parse_place(offset, SystemClock())
+    place = parse_offset_spec(offset, SystemClock())
     with connect(brokers, setting) as pool:
         partitions = chosen_partitions(pool, [name], partition)
         found = resolve(pool, place, partitions)
@@ -274,7 +274,7 @@ Examples:
 def delete(
     names: NamesArgument,
     regex: RegexOption = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -286,7 +286,7 @@ def delete(
         _report(format, Admin(pool).delete_topics(wanted) if wanted else {})
 
 
-def _report(style: Format, outcomes: dict[str, BrokerError | None]) -> None:
+def _report(style: OutputFormat, outcomes: dict[str, BrokerError | None]) -> None:
     rows = [(name, status(outcome)) for name, outcome in outcomes.items()]
     print_rows(style, ["topic", "status"], rows)
     finish(outcomes.values())

@@ -42,7 +42,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
         ),
         "multiport_syslogtcp": (
             "sources.syslog_multiport",
-            "MultiportSyslogSource",
+            "SyslogMultiportSource",
             ("org.apache.flume.source.MultiportSyslogTCPSource",),
         ),
         "netcat": ("sources.netcat", "NetcatSource", ("org.apache.flume.source.NetcatSource",)),

@@ -21,7 +21,7 @@ DEFAULT_POLL_SECONDS = 30.0
 _DRAIN_SECONDS = 10.0
 
 
-class Supervisor:
+class AgentSupervisor:
     """Starts an agent and starts it anew when its file changes.
 
     Rule 1: at the start, components that cannot be used are left out with an error, as Flume does.

@@ -8,8 +8,8 @@ where are told: never one that could hold a password.
 from typing import Final
 
 from headrace.ingest.agent.assembly import Assembly
-from headrace.ingest.agent.registry_name import last_word
 from headrace.ingest.component import Component
+from headrace.ingest.config.java_class import simple_name
 
 TOPICS: Final = "Topics"
 GROUP: Final = "Group"
@@ -34,13 +34,13 @@ def wiring(assembly: Assembly, kind: str, name: str) -> dict[str, str]:
     if kind == "SOURCE":
         component: Component = assembly.sources[name]
         source = plan.sources[name]
-        found = {COMPONENT: last_word(source.component.type), CHANNELS: " ".join(source.channels)}
+        found = {COMPONENT: simple_name(source.component.type), CHANNELS: " ".join(source.channels)}
     elif kind == "SINK":
         component, sink = assembly.sinks[name], plan.sinks[name]
-        found = {COMPONENT: last_word(sink.component.type), CHANNELS: sink.channel}
+        found = {COMPONENT: simple_name(sink.component.type), CHANNELS: sink.channel}
     else:
         component = assembly.channels[name]
-        found = {COMPONENT: last_word(plan.channels[name].type)}
+        found = {COMPONENT: simple_name(plan.channels[name].type)}
     declared = {each.name for each in component.SETTINGS}
 
     def told(*names: str) -> str:

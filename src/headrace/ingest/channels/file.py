@@ -20,11 +20,11 @@ import structlog
 
 from headrace.ingest.channels.bounded import BoundedChannel
 from headrace.ingest.channels.event_log import EventLog
-from headrace.ingest.channels.file_frame import Piece, decode_put, encode_put
+from headrace.ingest.channels.file_frame import PutRows, decode_put, encode_put
 from headrace.ingest.channels.frame_cipher import read_cipher
 from headrace.ingest.channels.queue import QueueTransaction, Taken
 from headrace.ingest.channels.row_range import RowRange
-from headrace.ingest.channels.striped_log import Place, StripedLog, folders_of
+from headrace.ingest.channels.striped_log import PutPosition, StripedLog, folders_of
 from headrace.ingest.error import ChannelClosed, ChannelError, ChannelFull
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -42,12 +42,12 @@ class _Waiting:
 
     __slots__ = ("batch", "piece")
 
-    def __init__(self, piece: Piece, batch: Batch | None) -> None:
+    def __init__(self, piece: PutRows, batch: Batch | None) -> None:
         self.piece = piece
         self.batch = batch
 
 
-class FileChannel(BoundedChannel[Piece]):
+class FileChannel(BoundedChannel[PutRows]):
     """See the module.
 
     Threads: `_changed` guards the queue and the counts, and is never held while the disk works.
@@ -94,7 +94,7 @@ class FileChannel(BoundedChannel[Piece]):
         ]
         self._log = StripedLog(logs, settings.number("minimumRequiredSpace"))
         self._queue: deque[_Waiting] = deque()
-        self._rows: dict[Place, RowRange] = {}
+        self._rows: dict[PutPosition, RowRange] = {}
         self._cached_bytes = 0
         self._trimmed_at = 0.0
         self._synced_at = 0.0
@@ -125,7 +125,7 @@ class FileChannel(BoundedChannel[Piece]):
             self._rows.clear()
             self._used_count = self._cached_bytes = 0
 
-    def begin(self) -> QueueTransaction[Piece]:
+    def begin(self) -> QueueTransaction[PutRows]:
         if not self._log.is_open:
             raise ChannelClosed(f"channel {self.name} is not open")
         return super().begin()
@@ -133,7 +133,7 @@ class FileChannel(BoundedChannel[Piece]):
     def _replay(self) -> None:
         self._rows = self._log.replay()
         self._queue = deque(
-            _Waiting(Piece(place.offset, start, stop - start, place.stripe), None)
+            _Waiting(PutRows(place.offset, start, stop - start, place.stripe), None)
             for place, rows in self._rows.items()
             for start, stop in rows.ranges
         )
@@ -166,7 +166,7 @@ class FileChannel(BoundedChannel[Piece]):
             keep = self._cached_bytes + size_bytes <= _CACHE_BYTES
             self._cached_bytes += size_bytes if keep else 0
             self._rows[place] = RowRange(count)
-            piece = Piece(place.offset, 0, count, place.stripe)
+            piece = PutRows(place.offset, 0, count, place.stripe)
             self._queue.append(_Waiting(piece, batch if keep else None))
             self._changed.notify_all()
         self._log.settled(place)
@@ -188,7 +188,7 @@ class FileChannel(BoundedChannel[Piece]):
 
     # -- taking --------------------------------------------------------------------------------
 
-    def remove(self, limit: int, wait: bool) -> Taken[Piece]:
+    def remove(self, limit: int, wait: bool) -> Taken[PutRows]:
         taken: list[_Waiting] = []
         with self._changed:
             if wait:
@@ -216,10 +216,10 @@ class FileChannel(BoundedChannel[Piece]):
         if waiting.batch is not None:
             return waiting.batch
         piece = waiting.piece
-        put = decode_put(self._log.read(Place(piece.stripe, piece.offset)))
+        put = decode_put(self._log.read(PutPosition(piece.stripe, piece.offset)))
         return put.cut(piece.first, piece.first + piece.rows)
 
-    def give_back(self, taken: list[Taken[Piece]]) -> None:
+    def give_back(self, taken: list[Taken[PutRows]]) -> None:
         with self._changed:
             for pieces, batch in reversed(taken):
                 position = len(batch)
@@ -230,13 +230,13 @@ class FileChannel(BoundedChannel[Piece]):
                     self._queue.appendleft(_Waiting(piece, events))
             self._changed.notify_all()
 
-    def forget(self, taken: list[Taken[Piece]]) -> None:
+    def forget(self, taken: list[Taken[PutRows]]) -> None:
         pieces = [piece for each in taken for piece in each.places]
         self._log.take(pieces)
         count = sum(piece.rows for piece in pieces)
         with self._changed:
             for piece in pieces:
-                place = Place(piece.stripe, piece.offset)
+                place = PutPosition(piece.stripe, piece.offset)
                 rows = self._rows[place]
                 rows.remove(piece.first, piece.rows)
                 if not rows:

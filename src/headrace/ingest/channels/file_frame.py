@@ -33,7 +33,7 @@ _PIECE = struct.Struct("<QII")
 _NONE, _SHARED, _EACH = 0, 1, 2
 
 
-class Piece(NamedTuple):
+class PutRows(NamedTuple):
     """Some rows of a put record. `stripe` is the log it is in; a take does not say so, because it
     is written to the same one."""
 
@@ -95,11 +95,11 @@ def put_count(data: bytes) -> int:
     return int(count)
 
 
-def encode_take(pieces: Iterable[Piece]) -> bytes:
+def encode_take(pieces: Iterable[PutRows]) -> bytes:
     return b"".join(_PIECE.pack(*piece[:3]) for piece in pieces)
 
 
-def decode_take(data: bytes) -> list[Piece]:
+def decode_take(data: bytes) -> list[PutRows]:
     if len(data) % _PIECE.size:
         raise CorruptLog("a take record of a file channel has not the size it should")
-    return [Piece(*each) for each in _PIECE.iter_unpack(data)]
+    return [PutRows(*each) for each in _PIECE.iter_unpack(data)]

@@ -16,21 +16,21 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.ingest.channels.queue import QueueChannel, Taken
-from headrace.ingest.channels.topic_cursor import Place, Span, TopicCursor
+from headrace.ingest.channels.topic_cursor import PartitionKey, TakenRange, TopicCursor
 from headrace.ingest.error import ChannelError, DeliveryFailed, ProtocolError
 from headrace.ingest.event import EMPTY, Batch, Headers
 from headrace.ingest.format.avro_event import decode_event
-from headrace.ingest.kafka.setting import client_settings, consumer_config
-from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.kafka.client_config import client_settings, consumer_config
+from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
-from headrace.ingest.sinks.kafka import PRODUCER_SETTINGS, writer_options
 
 _log = structlog.get_logger(__name__)
 _JOIN_SECONDS = 30.0
 
 
-class KafkaChannel(QueueChannel[Span]):
+class KafkaChannel(QueueChannel[TakenRange]):
     """See the module. With `parseAsFlumeEvent` records are Flume's Avro events, with headers;
     without, only bodies travel, and any producer can fill the channel.
 
@@ -54,7 +54,7 @@ class KafkaChannel(QueueChannel[Span]):
         self._topic = settings.text("kafka.topic")
         self._parse = settings.flag("parseAsFlumeEvent")
         partition = settings.optional("defaultPartitionId")
-        self._form = TopicForm(
+        self._form = TopicColumns(
             topic=self._topic,
             partition_header=settings.optional("partitionIdHeader"),
             default_partition=None if partition is None else int(partition),
@@ -71,7 +71,7 @@ class KafkaChannel(QueueChannel[Span]):
         self._consumer: Any = None
         self._early: list[Any] = []
         self._cursor = TopicCursor()
-        self._returned: deque[Taken[Span]] = deque()
+        self._returned: deque[Taken[TakenRange]] = deque()
         self._out_count = 0
         self._writing = Lock()
         self._reading = Lock()
@@ -131,7 +131,7 @@ class KafkaChannel(QueueChannel[Span]):
 
     # -- taking --------------------------------------------------------------------------------
 
-    def remove(self, limit: int, wait: bool) -> Taken[Span]:
+    def remove(self, limit: int, wait: bool) -> Taken[TakenRange]:
         with self._changed:
             if self._returned:
                 return self._take_returned(limit)
@@ -146,7 +146,7 @@ class KafkaChannel(QueueChannel[Span]):
                 self._out_count += len(taken.batch)
         return taken
 
-    def _take_returned(self, limit: int) -> Taken[Span]:
+    def _take_returned(self, limit: int) -> Taken[TakenRange]:
         """What was rolled back, oldest first, whole: a span cannot be cut where records were
         left out of it."""
         taken = self._returned.popleft()
@@ -194,17 +194,17 @@ class KafkaChannel(QueueChannel[Span]):
                 _log.warning("channel_read_error", channel=self.name, reason=str(problem))
         return good
 
-    def _taken(self, messages: list[Any]) -> Taken[Span]:
+    def _taken(self, messages: list[Any]) -> Taken[TakenRange]:
         if not messages:
             return Taken([], EMPTY)
-        spans: dict[Place, Span] = {}
+        spans: dict[PartitionKey, TakenRange] = {}
         headers: list[Headers] = []
         bodies: list[bytes] = []
         for message in messages:
             place, offset = (message.topic(), message.partition()), message.offset()
             span = spans.get(place)
             first = offset if span is None else span.first
-            spans[place] = Span(place, first, offset + 1)
+            spans[place] = TakenRange(place, first, offset + 1)
             own, body = self._event(message)
             headers.append(own)
             bodies.append(body)
@@ -220,11 +220,11 @@ class KafkaChannel(QueueChannel[Span]):
             headers["key"] = message.key().decode("utf-8", "replace")
         return headers, value
 
-    def give_back(self, taken: list[Taken[Span]]) -> None:
+    def give_back(self, taken: list[Taken[TakenRange]]) -> None:
         with self._changed:
             self._returned.extendleft(reversed([each for each in taken if each.places]))
 
-    def forget(self, taken: list[Taken[Span]]) -> None:
+    def forget(self, taken: list[Taken[TakenRange]]) -> None:
         """Commit takes: the group's offsets move as far as everything before is delivered."""
         count = sum(len(each.batch) for each in taken)
         with self._changed:
@@ -235,7 +235,7 @@ class KafkaChannel(QueueChannel[Span]):
                 self._commit(moved)
         self.counters.add("EventTakeSuccessCount", count)
 
-    def _commit(self, moved: dict[Place, int]) -> None:
+    def _commit(self, moved: dict[PartitionKey, int]) -> None:
         if self._consumer is None:
             return
         offsets = [TopicPartition(*place, offset) for place, offset in moved.items()]

@@ -26,7 +26,7 @@ from headrace.ingest.channels.event_log import EventLog
 from headrace.ingest.channels.file_frame import (
     PUT,
     TAKE,
-    Piece,
+    PutRows,
     decode_take,
     encode_take,
     put_count,
@@ -40,7 +40,7 @@ _SEQUENCE = struct.Struct("<Q")
 _SPACE_SECONDS = 1.0
 
 
-class Place(NamedTuple):
+class PutPosition(NamedTuple):
     """A put record: which log, and its offset there."""
 
     stripe: int
@@ -62,7 +62,7 @@ class StripedLog:
         self._checked_at = dict.fromkeys(range(len(logs)), float("-inf"))
         self._turn = count()
         self._sequence = count(1)
-        self._owed: dict[int, list[Piece]] = {}
+        self._owed: dict[int, list[PutRows]] = {}
         self._taking = Lock()
 
     @property
@@ -90,21 +90,21 @@ class StripedLog:
             for log in self._logs:
                 closing.callback(log.close)
 
-    def replay(self) -> dict[Place, RowRange]:
+    def replay(self) -> dict[PutPosition, RowRange]:
         """Puts less takes, oldest first."""
-        found: list[tuple[int, Place, RowRange]] = []
+        found: list[tuple[int, PutPosition, RowRange]] = []
         newest = 0
         for stripe, log in enumerate(self._logs):
             left: dict[int, tuple[int, RowRange]] = {}
             sequence = 0
             for record in log.records():
                 sequence = max(sequence, _replay(record, sequence, left))
-            found += [(order, Place(stripe, at), rows) for at, (order, rows) in left.items()]
+            found += [(order, PutPosition(stripe, at), rows) for at, (order, rows) in left.items()]
             newest = max(newest, sequence)
         self._sequence = count(newest + 1)
         return {place: rows for _, place, rows in sorted(found, key=lambda each: each[:2])}
 
-    def put(self, value: bytes, *, sync: bool) -> Place:
+    def put(self, value: bytes, *, sync: bool) -> PutPosition:
         """Write a put to the next log that takes it. It counts as unsettled, and nothing at or
         behind it is trimmed, until `settled`.
 
@@ -123,7 +123,7 @@ class StripedLog:
                 # That there is no room is the better news: making some is enough.
                 refusal = error if refusal is None or isinstance(error, DiskFull) else refusal
                 continue
-            place = Place(stripe, offset)
+            place = PutPosition(stripe, offset)
             if sync:
                 try:
                     log.sync(offset)
@@ -134,11 +134,11 @@ class StripedLog:
         assert refusal is not None
         raise refusal
 
-    def settled(self, place: Place) -> None:
+    def settled(self, place: PutPosition) -> None:
         """The channel knows the put by now, or has given it up."""
         self._logs[place.stripe].settled(place.offset)
 
-    def take(self, pieces: Sequence[Piece]) -> None:
+    def take(self, pieces: Sequence[PutRows]) -> None:
         """Write down that they were taken; what a disk refuses is written with the next take, see
         rule 4."""
         with self._taking:
@@ -161,7 +161,7 @@ class StripedLog:
             else:
                 del self._owed[stripe]
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: PutPosition) -> bytes:
         return self._logs[place.stripe].read(place.offset)
 
     def unsettled(self) -> list[int]:

@@ -7,13 +7,13 @@ keeps what is still out, and its offset to commit is the lowest of that.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
-class Span(NamedTuple):
+class TakenRange(NamedTuple):
     """Offsets of one partition that were taken together: `first` up to, and without, `end`."""
 
-    place: Place
+    place: PartitionKey
     first: int
     end: int
 
@@ -22,24 +22,24 @@ class TopicCursor:
     """Pure bookkeeping; the caller holds a lock.
 
     >>> cursor = TopicCursor()
-    >>> early, late = Span(("t", 0), 0, 5), Span(("t", 0), 5, 9)
+    >>> early, late = TakenRange(("t", 0), 0, 5), TakenRange(("t", 0), 5, 9)
     >>> cursor.taken([early, late])
     >>> cursor.done([late]), cursor.done([early])
     ({}, {('t', 0): 9})
     """
 
     def __init__(self) -> None:
-        self._out: dict[Place, list[Span]] = {}
-        self._end: dict[Place, int] = {}
+        self._out: dict[PartitionKey, list[TakenRange]] = {}
+        self._end: dict[PartitionKey, int] = {}
 
-    def taken(self, spans: Iterable[Span]) -> None:
+    def taken(self, spans: Iterable[TakenRange]) -> None:
         for span in spans:
             self._out.setdefault(span.place, []).append(span)
             self._end[span.place] = max(span.end, self._end.get(span.place, 0))
 
-    def done(self, spans: Iterable[Span]) -> dict[Place, int]:
+    def done(self, spans: Iterable[TakenRange]) -> dict[PartitionKey, int]:
         """The offsets that can be committed now because these were delivered."""
-        moved: dict[Place, int] = {}
+        moved: dict[PartitionKey, int] = {}
         for span in spans:
             out = self._out.get(span.place, [])
             if span not in out:
@@ -51,14 +51,14 @@ class TopicCursor:
                 moved[span.place] = now
         return moved
 
-    def replace(self, span: Span, pieces: Iterable[Span]) -> None:
+    def replace(self, span: TakenRange, pieces: Iterable[TakenRange]) -> None:
         """A span that was taken is given out in pieces."""
         out = self._out.get(span.place, [])
         if span in out:
             out.remove(span)
             out += pieces
 
-    def lost(self, places: Iterable[Place]) -> None:
+    def lost(self, places: Iterable[PartitionKey]) -> None:
         """Partitions that are not ours any more."""
         for place in places:
             self._out.pop(place, None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.config.properties import Entry
+from headrace.config.properties import PropertyEntry
 
 
 class Severity(Enum):
@@ -45,7 +45,7 @@ class ComponentPlan:
     name: str
     type: str
     line: int
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, PropertyEntry]
 
     def line_of(self, key: str) -> int:
         entry = self.entries.get(key)
@@ -96,5 +96,5 @@ class AgentPlan:
     channels: Mapping[str, ComponentPlan] = field(default_factory=dict)
     sinks: Mapping[str, SinkPlan] = field(default_factory=dict)
     groups: Mapping[str, GroupPlan] = field(default_factory=dict)
-    audit: Mapping[str, Entry] = field(default_factory=dict)
+    audit: Mapping[str, PropertyEntry] = field(default_factory=dict)
     idle: tuple[ComponentPlan, ...] = ()

@@ -24,7 +24,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from headrace.config.properties import Entry
+from headrace.config.properties import PropertyEntry
 from headrace.ingest.config.plan import (
     AgentPlan,
     ComponentPlan,
@@ -47,16 +47,16 @@ _SINGULAR = {
 }
 
 
-def agent_names(entries: Mapping[str, Entry]) -> list[str]:
+def agent_names(entries: Mapping[str, PropertyEntry]) -> list[str]:
     """The agents a file describes, in order.
 
-    >>> agent_names({"a1.sources": Entry("r1", 1), "a2.sinks": Entry("k1", 2)})
+    >>> agent_names({"a1.sources": PropertyEntry("r1", 1), "a2.sinks": PropertyEntry("k1", 2)})
     ['a1', 'a2']
     """
     return list(dict.fromkeys(key.partition(".")[0] for key in entries if "." in key))
 
 
-def plan_agent(entries: Mapping[str, Entry], agent: str) -> tuple[AgentPlan, list[Problem]]:
+def plan_agent(entries: Mapping[str, PropertyEntry], agent: str) -> tuple[AgentPlan, list[Problem]]:
     """The plan of one agent, and everything about its shape that is wrong.
 
     Raises:
@@ -71,7 +71,7 @@ def plan_agent(entries: Mapping[str, Entry], agent: str) -> tuple[AgentPlan, lis
     return reading.plan(), sorted(reading.problems, key=lambda problem: problem.line)
 
 
-def _below(entries: Mapping[str, Entry], prefix: str) -> dict[str, Entry]:
+def _below(entries: Mapping[str, PropertyEntry], prefix: str) -> dict[str, PropertyEntry]:
     start = f"{prefix}."
     return {
         key.removeprefix(start): entry for key, entry in entries.items() if key.startswith(start)
@@ -81,7 +81,7 @@ def _below(entries: Mapping[str, Entry], prefix: str) -> dict[str, Entry]:
 class _Reading:
     """One pass over the entries of an agent."""
 
-    def __init__(self, agent: str, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, agent: str, entries: Mapping[str, PropertyEntry]) -> None:
         self.problems: list[Problem] = []
         self._idle: list[ComponentPlan] = []
         self._agent = agent
@@ -143,7 +143,7 @@ class _Reading:
                 )
 
     def _section(
-        self, section: str, read: Callable[[str, dict[str, Entry]], _Plan | None]
+        self, section: str, read: Callable[[str, dict[str, PropertyEntry]], _Plan | None]
     ) -> dict[str, _Plan]:
         names = self._entries[section].value.split() if section in self._entries else []
         found: dict[str, _Plan] = {}
@@ -165,7 +165,7 @@ class _Reading:
         self,
         kind: str,
         name: str,
-        own: Mapping[str, Entry],
+        own: Mapping[str, PropertyEntry],
         leave_out: tuple[str, ...] = (),
         default: str | None = None,
     ) -> ComponentPlan | None:
@@ -183,13 +183,13 @@ class _Reading:
         if entry is None:
             assert default is not None
             line = next((each.line for each in own.values()), 0)
-            entry = Entry(default, line)
+            entry = PropertyEntry(default, line)
         return ComponentPlan(
             kind=kind, name=name, type=entry.value.strip(), line=entry.line, entries=settings
         )
 
     def _source(
-        self, name: str, own: dict[str, Entry], channels: Mapping[str, ComponentPlan]
+        self, name: str, own: dict[str, PropertyEntry], channels: Mapping[str, ComponentPlan]
     ) -> SourcePlan | None:
         component = self._component("source", name, own, ("channels", "interceptors", "selector"))
         wired = self._wired("source", name, own, "channels", channels)
@@ -205,7 +205,7 @@ class _Reading:
             selector=selector,
         )
 
-    def _interceptors(self, own: Mapping[str, Entry]) -> tuple[ComponentPlan, ...]:
+    def _interceptors(self, own: Mapping[str, PropertyEntry]) -> tuple[ComponentPlan, ...]:
         listed = own.get("interceptors")
         found = []
         for name in listed.value.split() if listed else ():
@@ -223,7 +223,7 @@ class _Reading:
         self,
         kind: str,
         name: str,
-        own: Mapping[str, Entry],
+        own: Mapping[str, PropertyEntry],
         key: str,
         channels: Mapping[str, ComponentPlan],
     ) -> tuple[str, ...]:
@@ -246,7 +246,7 @@ class _Reading:
         return tuple(dict.fromkeys(each for each in names if each in channels))
 
     def _sink(
-        self, name: str, own: dict[str, Entry], channels: Mapping[str, ComponentPlan]
+        self, name: str, own: dict[str, PropertyEntry], channels: Mapping[str, ComponentPlan]
     ) -> SinkPlan | None:
         component = self._component("sink", name, own, ("channel",))
         wired = self._wired("sink", name, own, "channel", channels)
@@ -263,7 +263,7 @@ class _Reading:
     def _group(
         self,
         name: str,
-        own: dict[str, Entry],
+        own: dict[str, PropertyEntry],
         sinks: Mapping[str, SinkPlan],
         taken: dict[str, str],
     ) -> GroupPlan | None:
@@ -303,7 +303,7 @@ class _Reading:
                 self._warn(channel.line, f"no source writes to channel {name}: nothing comes out")
 
 
-_NOTHING = Entry("", 0)
+_NOTHING = PropertyEntry("", 0)
 _EXAMPLES = {
     "source": "netcat, TAILDIR or avro",
     "channel": "memory, file or kafka",

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from headrace.ingest.event import Batch
-from headrace.ingest.file.storage import Storage
+from headrace.ingest.file.storage_folder import StorageFolder
 from headrace.ingest.format.serializer import Serializer
 
 _PARQUET = pa.schema([("headers", pa.map_(pa.string(), pa.string())), ("body", pa.binary())])
@@ -34,7 +34,7 @@ class BucketFile:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: StorageFolder,
         path: str,
         in_use: str,
         new_serializer: Callable[[], Serializer] | None,

@@ -4,7 +4,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.event import Batch
 from headrace.ingest.format.avro_event import SCHEMA
 from headrace.ingest.settings import Settings
@@ -85,7 +85,7 @@ def make_serializer(
     """
     written = settings.text(key)
     newline = parameters.get("appendNewline", "true").lower() == "true"
-    match last_word(written).lower():
+    match simple_name(written).lower():
         case "text" | "bodytexteventserializer":
             return lambda: TextSerializer(newline)
         case "header_and_text" | "headerandbodytexteventserializer":

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.event import Batch, Headers
 from headrace.ingest.format.java_date import strptime_format
 from headrace.ingest.interceptor import Interceptor
@@ -64,12 +64,12 @@ def _target(settings: Settings, serializer: str) -> tuple[str, Serializer]:
     if "name" not in own:
         raise settings.wrong(key, f"{key} is missing: name the header to write")
     kind = own.get("type", "default")
-    if last_word(kind) == "RegexExtractorInterceptorMillisSerializer":
+    if simple_name(kind) == "RegexExtractorInterceptorMillisSerializer":
         pattern = f"serializers.{serializer}.pattern"
         if "pattern" not in own:
             raise settings.wrong(pattern, f"{pattern} is missing: it says how dates are written")
         return own["name"], _millis(settings, pattern, own["pattern"])
-    if kind.lower() == "default" or last_word(kind).endswith("PassThroughSerializer"):
+    if kind.lower() == "default" or simple_name(kind).endswith("PassThroughSerializer"):
         return own["name"], str
     raise settings.wrong(
         f"serializers.{serializer}.type",

@@ -13,7 +13,7 @@ from headrace.ingest.format.event_time import time_ms
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-class TopicForm(NamedTuple):
+class TopicColumns(NamedTuple):
     """How an event becomes a record.
 
     Attributes:

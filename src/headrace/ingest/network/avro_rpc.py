@@ -54,7 +54,7 @@ _HASH_BYTES = 16
 _MAX_PROTOCOLS = 64
 
 
-class Match(IntEnum):
+class HandshakeMatch(IntEnum):
     """What a handshake came to."""
 
     BOTH = 0
@@ -62,7 +62,7 @@ class Match(IntEnum):
     NONE = 2
 
 
-class Status(IntEnum):
+class AvroStatus(IntEnum):
     """What became of the events."""
 
     OK = 0
@@ -71,12 +71,12 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class AvroFrame:
     serial: int
     message: bytes
 
 
-def read_frame(stream: PeerStream) -> Frame | None:
+def read_frame(stream: PeerStream) -> AvroFrame | None:
     """The next frame, or None when the peer is done.
 
     Raises:
@@ -98,14 +98,14 @@ def read_frame(stream: PeerStream) -> Frame | None:
         parts.append(stream.read(size) if size else b"")
         if size and not parts[-1]:
             raise ProtocolError("the peer hung up in the middle of a frame")
-    return Frame(serial, b"".join(parts))
+    return AvroFrame(serial, b"".join(parts))
 
 
 def write_frame(stream: PeerStream, serial: int, message: bytes) -> None:
     stream.write(_PAIR.pack(serial, 1) + _ONE.pack(len(message)) + message)
 
 
-class Responder:
+class AvroResponder:
     """The server's side of one connection."""
 
     def __init__(self, known: dict[bytes, bool]) -> None:
@@ -148,13 +148,15 @@ class Responder:
         if client != PROTOCOL_HASH and not self._known.get(client, False):
             if text is not None:
                 raise ProtocolError("the client's protocol is not AvroSourceProtocol")
-            return _handshake_answer(Match.NONE, tell=True)
+            return _handshake_answer(HandshakeMatch.NONE, tell=True)
         self._connected = True
-        return _handshake_answer(Match.BOTH if ours else Match.CLIENT, tell=not ours)
+        return _handshake_answer(
+            HandshakeMatch.BOTH if ours else HandshakeMatch.CLIENT, tell=not ours
+        )
 
 
-def _handshake_answer(match: Match, *, tell: bool) -> bytes:
-    """Match, then the server's protocol and hash if the client lacks them, then no metadata."""
+def _handshake_answer(match: HandshakeMatch, *, tell: bool) -> bytes:
+    """Return the match, the server's protocol and hash if the client lacks them, no metadata."""
     parts = [encode_long(match)]
     if tell:
         parts += [b"\x02", encode_long(len(PROTOCOL)), PROTOCOL, b"\x02", PROTOCOL_HASH]
@@ -163,7 +165,7 @@ def _handshake_answer(match: Match, *, tell: bool) -> bytes:
     return b"".join((*parts, b"\x00"))
 
 
-def answer(prefix: bytes, method: str, status: Status | None) -> bytes:
+def answer(prefix: bytes, method: str, status: AvroStatus | None) -> bytes:
     """The message that answers a call; a ping and a failed handshake have no status."""
     if status is None:
         return prefix if method == "" else prefix + b"\x00\x00"
@@ -194,7 +196,7 @@ def _skip_map(source: AvroInput) -> None:
             source.octets()
 
 
-class Requestor:
+class AvroRequestor:
     """The client's side of one connection: one call at a time."""
 
     def __init__(self, stream: PeerStream) -> None:
@@ -202,7 +204,7 @@ class Requestor:
         self._serial = 0
         self._connected = False
 
-    def append_batch(self, batch: Batch) -> Status:
+    def append_batch(self, batch: Batch) -> AvroStatus:
         """Send events and wait for what became of them.
 
         Raises:
@@ -223,7 +225,7 @@ class Requestor:
         if source.fixed(1) != b"\x00":
             raise ProtocolError("the peer answered with an error")
         try:
-            return Status(source.long())
+            return AvroStatus(source.long())
         except ValueError as error:
             raise ProtocolError(f"the peer's answer is no status: {error}") from None
 
@@ -235,7 +237,7 @@ class Requestor:
             source.fixed(_HASH_BYTES)
         if source.long():
             _skip_map(source)
-        if match not in (Match.BOTH, Match.CLIENT):
+        if match not in (HandshakeMatch.BOTH, HandshakeMatch.CLIENT):
             raise ProtocolError("the peer does not take our protocol: is it a Flume Avro source?")
         self._connected = True
 

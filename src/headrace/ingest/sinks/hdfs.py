@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import structlog
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
 from headrace.ingest.file.bucket_file import BucketFile, RollPolicy
 from headrace.ingest.file.in_use_journal import InUseFile, InUseJournal
-from headrace.ingest.file.storage import Storage, open_storage
+from headrace.ingest.file.storage_folder import StorageFolder, open_folder
 from headrace.ingest.format.path_escape import PathEscape
 from headrace.ingest.format.sequence_file import SequenceFileSerializer
 from headrace.ingest.format.serializer import Serializer, make_serializer
@@ -125,7 +125,7 @@ class HdfsSink(Sink):
         if self._journal is None:
             return
         for left in self._journal.load():
-            storage = open_storage(left.folder)
+            storage = open_folder(left.folder)
             if storage.has(left.in_use):
                 storage.filesystem.move(storage.path(left.in_use), storage.path(left.name))
                 _log.info("file_recovered", sink=self.name, folder=left.folder, name=left.name)
@@ -172,7 +172,7 @@ class HdfsSink(Sink):
         if len(self._open) >= self.settings.number("hdfs.maxOpenFiles"):
             self._close(next(iter(self._open)))
         folder, _, start = bucket.rpartition("/")
-        storage = open_storage(folder)
+        storage = open_folder(folder)
         name, hidden = self._free_name(storage, start)
         if self._journal is not None and not storage.closes_whole:
             self._noted[bucket] = InUseFile(folder, hidden, name)
@@ -188,7 +188,7 @@ class HdfsSink(Sink):
         self.counters.add("ConnectionCreatedCount")
         return file
 
-    def _free_name(self, storage: Storage, start: str) -> tuple[str, str]:
+    def _free_name(self, storage: StorageFolder, start: str) -> tuple[str, str]:
         """A name that nobody has, and the same for the time it is in use. Another process may have
         begun to count in the same millisecond."""
         text = self.settings.text
@@ -234,7 +234,7 @@ def _codec(settings: Settings) -> tuple[str | None, str]:
     if settings.text("hdfs.fileType") != "CompressedStream":
         return None, ""
     written = settings.optional("hdfs.codeC") or ""
-    found = _CODECS.get(last_word(written).lower())
+    found = _CODECS.get(simple_name(written).lower())
     if found is None:
         raise settings.wrong(
             "hdfs.codeC", f"hdfs.codeC is {written!r}: write gzip, bzip2, lz4 or zstd"

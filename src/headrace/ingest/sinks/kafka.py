@@ -2,58 +2,16 @@
 
 from headrace.audit.reconciliation import SOURCE_TIER
 from headrace.client.error import ClientError
-from headrace.ingest.agent.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
-from headrace.ingest.kafka.setting import client_settings
-from headrace.ingest.kafka.topic_columns import TopicForm
-from headrace.ingest.kafka.topic_writer import (
-    POSITIONS_TOPIC,
-    TopicLedger,
-    TopicWriter,
-    WriterOptions,
-)
-from headrace.ingest.settings import Setting, Settings, flag, number, prefix, text
+from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
+from headrace.ingest.kafka.client_config import client_settings
+from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.topic_columns import TopicColumns
+from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
+from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink, Status
 from headrace.ingest.transaction import Transaction
-from headrace.records.compression import codec_named
-
-PRODUCER_SETTINGS: tuple[Setting, ...] = (
-    text(
-        "kafka.bootstrap.servers",
-        "Brokers to ask first.",
-        required=True,
-        other_names=("brokerList",),
-    ),
-    prefix("kafka.producer", "Settings of the producer, in Kafka's words."),
-    text("kafka.transactional.id", "Write in transactions, under this name."),
-    text("kafka.positions.topic", "Where positions are kept then.", POSITIONS_TOPIC),
-    number("defaultPartitionId", "The partition of events that name none.", None),
-    text("partitionIdHeader", "The header that names the partition."),
-)
-
-
-def writer_options(settings: Settings) -> WriterOptions:
-    """
-    Raises:
-        SettingError: a value that no writer can have.
-    """
-    texts = settings.below("kafka.producer")
-    acks = texts.get("acks", "all")
-    if acks not in ("all", "-1", "1", "0"):
-        raise settings.wrong("kafka.producer.acks", f"acks cannot be {acks!r}: write all, 1 or 0")
-    codec = texts.get("compression.type", "none")
-    try:
-        codec_named(codec)
-    except ValueError as error:
-        raise settings.wrong("kafka.producer.compression.type", str(error)) from None
-    identity = settings.optional("kafka.transactional.id") or texts.get("transactional.id")
-    return WriterOptions(
-        acks="all" if identity else acks,
-        codec=codec,
-        transactional_id=identity,
-        positions_topic=settings.text("kafka.positions.topic"),
-    )
 
 
 class KafkaSink(Sink):
@@ -88,7 +46,7 @@ class KafkaSink(Sink):
         super().__init__(name, settings)
         override = settings.flag("allowTopicOverride")
         partition = settings.optional("defaultPartitionId")
-        self._form = TopicForm(
+        self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
             partition_header=settings.optional("partitionIdHeader"),

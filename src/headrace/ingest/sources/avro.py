@@ -3,7 +3,13 @@
 import socket
 
 from headrace.ingest.event import Batch
-from headrace.ingest.network.avro_rpc import Responder, Status, answer, read_frame, write_frame
+from headrace.ingest.network.avro_rpc import (
+    AvroResponder,
+    AvroStatus,
+    answer,
+    read_frame,
+    write_frame,
+)
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.settings import Settings, flag, text
 from headrace.ingest.sources.listening import HOP, HopSource
@@ -31,12 +37,12 @@ class AvroSource(HopSource):
 
     def serve(self, connection: socket.socket) -> None:
         stream = PeerStream(connection, deflate=self._deflate)
-        responder = Responder(self._known)
+        responder = AvroResponder(self._known)
         while (frame := read_frame(stream)) is not None:
             prefix, method, batch = responder.read(frame.message)
             status = None if batch is None else self._status(method, batch)
             write_frame(stream, frame.serial, answer(prefix, method, status))
 
-    def _status(self, method: str, batch: Batch) -> Status:
+    def _status(self, method: str, batch: Batch) -> AvroStatus:
         done = self.take(batch, "AppendBatch" if method == "appendBatch" else "Append")
-        return Status.OK if done else Status.FAILED
+        return AvroStatus.OK if done else AvroStatus.FAILED

@@ -6,7 +6,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.format.avro_event import MAX_HEADERS
@@ -39,7 +39,7 @@ class HttpSource(Source):
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         written = settings.text("handler")
-        kind = last_word(written)
+        kind = simple_name(written)
         if kind.lower() in ("json", _JSON.lower()):
             self._read = read_json
         elif kind.lower() in ("blob", _BLOB.lower()):

@@ -7,11 +7,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.audit.tally import Tally
 from headrace.client.error import ClientError
-from headrace.ingest.agent.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.error import IngestError, ProtocolError
 from headrace.ingest.event import Batch, Headers
 from headrace.ingest.format.avro_event import decode_event
-from headrace.ingest.kafka.setting import client_settings, consumer_config
+from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
+from headrace.ingest.kafka.client_config import client_settings, consumer_config
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import PollableSource
 

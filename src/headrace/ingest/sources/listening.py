@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.event import Batch
-from headrace.ingest.network.listener import DEFAULT_CONNECTIONS, Listener
+from headrace.ingest.network.tcp_server import DEFAULT_CONNECTIONS, TcpServer
 from headrace.ingest.network.tls import SERVER_TLS, server_tls
 from headrace.ingest.settings import Setting, Settings, number, port, text
 from headrace.ingest.source import Source
@@ -37,7 +37,7 @@ class ListeningSource(Source, ABC):
         max_connections: int = DEFAULT_CONNECTIONS,
     ) -> None:
         super().__init__(name, settings)
-        self.listener = Listener(
+        self.listener = TcpServer(
             name,
             settings.text("bind"),
             settings.number("port"),

@@ -1,7 +1,7 @@
 """Datagrams of text."""
 
 from headrace.ingest.event import Batch, Headers
-from headrace.ingest.network.datagram import DatagramServer
+from headrace.ingest.network.datagram_server import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
 from headrace.ingest.source import Source
 

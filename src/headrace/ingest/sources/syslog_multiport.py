@@ -4,12 +4,12 @@ import socket
 from functools import partial
 
 from headrace.ingest.format.syslog import SyslogFraming
-from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.settings import Settings, number, prefix, text
-from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
 
-class MultiportSyslogSource(SyslogSource):
+class SyslogMultiportSource(SyslogSource):
     """As `syslogtcp`, on every port of a list; a header can say which port it was."""
 
     SETTINGS = (
@@ -37,11 +37,11 @@ class MultiportSyslogSource(SyslogSource):
         self._batch = settings.number("batchSize")
         host = settings.text("host")
         self.listeners = [
-            Listener(name, host, int(word), partial(self._serve, word)) for word in words
+            TcpServer(name, host, int(word), partial(self._serve, word)) for word in words
         ]
 
     def start(self) -> None:
-        started: list[Listener] = []
+        started: list[TcpServer] = []
         try:
             for listener in self.listeners:
                 listener.start()

@@ -3,9 +3,9 @@
 import socket
 
 from headrace.ingest.format.syslog import SyslogFraming
-from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.settings import Settings, port, text
-from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
 _RECEIVE_BYTES = 256 * 1024
 
@@ -22,7 +22,7 @@ class SyslogTcpSource(SyslogSource):
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         host = settings.text("host")
-        self.listener = Listener(name, host, settings.number("port"), self._serve)
+        self.listener = TcpServer(name, host, settings.number("port"), self._serve)
 
     def start(self) -> None:
         self.listener.start()

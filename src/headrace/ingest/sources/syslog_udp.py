@@ -1,9 +1,9 @@
 """Syslog over UDP."""
 
 from headrace.ingest.event import Batch
-from headrace.ingest.network.datagram import DatagramServer
+from headrace.ingest.network.datagram_server import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
-from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
 
 class SyslogUdpSource(SyslogSource):

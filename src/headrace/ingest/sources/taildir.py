@@ -13,8 +13,8 @@ from headrace.ingest.file.file_name import printable
 from headrace.ingest.file.line_file import Lines, pieces, read_bytes_for, read_lines
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
+from headrace.ingest.sources.position_file import PositionFile, from_marks, mark_of
 from headrace.ingest.sources.tail_file import TailFile
-from headrace.ingest.sources.tail_position import PositionFile, from_marks, mark_of
 
 _log = structlog.get_logger(__name__)
 _SCAN_SECONDS = 0.5

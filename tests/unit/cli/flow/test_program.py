@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.program import ProgramArguments, load_program
 from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError
 
@@ -36,8 +36,10 @@ def write(folder: Path, text: str, name: str = "words_of_test.py") -> str:
     return str(path)
 
 
-def given(**pairs: str) -> Given:
-    return Given("b:9092", {key.replace("__", "."): value for key, value in pairs.items()})
+def given(**pairs: str) -> ProgramArguments:
+    return ProgramArguments(
+        "b:9092", {key.replace("__", "."): value for key, value in pairs.items()}
+    )
 
 
 def test_a_function_is_called_with_what_was_given(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from headrace.client.network.address import Address
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.monitor import Monitor
-from headrace.ingest.agent.supervisor import Supervisor
+from headrace.ingest.agent.supervisor import AgentSupervisor
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import wait_until
 from testkit.sample.ingest_agent import CollectingSink, running
@@ -87,7 +87,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_changed_file_is_taken_over_and_the_channel_stays(file: Path) -> None:
-    supervisor = Supervisor(file, "a1")
+    supervisor = AgentSupervisor(file, "a1")
     before = supervisor.start()
     try:
         assert not supervisor.look()
@@ -104,7 +104,7 @@ def test_a_changed_file_is_taken_over_and_the_channel_stays(file: Path) -> None:
 
 
 def test_a_changed_file_with_a_mistake_changes_nothing(file: Path) -> None:
-    supervisor = Supervisor(file, "a1")
+    supervisor = AgentSupervisor(file, "a1")
     agent = supervisor.start()
     try:
         file.write_text(FLOW.replace("type = seq", "type = sek"))
@@ -119,7 +119,7 @@ def test_a_changed_file_whose_channel_cannot_start_changes_nothing(
     file: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "in-the-way").write_text("a file where a directory should be")
-    supervisor = Supervisor(file, "a1")
+    supervisor = AgentSupervisor(file, "a1")
     agent = supervisor.start()
     try:
         wait_until(lambda: len(collected(agent).bodies) == 500, what="all events")
@@ -135,7 +135,7 @@ def test_a_changed_file_whose_channel_cannot_start_changes_nothing(
 def test_a_file_in_which_nothing_can_run_is_refused(file: Path) -> None:
     file.write_text("a1.sources = r1\na1.sources.r1.type = none\n")
     with pytest.raises(ConfigError, match=r"nothing in .* can run as agent a1"):
-        Supervisor(file, "a1").start()
+        AgentSupervisor(file, "a1").start()
 
 
 def test_fan_in_and_fan_out() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.ingest.agent.channel_processor import ChannelProcessor
 from headrace.ingest.channel import Channel
+from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.error import ChannelFull
 from headrace.ingest.event import Batch
 from headrace.ingest.selector import Selector

@@ -37,7 +37,9 @@ def supervise(
     brokers: int, texts: Mapping[str, str], *, log_level: str = "info", log_format: str = "text"
 ) -> int:
     """Run until a signal comes; the exit code."""
-    supervisor = Supervisor(brokers, texts, ["--log-level", log_level, "--log-format", log_format])
+    supervisor = ClusterSupervisor(
+        brokers, texts, ["--log-level", log_level, "--log-format", log_format]
+    )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, supervisor.signalled)
     return supervisor.run()
@@ -122,7 +124,7 @@ class BrokerChild:
             self._process.wait()
 
 
-class Supervisor:
+class ClusterSupervisor:
     """The children and the loop that looks after them. Lives in the main thread (rule 4)."""
 
     def __init__(self, brokers: int, texts: Mapping[str, str], options: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.ingest.channels.file_frame import (
-    Piece,
+    PutRows,
     decode_put,
     decode_take,
     encode_put,
@@ -28,8 +28,8 @@ def test_a_put_comes_back(events: list[Event]) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.builds(Piece, *(st.integers(0, 2**31) for _ in range(3)), stripe=st.just(0))))
-def test_a_take_comes_back(pieces: list[Piece]) -> None:
+@given(st.lists(st.builds(PutRows, *(st.integers(0, 2**31) for _ in range(3)), stripe=st.just(0))))
+def test_a_take_comes_back(pieces: list[PutRows]) -> None:
     assert decode_take(encode_take(pieces)) == pieces
 
 

@@ -18,7 +18,7 @@ DEFAULT_CONNECTIONS = 1000
 Serve = Callable[[socket.socket], None]
 
 
-class Listener:
+class TcpServer:
     """Accepts connections and hands each to `serve` in a thread of its own.
 
     `serve` returns when the peer is done; the listener closes the socket. When the listener stops,

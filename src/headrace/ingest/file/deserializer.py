@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.file.line_file import read_bytes_for, read_lines
@@ -133,7 +133,7 @@ def make_deserializer(settings: Settings) -> Callable[[Path], Deserializer]:
         SettingError: there is none of that name.
     """
     written = settings.text("deserializer")
-    kind = last_word(written).removesuffix("Deserializer").upper()
+    kind = simple_name(written).removesuffix("Deserializer").upper()
     parameters = settings.below("deserializer")
 
     def number(key: str, default: int) -> int:

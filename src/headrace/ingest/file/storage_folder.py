@@ -10,7 +10,7 @@ import pyarrow.fs
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
 
-class Storage(NamedTuple):
+class StorageFolder(NamedTuple):
     """A directory somewhere.
 
     Attributes:
@@ -41,16 +41,16 @@ class Storage(NamedTuple):
         return self.filesystem.type_name in _OBJECT_STORES
 
 
-def open_storage(folder: str) -> Storage:
+def open_folder(folder: str) -> StorageFolder:
     """A path, or a URI that pyarrow knows: file, hdfs, s3, gs, abfs.
 
     Raises:
         OSError: there is no such file system, or it is not reachable.
     """
     if "://" not in folder:
-        return Storage(pa.fs.LocalFileSystem(), folder)
+        return StorageFolder(pa.fs.LocalFileSystem(), folder)
     try:
-        return Storage(*pa.fs.FileSystem.from_uri(folder))
+        return StorageFolder(*pa.fs.FileSystem.from_uri(folder))
     except OSError as error:
         if not folder.startswith("hdfs://") or "lib" not in str(error):
             raise
@@ -59,7 +59,7 @@ def open_storage(folder: str) -> Storage:
         raise OSError(f"{folder} is no place for files: {error}") from error
 
 
-def _native_hdfs(folder: str, why: OSError) -> Storage:
+def _native_hdfs(folder: str, why: OSError) -> StorageFolder:
     """pyarrow speaks to HDFS through libhdfs, which comes with Hadoop and needs Java; hdfs-native
     needs neither."""
     try:
@@ -76,4 +76,4 @@ def _native_hdfs(folder: str, why: OSError) -> Storage:
         client = HdfsFileSystem(place.hostname, place.port, skip_instance_cache=True)
     except Exception as error:
         raise OSError(f"{folder} cannot be reached: {error}") from error
-    return Storage(pa.fs.PyFileSystem(pa.fs.FSSpecHandler(client)), place.path)
+    return StorageFolder(pa.fs.PyFileSystem(pa.fs.FSSpecHandler(client)), place.path)
