@@ -1,10 +1,10 @@
 """`headrace up --brokers N`: a ZooKeeper and N brokers on this machine, under one supervisor.
 
-Rule 1: a broker that ends is started again, after a rest that doubles each time it fails soon; so
-is ZooKeeper. Nothing else notices: the others go on without it.
-Rule 2: one Ctrl-C (or SIGTERM) stops all: the brokers cleanly, each moving its leaders away before
-the next, and ZooKeeper last. A second one ends everything at once.
-Rule 3: everything that is said goes to one output, each line with who said it.
+Rule 1: a broker that ends is started again after a pause, which doubles while it fails soon after
+its start. ZooKeeper is started again at once. The other processes go on meanwhile.
+Rule 2: one Ctrl-C (or SIGTERM) stops all: one broker after the other, each moving its leaders away
+first, and ZooKeeper last. A second one ends everything at once.
+Rule 3: the output of all brokers goes to one output, each line with the broker's number.
 Rule 4: no child outlives the supervisor, however that ends (`process.child`).
 """
 
@@ -26,9 +26,9 @@ from headrace.process.zookeeper import ZooKeeperServer
 
 _ZOOKEEPER_SECONDS = 60.0
 _STOP_SECONDS = 60.0
-_FIRST_REST_SECONDS = 0.5
-_LONGEST_REST_SECONDS = 30.0
-# One that has lived so long did not fail because of how it was started.
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+# A broker that ran so long did not fail because of its configuration.
 _HEALTHY_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.1
 def supervise(
     brokers: int, texts: Mapping[str, str], *, log_level: str = "info", log_format: str = "text"
 ) -> int:
-    """Run until a signal comes; the exit code."""
+    """Run a cluster until a signal comes, and return the exit code."""
     supervisor = ClusterSupervisor(
         brokers, texts, ["--log-level", log_level, "--log-format", log_format]
     )
@@ -46,14 +46,14 @@ def supervise(
 
 
 class BrokerChild:
-    """One broker process, and how long to rest before it is started again."""
+    """One broker process, and when it is started again after it ended."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self.number = number
         self._command = command
         self._process: subprocess.Popen[str] | None = None
         self._started = 0.0
-        self._rest_seconds = _FIRST_REST_SECONDS
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._due = 0.0
         self.announced = Event()
 
@@ -73,7 +73,7 @@ class BrokerChild:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C is for the supervisor, which stops them in turn
+            start_new_session=True,  # the supervisor gets Ctrl-C and stops them in turn
             preexec_fn=die_with_parent,
         )
         self._started = time.monotonic()
@@ -86,8 +86,8 @@ class BrokerChild:
             if "listens on" in line:
                 self.announced.set()
 
-    def look(self) -> None:
-        """Start it again when it has ended and rested."""
+    def restart_if_ended(self) -> None:
+        """Start the process again when it has ended and its pause is over."""
         if self.running:
             return
         now = time.monotonic()
@@ -96,14 +96,14 @@ class BrokerChild:
             code = self._process.returncode
             self._process = None
             if lived > _HEALTHY_SECONDS:
-                self._rest_seconds = _FIRST_REST_SECONDS
-            self._due = now + self._rest_seconds
+                self._pause_seconds = _FIRST_PAUSE_SECONDS
+            self._due = now + self._pause_seconds
             print(
                 f"broker {self.number} ended with {code} after {lived:.0f} s: it is started again "
-                f"in {self._rest_seconds:g} s",
+                f"in {self._pause_seconds:g} s",
                 flush=True,
             )
-            self._rest_seconds = min(2 * self._rest_seconds, _LONGEST_REST_SECONDS)
+            self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
         elif now >= self._due:
             self.start()
 
@@ -125,19 +125,19 @@ class BrokerChild:
 
 
 class ClusterSupervisor:
-    """The children and the loop that looks after them. Lives in the main thread (rule 4)."""
+    """Starts the children, restarts and stops them. Runs in the main thread (rule 4)."""
 
     def __init__(self, brokers: int, texts: Mapping[str, str], options: Sequence[str]) -> None:
         values = parse_broker_config(dict(texts))
         directories = values["log.dirs"]
         assert isinstance(directories, tuple)
         if len(directories) > 1:
-            raise ConfigError("--brokers takes one data directory: each broker gets a part of it")
+            raise ConfigError("--brokers needs one data directory: each broker gets a folder in it")
         self._home = Path(str(directories[0]))
         listeners = values["listeners"]
         assert isinstance(listeners, tuple)
         if len(listeners) != 1:
-            raise ConfigError("--brokers takes one listener: each broker gets the next port")
+            raise ConfigError("--brokers needs one listener: each broker gets the next port")
         first = Listener.parse(str(listeners[0]))
         if first.port == 0:
             raise ConfigError("--brokers needs a port to count up from: write --listen HOST:PORT")
@@ -181,7 +181,7 @@ class ClusterSupervisor:
         self._stopping = True
 
     def run(self) -> int:
-        """Start everything, look after it, and stop it when a signal came."""
+        """Start all processes, restart those that end, and stop all when a signal comes."""
         try:
             if not self._start_zookeeper():
                 return 1
@@ -189,7 +189,7 @@ class ClusterSupervisor:
                 child.start()
             self._wait_for_brokers()
             while not self._stopping:
-                self._look()
+                self._restart_ended()
                 time.sleep(_POLL_SECONDS)
             print("Stopping ...", flush=True)
             for child in self._children:
@@ -206,8 +206,8 @@ class ClusterSupervisor:
         deadline = time.monotonic() + _ZOOKEEPER_SECONDS
         while not self._zookeeper.serves():
             if self._zookeeper.exit_code is not None or time.monotonic() > deadline:
-                said = self._zookeeper.server_log.read_text(errors="replace")[-2000:]
-                print(f"ZooKeeper did not start:\n{said}", file=sys.stderr)
+                tail = self._zookeeper.server_log.read_text(errors="replace")[-2000:]
+                print(f"ZooKeeper did not start:\n{tail}", file=sys.stderr)
                 return False
             time.sleep(_POLL_SECONDS)
         print(f"ZooKeeper listens on {self._zookeeper.address}", flush=True)
@@ -215,15 +215,15 @@ class ClusterSupervisor:
 
     def _wait_for_brokers(self) -> None:
         while not self._stopping and not all(each.announced.is_set() for each in self._children):
-            self._look()
+            self._restart_ended()
             time.sleep(_POLL_SECONDS)
         if not self._stopping:
             print(f"Headrace serves {len(self._children)} brokers on {self._address}", flush=True)
             print(f"Data in {self._home.resolve()}", flush=True)
 
-    def _look(self) -> None:
+    def _restart_ended(self) -> None:
         if self._zookeeper.exit_code is not None:
             print("ZooKeeper ended: it is started again", flush=True)
             self._zookeeper.launch()
         for child in self._children:
-            child.look()
+            child.restart_if_ended()

@@ -1,4 +1,4 @@
-"""`headrace doctor`: whether this machine has what Headrace needs, and what to do if not."""
+"""`headrace doctor`: check whether this machine has what Headrace needs, and what to do if not."""
 
 import importlib.metadata
 import os
@@ -31,7 +31,7 @@ Examples:
 
   headrace doctor --data /var/lib/headrace --port 9192
 
-Exit code 1 when something must be mended before Headrace works; a warning does not count.
+Exit code 1 when a problem must be solved before Headrace works; warnings do not count.
 """
 _GIB = 1024**3
 _ENOUGH_DISK_BYTES = 10 * _GIB
@@ -42,7 +42,7 @@ _LEAST_FILES = 1024
 _ENOUGH_MEMORY_BYTES = 4 * _GIB
 _CONNECT_SECONDS = 1.0
 
-# What each part of Headrace needs from PyPI, by the extra that brings it.
+# The packages of each part of Headrace, by the extra that installs them.
 _EXTRAS = {
     "spark": ("pyspark", "pandas", "protobuf", "kazoo"),
     "console": ("starlette", "uvicorn"),
@@ -51,6 +51,8 @@ _EXTRAS = {
 
 
 class CheckResult(StrEnum):
+    """How a check ended."""
+
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
@@ -58,7 +60,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `advice` says what to do about it."""
+    """The result of one check; `advice` says what to do about it."""
 
     what: str
     verdict: CheckResult
@@ -69,13 +71,13 @@ class Finding:
 @command.command(epilog=epilog(_EXAMPLES))
 def doctor(
     data: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where a broker's data is to lie.")
+        Path, typer.Option(metavar="DIR", help="The data directory of a broker.")
     ] = Path("data"),
     port: Annotated[int, typer.Option(min=1, max=65535, help="A broker's port.")] = 9092,
     console_port: Annotated[int, typer.Option(min=1, max=65535, help="The console's port.")] = 8080,
     format: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Check Java, ports, disk, file limits and versions, and say what to do."""
+    """Check Java, ports, disk, file limits and versions, and print what to do."""
     findings = list(examine(data, {"broker": port, "console": console_port}))
     if format is OutputFormat.JSON:
         print_json([asdict(each) for each in findings])
@@ -86,7 +88,7 @@ def doctor(
 
 
 def examine(data: Path, ports: dict[str, int]) -> Iterator[Finding]:
-    """Look at everything, one after the other."""
+    """Run every check in turn."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         _versions,
         _java,
@@ -104,17 +106,19 @@ def _versions() -> Iterator[Finding]:
     python = platform.python_version()
     yield Finding("headrace", CheckResult.OK, f"{__version__} on Python {python}, {sys.platform}")
     for extra, packages in _EXTRAS.items():
-        found, missing = [], []
+        installed, missing = [], []
         for package in packages:
             try:
-                found.append(f"{package} {importlib.metadata.version(package)}")
+                installed.append(f"{package} {importlib.metadata.version(package)}")
             except importlib.metadata.PackageNotFoundError:
                 missing.append(package)
         if missing:
             advice = f"for that part: pip install 'headrace[{extra}]'"
-            yield Finding(extra, CheckResult.WARNING, f"not here: {', '.join(missing)}", advice)
+            yield Finding(
+                extra, CheckResult.WARNING, f"not installed: {', '.join(missing)}", advice
+            )
         else:
-            yield Finding(extra, CheckResult.OK, ", ".join(found))
+            yield Finding(extra, CheckResult.OK, ", ".join(installed))
 
 
 def _java() -> Iterator[Finding]:
@@ -136,13 +140,13 @@ def _ports(ports: dict[str, int]) -> Iterator[Finding]:
             with socket.create_server(("127.0.0.1", port)):
                 pass
         except OSError as error:
-            if _somebody_listens(port):
+            if _is_in_use(port):
                 option = "--listen 127.0.0.1:PORT"
                 yield Finding(
                     what,
                     CheckResult.WARNING,
-                    f"somebody listens there already ({name})",
-                    f"if that is not yours, start on another port with {option}",
+                    f"in use already (needed for the {name})",
+                    f"if it is not Headrace, start on another port with {option}",
                 )
             else:
                 yield Finding(
@@ -152,7 +156,7 @@ def _ports(ports: dict[str, int]) -> Iterator[Finding]:
             yield Finding(what, CheckResult.OK, f"free for the {name}")
 
 
-def _somebody_listens(port: int) -> bool:
+def _is_in_use(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=_CONNECT_SECONDS):
             return True
@@ -168,14 +172,16 @@ def _disk(data: Path) -> Iterator[Finding]:
     what = "disk"
     found = f"{free / _GIB:.1f} GiB free for {data.absolute()}"
     if not os.access(folder, os.W_OK):
-        advice = "choose another folder with --data, or make this one yours"
+        advice = "choose another folder with --data, or change its owner"
         yield Finding(what, CheckResult.PROBLEM, f"{folder} cannot be written to", advice)
     elif free < _LEAST_DISK_BYTES:
         yield Finding(
-            what, CheckResult.PROBLEM, found, "make room, or choose another disk with --data"
+            what, CheckResult.PROBLEM, found, "free some space, or choose another disk with --data"
         )
     elif free < _ENOUGH_DISK_BYTES:
-        yield Finding(what, CheckResult.WARNING, found, "set log.retention.bytes, or make room")
+        yield Finding(
+            what, CheckResult.WARNING, found, "set log.retention.bytes, or free some space"
+        )
     else:
         yield Finding(what, CheckResult.OK, found)
 
@@ -208,7 +214,7 @@ def _temporary() -> Iterator[Finding]:
         with tempfile.TemporaryFile() as file:
             file.write(b"x" * 4096)
     except OSError as error:
-        advice = "Spark and compiled code are kept there: set TMPDIR to a folder with room"
+        advice = "Spark and compiled code need it: set TMPDIR to a folder with free space"
         yield Finding("temporary files", CheckResult.PROBLEM, str(error), advice)
     else:
         yield Finding("temporary files", CheckResult.OK, tempfile.gettempdir())
@@ -235,8 +241,6 @@ def _print(findings: list[Finding]) -> None:
     warnings = sum(each.verdict is CheckResult.WARNING for each in findings)
     console.print(
         Text(
-            f"{problems} to mend, {warnings} to know."
-            if problems or warnings
-            else "Everything is there."
+            f"{problems} problems, {warnings} warnings." if problems or warnings else "No problems."
         )
     )

@@ -24,7 +24,7 @@ def test_every_component_has_a_row_with_its_count() -> None:
     assert lines[3][:3] == ["sink", "k1", "0"]
 
 
-def test_a_component_that_a_reload_made_anew_has_no_negative_rate() -> None:
+def test_a_component_that_a_reload_replaced_has_no_negative_rate() -> None:
     old, new = assemble_text(TEXT), assemble_text(TEXT)
     old.sources["r1"].counters.add("EventAcceptedCount", 1000)
     new.sources["r1"].counters.add("EventAcceptedCount", 3)

@@ -1,4 +1,4 @@
-"""What the doctor finds on a machine."""
+"""What `headrace doctor` reports about a machine."""
 
 import json
 import resource
@@ -12,20 +12,20 @@ from headrace.process.java import JavaMissing
 from testkit.process.command_line import run_headrace
 
 
-def verdicts(data: Path, port: int = 1) -> dict[str, CheckResult]:
+def results(data: Path, port: int = 1) -> dict[str, CheckResult]:
     return {each.what: each.verdict for each in examine(data, {"broker": port})}
 
 
-def test_a_taken_port_is_told(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert verdicts(tmp_path, port)[f"port {port}"] is CheckResult.WARNING
+def test_a_port_in_use_is_a_warning(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert results(tmp_path, port)[f"port {port}"] is CheckResult.WARNING
 
 
 def test_a_free_port_is_fine(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert verdicts(tmp_path, port)[f"port {port}"] is CheckResult.OK
+    assert results(tmp_path, port)[f"port {port}"] is CheckResult.OK
 
 
 def test_missing_java_is_a_problem_with_advice(
@@ -52,7 +52,7 @@ def test_a_full_disk_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         free = 1000
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    assert verdicts(tmp_path / "not" / "there" / "yet")["disk"] is CheckResult.PROBLEM
+    assert results(tmp_path / "not" / "there" / "yet")["disk"] is CheckResult.PROBLEM
 
 
 def test_a_problem_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`headrace sql` without Spark: mistakes before it starts, and how answers look."""
+"""`headrace sql` without Spark: mistakes before it starts, and how results look."""
 
 import io
 import json
@@ -17,7 +17,7 @@ ROWS = [("/", 2, None), ("/[b]cart", 1, datetime(2026, 11, 15, 9, tzinfo=UTC))]
 COLUMNS = ("page", "n", "at")
 
 
-def test_a_mistake_in_any_statement_is_told_before_spark_starts(tmp_path: Path) -> None:
+def test_a_mistake_in_any_statement_is_reported_before_spark_starts(tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
     script.write_text("SHOW STREAMS;\nSELECT 1 EMIT LIMIT x;\n")
 
@@ -34,7 +34,7 @@ def test_a_mistake_in_any_statement_is_told_before_spark_starts(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-e", "SHOW STREAMS", "script.sql"], "-e and FILE cannot both be"),
+        (["-e", "SHOW STREAMS", "script.sql"], "-e and FILE exclude each other"),
         (["no_such.sql"], "no_such.sql cannot be read"),
     ],
 )

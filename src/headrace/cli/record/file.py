@@ -1,8 +1,8 @@
 """Records in files: Parquet, CSV, JSON lines.
 
 All have the same columns: `partition`, `offset`, `timestamp` (milliseconds in text), `key`, `value`
-and `headers`. A file says itself how its bytes are written: a column called `value_base64` or
-`value_json` instead of `value`. So what was exported is imported without an option.
+and `headers`. The name of a column says how its bytes are written: `value_base64` or `value_json`
+instead of `value`. So an exported file is imported without an option.
 """
 
 from collections.abc import Iterator
@@ -17,23 +17,23 @@ from headrace.model.ids import TopicPartition
 
 
 class RecordFileWriter(Protocol):
-    """One file being written."""
+    """Writes one file."""
 
     def write(self, partition: TopicPartition, columns: pa.RecordBatch) -> None:
         """Append records: `offset`, `timestamp`, `key`, `value`, `headers`."""
 
     def close(self) -> None:
-        """Write what makes the file whole; after an error too, when nobody will look at it."""
+        """Finish the file. Called after an error too, when the file is about to be deleted."""
 
 
 def open_writer(
     path: Path, kind: FileFormat, key_format: FieldFormat | None, value_format: FieldFormat | None
 ) -> RecordFileWriter:
-    """A new file of this kind.
+    """Create a file and return its writer.
 
     Args:
-        key_format, value_format: None for the kind's own: bytes as they are in Parquet, text
-            elsewhere.
+        key_format, value_format: None for the default of the file's format: the bytes themselves
+            in Parquet, text elsewhere.
     """
     if kind is FileFormat.PARQUET:
         from headrace.cli.record.parquet_file import ParquetFileWriter
@@ -50,10 +50,10 @@ def open_writer(
 
 
 def read_records(path: Path, kind: FileFormat, advance: Advance) -> Iterator[pa.Table]:
-    """The records of a file, some at a time, in columns that a `Writer` takes.
+    """Yield the records of a file, some at a time, in columns that a `Writer` accepts.
 
     Args:
-        advance: told how many bytes of the file are done.
+        advance: called with the number of bytes read since the last call.
     """
     if kind is FileFormat.PARQUET:
         from headrace.cli.record.parquet_file import read_parquet

@@ -1,12 +1,12 @@
-"""Places in partitions as users write them, rpk's way.
+"""Offsets as users write them on the command line, in rpk's syntax.
 
-start  end  47       the beginning, the end, an offset
-+2     -3            two past the beginning, three before the end
+start  end  47       the log start, the log end, an offset
++2     -3            two after the start, three before the end
 @1700000000          a time: seconds or milliseconds since 1970,
 @2026-07-01T12:00Z   an ISO date and time (local without a zone),
 @-90m                or that long ago (s, m, h, d)
-47:60  @-1h:end      from one place up to, and without, another
-:end                 from the beginning up to where the end is now
+47:60  @-1h:end      from the first up to the second, which is left out
+:end                 from the start up to the present end
 """
 
 import re
@@ -33,11 +33,13 @@ from headrace.model.ids import TopicPartition
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"-(\d+)(ms|s|m|h|d)")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-# Above this a number of seconds would lie past the year 5138: then it is milliseconds.
+# As seconds, a number above this would be past the year 5138: it is milliseconds.
 _MOST_SECONDS = 10**11
 
 
 class OffsetOrigin(Enum):
+    """What the number of an `OffsetSpec` counts from."""
+
     START = "start"
     END = "end"
     OFFSET = "offset"
@@ -46,7 +48,8 @@ class OffsetOrigin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """A place in any partition. `number` counts from `origin`; for a time it is milliseconds."""
+    """An offset that each partition resolves for itself. `number` counts from `origin`; for a time
+    it is milliseconds since 1970."""
 
     origin: OffsetOrigin
     number: int = 0
@@ -58,17 +61,17 @@ END = OffsetSpec(OffsetOrigin.END)
 
 @dataclass(frozen=True, slots=True)
 class OffsetRangeSpec:
-    """From a place on; up to another one, or for ever."""
+    """From an offset on: up to another one, which is left out, or without end."""
 
     first: OffsetSpec
     past: OffsetSpec | None = None
 
 
 def parse_offset_spec(text: str, clock: Clock) -> OffsetSpec:
-    """Read one place.
+    """Parse one offset.
 
     Raises:
-        InvalidArgument: showing what can be written.
+        InvalidArgument: the text is none; the message shows what can be written.
     """
     if text in ("start", "oldest"):
         return START
@@ -81,7 +84,7 @@ def parse_offset_spec(text: str, clock: Clock) -> OffsetSpec:
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise InvalidArgument(
-            f"{text!r} is no place in a topic: write start, end, an offset, +N from the start, "
+            f"{text!r} is no offset: write start, end, a number, +N from the start, "
             "-N from the end, or @TIME"
         )
     if text[0] == "+":
@@ -92,9 +95,9 @@ def parse_offset_spec(text: str, clock: Clock) -> OffsetSpec:
 
 
 def parse_range_spec(text: str, clock: Clock) -> OffsetRangeSpec:
-    """Read a place, or two with a colon between them.
+    """Parse an offset, or two with a colon between them.
 
-    A time may have colons of its own, so the one that makes sense on both sides is taken.
+    A time may contain colons itself: the first colon with an offset on both sides separates.
     """
     for at in (at for at, letter in enumerate(text) if letter == ":"):
         first, past = text[:at], text[at + 1 :]
@@ -109,10 +112,10 @@ def parse_range_spec(text: str, clock: Clock) -> OffsetRangeSpec:
 
 
 def parse_time(text: str, clock: Clock) -> int:
-    """Milliseconds since 1970.
+    """Return a time as milliseconds since 1970.
 
     Raises:
-        InvalidArgument: showing what can be written.
+        InvalidArgument: the text is none; the message shows what can be written.
     """
     if text.isascii() and text.isdigit():
         number = int(text)
@@ -131,25 +134,28 @@ def parse_time(text: str, clock: Clock) -> int:
 
 def resolve(
     pool: ConnectionPool,
-    place: OffsetSpec,
+    spec: OffsetSpec,
     partitions: Iterable[TopicPartition],
     *,
     read_committed: bool = False,
 ) -> dict[TopicPartition, int | ClientError]:
-    """The offset of a place in each partition. A time without younger records is the end; what is
-    counted from the start or the end never leaves the log."""
-    wanted = list(partitions)
-    if place.origin is OffsetOrigin.OFFSET:
-        return dict.fromkeys(wanted, place.number)
-    time = {OffsetOrigin.START: EARLIEST, OffsetOrigin.END: LATEST}.get(place.origin, place.number)
-    found = list_offsets(pool, dict.fromkeys(wanted, time), read_committed=read_committed)
-    late = [each for each, outcome in found.items() if _is_none(outcome)]
+    """Return the offset in each partition, or why it cannot be found.
+
+    A time after the last record is the log end. An offset that counts from the start or the end
+    stays within the log.
+    """
+    partitions = list(partitions)
+    if spec.origin is OffsetOrigin.OFFSET:
+        return dict.fromkeys(partitions, spec.number)
+    time = {OffsetOrigin.START: EARLIEST, OffsetOrigin.END: LATEST}.get(spec.origin, spec.number)
+    outcomes = list_offsets(pool, dict.fromkeys(partitions, time), read_committed=read_committed)
+    late = [each for each, outcome in outcomes.items() if _is_none(outcome)]
     if late:
-        found |= list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=read_committed)
-    shift = 0 if place.origin is OffsetOrigin.TIME else place.number
+        outcomes |= list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=read_committed)
+    shift = 0 if spec.origin is OffsetOrigin.TIME else spec.number
     offsets = {
         partition: outcome if isinstance(outcome, ClientError) else outcome.offset + shift
-        for partition, outcome in found.items()
+        for partition, outcome in outcomes.items()
     }
     return _bounded(pool, offsets, read_committed) if shift else offsets
 
@@ -157,10 +163,10 @@ def resolve(
 def _bounded(
     pool: ConnectionPool, offsets: Mapping[TopicPartition, int | ClientError], read_committed: bool
 ) -> dict[TopicPartition, int | ClientError]:
-    found = extents(pool, list(offsets), read_committed=read_committed)
+    logs = extents(pool, list(offsets), read_committed=read_committed)
     bounded: dict[TopicPartition, int | ClientError] = {}
     for partition, offset in offsets.items():
-        extent = found[partition]
+        extent = logs[partition]
         if isinstance(offset, int) and isinstance(extent, Extent):
             offset = min(max(offset, extent.start), extent.end)
         bounded[partition] = offset

@@ -19,11 +19,11 @@ SCHEMA: Final = pa.schema(
 )
 
 COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
-"""What a record is made of when it is written again."""
+"""The columns of a file that an import writes to a topic."""
 
 
 def with_partition(partition: TopicPartition, columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of `SCHEMA`."""
-    places = pa.repeat(pa.scalar(partition.partition, pa.int32()), columns.num_rows)
-    arrays = [places, *(columns.column(name) for name in SCHEMA.names[1:])]
+    """Return the columns of `SCHEMA`: the given ones, and the number of the partition."""
+    numbers = pa.repeat(pa.scalar(partition.partition, pa.int32()), columns.num_rows)
+    arrays = [numbers, *(columns.column(name) for name in SCHEMA.names[1:])]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

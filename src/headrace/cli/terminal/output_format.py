@@ -7,10 +7,10 @@ import typer
 
 
 class OutputFormat(StrEnum):
-    """How answers are printed: for people or for programs."""
+    """How results are printed: for people or for programs."""
 
     TEXT = "text"
     JSON = "json"
 
 
-FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to print the answer.")]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to print the result.")]

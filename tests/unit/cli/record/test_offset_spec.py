@@ -1,4 +1,4 @@
-"""Places in a topic, as users write them."""
+"""Offsets of a topic, as users write them."""
 
 import pytest
 
@@ -37,18 +37,18 @@ def at(timestamp_ms: int) -> OffsetSpec:
         ("@-2d", at(1_700_000_000_000 - 2 * 86_400_000)),
     ],
 )
-def test_a_place_is_read(text: str, expected: OffsetSpec) -> None:
+def test_an_offset_is_parsed(text: str, expected: OffsetSpec) -> None:
     assert parse_offset_spec(text, CLOCK) == expected
 
 
 @pytest.mark.parametrize("text", ["", "middle", "4 7", "+", "--3", "1.5", "²"])
-def test_what_is_no_place_is_shown_with_what_is(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="write start, end, an offset"):
+def test_a_text_that_is_no_offset_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="write start, end, a number"):
         parse_offset_spec(text, CLOCK)
 
 
 @pytest.mark.parametrize("text", ["@", "@soon", "@2023-13-01", "@-5y"])
-def test_what_is_no_time_is_shown_with_what_is(text: str) -> None:
+def test_a_text_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="is no time: write"):
         parse_offset_spec(text, CLOCK)
 
@@ -74,10 +74,10 @@ def test_what_is_no_time_is_shown_with_what_is(text: str) -> None:
         ),
     ],
 )
-def test_a_span_is_read(text: str, expected: OffsetRangeSpec) -> None:
+def test_a_range_is_parsed(text: str, expected: OffsetRangeSpec) -> None:
     assert parse_range_spec(text, CLOCK) == expected
 
 
-def test_a_span_that_cannot_be_read_is_shown() -> None:
-    with pytest.raises(InvalidArgument, match="'1:2:3' is no place"):
+def test_a_text_that_is_no_range_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="'1:2:3' is no offset"):
         parse_range_spec("1:2:3", CLOCK)
