@@ -1,4 +1,4 @@
-"""From a source to its channels: intercept, select, put."""
+"""The way of a batch from a source to its channels: intercept, select, put."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,14 +14,13 @@ _log = structlog.get_logger(__name__)
 
 
 class ChannelProcessor:
-    """What a source hands its batches to.
+    """Puts the batches of a source into its channels.
 
     Rule 1: required channels first, each in a transaction of its own; then optional ones, whose
-        failures are logged and forgotten.
-    Rule 2: a batch is delivered when every required channel has all of it. A try after a failure
-        goes on where the last one stopped, so that channels which have the events do not get them
-        twice.
-    Rule 3: a part larger than a channel's transactionCapacity goes in several transactions.
+        failures are only logged.
+    Rule 2: a batch is delivered when every required channel has all of it. A retry continues where
+        the failed attempt stopped, so that no channel gets the events twice.
+    Rule 3: a part larger than a channel's transactionCapacity is put in several transactions.
 
     Threads: any, each with its own batches.
     """
@@ -33,26 +32,27 @@ class ChannelProcessor:
 
     @property
     def transaction_capacity(self) -> int:
-        """The smallest among the channels: a source that reads batches this large needs no cut."""
+        """The smallest capacity of the channels: batches of this size are never split."""
         return min(each.transaction_capacity for each in self._selector.channels.values())
 
     def process(self, batch: Batch) -> None:
-        """Deliver, once.
+        """Deliver a batch, without a retry.
 
         Raises:
-            ChannelError: a required channel did not take its part; the source tries again, or
-                tells its peer to.
+            ChannelError: a required channel did not accept its part. The source retries, or lets
+                its peer retry.
         """
         _put_all(self._parts(batch))
 
     def process_patiently(self, batch: Batch, stopping: Callable[[float], bool]) -> bool:
-        """Deliver, and try until it works: backpressure for sources that cannot be asked again.
+        """Deliver a batch, and retry until it works: backpressure for sources whose peers do not
+        retry.
 
         Args:
-            stopping: waits up to so many seconds, and tells whether the source is to stop.
+            stopping: waits up to so many seconds, and returns whether the source must stop.
 
         Returns:
-            False when the source was stopped before everything was delivered.
+            False if the source was stopped before everything was delivered.
         """
         parts = self._parts(batch)
         backoff = Backoff()
@@ -69,7 +69,7 @@ class ChannelProcessor:
         marks = batch.marks
         for interceptor in self._interceptors:
             batch = interceptor.intercept(batch)
-        if batch.marks is not marks:  # where the source stands does not depend on what is dropped
+        if batch.marks is not marks:  # the source's position does not depend on dropped events
             batch = Batch(batch.bodies, batch.headers, marks)
         parts: list[Part] = []
         for part in self._selector.route(batch):
@@ -79,7 +79,7 @@ class ChannelProcessor:
 
 
 def _put_all(parts: list[Part]) -> None:
-    """Put and take out of the list, front first, so that a second try goes on where this ends."""
+    """Put the parts in order and remove each from the list, so that a retry continues there."""
     while parts:
         channel, batch, optional = parts[0]
         try:
