@@ -1,5 +1,5 @@
-"""kill -9 at random moments of every durable path: nothing lost, and duplicates within what is
-promised. `HEADRACE_KILLS` says how often; once each by default, on one path of each kind."""
+"""kill -9 at random moments of every durable path: no event is lost, and only the documented ones
+are repeated. `HEADRACE_KILLS` says how often; once by default, on one path of each kind."""
 
 import os
 import socket
@@ -87,7 +87,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def kill_in_the_middle(agent: AgentProcess, dice: Random, progress: Callable[[], int]) -> None:
-    """Mostly while events flow, whatever time they take to; sometimes while the agent starts."""
+    """Wait for a moment to kill: mostly while events flow, sometimes while the agent starts."""
     before = progress()
     with agent:
         if dice.random() < 0.8:
@@ -125,7 +125,7 @@ def in_topic(broker: BrokerProcess, topic: str) -> Counter[bytes]:
 
 
 def end_of_topic(broker: BrokerProcess, topic: str) -> int:
-    """Records and markers, committed or not; 0 before there is a topic."""
+    """Return the log end of a topic, with uncommitted records and markers; 0 without the topic."""
     partition = TopicPartition(topic, 0)
     try:
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
@@ -136,7 +136,7 @@ def end_of_topic(broker: BrokerProcess, topic: str) -> int:
 
 
 def new_lines(folder: Path, name: str, turn: int) -> list[bytes]:
-    """A new file, or more lines of one; what came before it is rotated away now and then."""
+    """Write a new file, or more lines of one, and sometimes rotate the old one."""
     lines = [b"%d-%d" % (turn, row) for row in range(LINES)]
     (folder / "in").mkdir(exist_ok=True)
     path = folder / "in" / name
@@ -218,7 +218,7 @@ def test_lines_that_netcat_acknowledged_survive(tmp_path: Path) -> None:
 
 
 class NetcatClient:
-    """Sends a few lines at a time and reads what becomes of each."""
+    """Sends a few lines at a time and reads the answer to each."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -276,7 +276,7 @@ def test_events_that_avro_acknowledged_survive(tmp_path: Path) -> None:
 
 
 class AvroClient:
-    """Sends batches; one without an answer it sends again, as every client of Flume's does."""
+    """Sends batches, and again those without an answer, as Flume's clients do."""
 
     def __init__(self, port: int) -> None:
         self._port = port

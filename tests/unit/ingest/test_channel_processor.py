@@ -32,7 +32,7 @@ def test_replicating_gives_every_channel_everything() -> None:
     assert [drain(each) for each in known.values()] == [[b"a", b"b"]] * 2
 
 
-def test_a_full_optional_channel_holds_nobody_up() -> None:
+def test_a_full_optional_channel_delays_no_other() -> None:
     known = channels("c1", "c2", capacity="1")
     fill(known["c2"], [b"full"])
     processor("replicating", {"optional": "c2"}, known).process(Batch.plain([b"a"]))

@@ -1,8 +1,8 @@
-"""Names of Java classes in configurations, for the few that stand for a choice of ours."""
+"""Names of Java classes in a configuration that select one of our components."""
 
 
 def simple_name(name: str) -> str:
-    """The class without its package and without `$Builder`.
+    """Return the name of a class without its package and without `$Builder`.
 
     >>> simple_name("org.apache.flume.serialization.AvroEventSerializer$Builder")
     'AvroEventSerializer'

@@ -1,4 +1,4 @@
-"""From the bytes of a file to events."""
+"""Deserializers: they read the events of a file."""
 
 import io
 from abc import ABC, abstractmethod
@@ -20,8 +20,9 @@ class Deserializer(ABC):
     To implement: `read`, `seek`.
 
     Attributes:
-        position: behind the last event that was read; 0 is the start. It says nothing to others.
-        delivered: the same for the last event that reached the channel.
+        position: after the last event that was read; 0 is the start. Its unit is the
+            deserializer's own.
+        delivered: the position after the last event that reached the channel.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,10 +32,10 @@ class Deserializer(ABC):
 
     @abstractmethod
     def read(self, limit: int) -> Batch:
-        """Up to `limit` events; none at the end of the file."""
+        """Read up to `limit` events; none at the end of the file."""
 
     def seek(self, position: int) -> None:
-        """Go on behind the event that ended there."""
+        """Continue after the event that ended at this position."""
         self.position = position
 
     def close(self) -> None:
@@ -42,7 +43,7 @@ class Deserializer(ABC):
 
 
 class LineDeserializer(Deserializer):
-    """Lines; one longer than `maxLineLength` comes in pieces."""
+    """Reads lines; one longer than `maxLineLength` is split."""
 
     def __init__(self, path: Path, longest: int) -> None:
         super().__init__(path)
@@ -66,7 +67,7 @@ class LineDeserializer(Deserializer):
 
 
 class BlobDeserializer(Deserializer):
-    """The whole file is one event, up to `maxBlobLength`; then the rest is the next."""
+    """Reads the whole file as one event; a file above `maxBlobLength` becomes several."""
 
     def __init__(self, path: Path, longest: int) -> None:
         super().__init__(path)
@@ -80,9 +81,9 @@ class BlobDeserializer(Deserializer):
 
 
 class AvroDeserializer(Deserializer):
-    """An Avro file: each record, as Avro writes it, is a body, and the schema is a header.
+    """Reads an Avro file: each record in Avro's encoding is a body, and the schema is a header.
 
-    Positions are counted in records, because a block can only be opened whole.
+    Positions count records, because a block can only be decoded as a whole.
     """
 
     def __init__(self, path: Path, schema_type: str) -> None:
@@ -116,7 +117,7 @@ class AvroDeserializer(Deserializer):
         return Batch.plain(bodies, self._headers)
 
     def seek(self, position: int) -> None:
-        """Going back means reading from the start."""
+        """Continue after so many records, by reading the file from its start."""
         import fastavro
 
         self.file.seek(0)
@@ -127,10 +128,10 @@ class AvroDeserializer(Deserializer):
 
 
 def make_deserializer(settings: Settings) -> Callable[[Path], Deserializer]:
-    """What the setting `deserializer` and those below it ask for.
+    """Return how to open a file with the deserializer that the settings name.
 
     Raises:
-        SettingError: there is none of that name.
+        SettingError: there is no such deserializer.
     """
     written = settings.text("deserializer")
     kind = simple_name(written).removesuffix("Deserializer").upper()

@@ -1,4 +1,4 @@
-"""The file systems behind the paths of an hdfs sink: pyarrow's, and HDFS without Hadoop's own."""
+"""Folders that an hdfs sink writes to, on pyarrow's file systems or on HDFS without libhdfs."""
 
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -6,15 +6,15 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs
 
-# In these an object is there once it is closed, whole, and renaming it copies it.
+# In these an object is visible once it is closed, and renaming copies it.
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
 
 class StorageFolder(NamedTuple):
-    """A directory somewhere.
+    """A folder of some file system.
 
     Attributes:
-        root: its path as its file system has it.
+        root: its path within the file system.
     """
 
     filesystem: "pyarrow.fs.FileSystem"
@@ -24,28 +24,27 @@ class StorageFolder(NamedTuple):
         return f"{self.root}/{name}"
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
-        found = self.filesystem.get_file_info(self.path(name)).type
-        return bool(found is pa.fs.FileType.File)
+        """Return whether a file of this name exists."""
+        kind = self.filesystem.get_file_info(self.path(name)).type
+        return bool(kind is pa.fs.FileType.File)
 
     @property
     def flushes(self) -> bool:
-        """Whether what was flushed stays when we die before the file is closed. HDFS could do that,
-        but no client of it that pyarrow has waits for the data nodes when it flushes."""
+        """Whether flushed bytes survive a crash before the file is closed. HDFS supports that, but
+        pyarrow's clients do not wait for the data nodes when they flush."""
         return bool(self.filesystem.type_name == "local")
 
     @property
     def closes_whole(self) -> bool:
-        """Whether a file is not there before it is closed, so that it needs no name of its own
-        until then."""
+        """Whether a file is invisible until it is closed, so that it needs no in-use name."""
         return self.filesystem.type_name in _OBJECT_STORES
 
 
 def open_folder(folder: str) -> StorageFolder:
-    """A path, or a URI that pyarrow knows: file, hdfs, s3, gs, abfs.
+    """Open a path, or a URI that pyarrow knows: file, hdfs, s3, gs, abfs.
 
     Raises:
-        OSError: there is no such file system, or it is not reachable.
+        OSError: there is no such file system, or it cannot be reached.
     """
     if "://" not in folder:
         return StorageFolder(pa.fs.LocalFileSystem(), folder)
@@ -56,12 +55,12 @@ def open_folder(folder: str) -> StorageFolder:
             raise
         return _native_hdfs(folder, error)
     except pa.ArrowException as error:
-        raise OSError(f"{folder} is no place for files: {error}") from error
+        raise OSError(f"{folder} is no folder of a known file system: {error}") from error
 
 
 def _native_hdfs(folder: str, why: OSError) -> StorageFolder:
-    """pyarrow speaks to HDFS through libhdfs, which comes with Hadoop and needs Java; hdfs-native
-    needs neither."""
+    """Open a folder with hdfs-native. pyarrow needs libhdfs, which is part of Hadoop and needs
+    Java; hdfs-native needs neither."""
     try:
         from hdfs_native.fsspec import HdfsFileSystem
     except ImportError:
@@ -69,11 +68,11 @@ def _native_hdfs(folder: str, why: OSError) -> StorageFolder:
             f"{folder} cannot be reached without Hadoop's libhdfs ({why}): install that, or "
             "pip install 'headrace[hdfs]'"
         ) from why
-    place = urlsplit(folder)
+    parts = urlsplit(folder)
     try:
-        # Out of the cache, which is emptied after a fork: a client that ends there waits for ever
-        # for threads that the new process does not have, before an exec source can start.
-        client = HdfsFileSystem(place.hostname, place.port, skip_instance_cache=True)
+        # Without the cache, which is emptied after a fork: a client that is closed there waits for
+        # threads that the new process does not have, and an exec source would never start.
+        client = HdfsFileSystem(parts.hostname, parts.port, skip_instance_cache=True)
     except Exception as error:
         raise OSError(f"{folder} cannot be reached: {error}") from error
-    return StorageFolder(pa.fs.PyFileSystem(pa.fs.FSSpecHandler(client)), place.path)
+    return StorageFolder(pa.fs.PyFileSystem(pa.fs.FSSpecHandler(client)), parts.path)

@@ -1,4 +1,4 @@
-"""Headers out of the body, by the groups of a regular expression."""
+"""The regex_extractor interceptor: headers from groups of a regular expression."""
 
 import calendar
 import re
@@ -16,12 +16,12 @@ Serializer = Callable[[str], str]
 
 
 class RegexExtractorInterceptor(Interceptor):
-    """Group n goes to the header that serializer n names. A serializer passes it on as it is, or
-    turns a date in a `pattern` into milliseconds."""
+    """Writes group n to the header that serializer n names. A serializer keeps the text, or turns a
+    date in a `pattern` into milliseconds."""
 
     SETTINGS = (
-        text("regex", "An expression with groups.", required=True),
-        text("serializers", "One for each group.", required=True),
+        text("regex", "A regular expression with groups.", required=True),
+        text("serializers", "One per group.", required=True),
         prefix("serializers", "The header each writes (name), its type and its pattern."),
     )
 
@@ -88,7 +88,7 @@ def _millis(settings: Settings, key: str, pattern: str) -> Serializer:
         try:
             moment = time.strptime(written, form)
         except ValueError:
-            return written  # an event with a broken date is worth more than no event
+            return written  # keep an event with an invalid date
         offset = moment.tm_gmtoff
         seconds = time.mktime(moment) if offset is None else calendar.timegm(moment) - offset
         return str(int(seconds) * 1000)

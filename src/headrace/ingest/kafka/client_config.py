@@ -1,4 +1,4 @@
-"""Flume's and Java's words for a Kafka client, turned into those of ours and of librdkafka."""
+"""Translates Flume's and Java's settings of a Kafka client to ours and librdkafka's."""
 
 import re
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from headrace.ingest.settings import Settings
 from headrace.model.error import ConfigError
 
 _JAAS: Final = re.compile(r'(username|password)\s*=\s*"([^"]*)"')
-# Keys that say something in Java only; our writer does the like by itself.
-_IN_JAVA_ONLY: Final = ("serializer", "deserializer", "interceptor.classes", "partition.assignment")
+# Keys that have a meaning in Java only.
+_JAVA_ONLY: Final = ("serializer", "deserializer", "interceptor.classes", "partition.assignment")
 
 
 def _connection_texts(texts: Mapping[str, str]) -> dict[str, str]:
-    """The keys that say how to connect, in the words of `headrace.client`."""
-    found = {key: value for key, value in texts.items() if key in CLIENT_CONFIG}
+    """Return the keys that say how to connect, with the names of `headrace.client`."""
+    config = {key: value for key, value in texts.items() if key in CLIENT_CONFIG}
     jaas = texts.get("sasl.jaas.config")
     if jaas is not None:
         for key, value in _JAAS.findall(jaas):
-            found.setdefault(f"sasl.{key}", value)
+            config.setdefault(f"sasl.{key}", value)
     for store in ("ssl.truststore.location", "ssl.keystore.location"):
         if store not in texts:
             continue
@@ -27,21 +27,21 @@ def _connection_texts(texts: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(
                 f"{store} {texts[store]} is a Java key store: give a PEM file instead"
             )
-        wanted = "ssl.ca.location" if "trust" in store else "ssl.certificate.location"
-        found.setdefault(wanted, texts[store])
+        key = "ssl.ca.location" if "trust" in store else "ssl.certificate.location"
+        config.setdefault(key, texts[store])
         if "key" in store.split(".")[1]:
-            found.setdefault("ssl.key.location", texts[store])
-    return found
+            config.setdefault("ssl.key.location", texts[store])
+    return config
 
 
 def client_settings(settings: Settings, role: str) -> ClientSettings:
-    """How to connect.
+    """Return the settings of a connection to Kafka.
 
     Args:
-        role: "producer" or "consumer": whose `kafka.<role>.*` keys count.
+        role: "producer" or "consumer": which `kafka.<role>.*` keys to read.
 
     Raises:
-        SettingError: a value that cannot be used.
+        SettingError: a value cannot be used.
     """
     texts = _connection_texts(settings.below(f"kafka.{role}"))
     servers = settings.optional("kafka.bootstrap.servers")
@@ -54,12 +54,13 @@ def client_settings(settings: Settings, role: str) -> ClientSettings:
 
 
 def consumer_config(settings: Settings) -> dict[str, str | bool]:
-    """For confluent-kafka's consumer: offsets are committed by us and nobody else."""
+    """Return the configuration of confluent-kafka's consumer. Only the component commits
+    offsets."""
     texts = settings.below("kafka.consumer")
     config: dict[str, str | bool] = {
         key: value
         for key, value in texts.items()
-        if not any(word in key for word in _IN_JAVA_ONLY)
+        if not any(word in key for word in _JAVA_ONLY)
         and not key.startswith(("sasl.jaas", "ssl.truststore", "ssl.keystore"))
         and key not in ("enable.auto.commit", "auto.commit.interval.ms", "max.poll.records")
     }

@@ -7,22 +7,25 @@ from headrace.records.compression import codec_named
 PRODUCER_SETTINGS: tuple[Setting, ...] = (
     text(
         "kafka.bootstrap.servers",
-        "Brokers to ask first.",
+        "The bootstrap brokers.",
         required=True,
         other_names=("brokerList",),
     ),
-    prefix("kafka.producer", "Settings of the producer, in Kafka's words."),
-    text("kafka.transactional.id", "Write in transactions, under this name."),
-    text("kafka.positions.topic", "Where positions are kept then.", POSITIONS_TOPIC),
-    number("defaultPartitionId", "The partition of events that name none.", None),
+    prefix("kafka.producer", "Settings of the producer, with Kafka's names."),
+    text("kafka.transactional.id", "Write in transactions with this transactional id."),
+    text(
+        "kafka.positions.topic", "The topic for positions of exactly-once sources.", POSITIONS_TOPIC
+    ),
+    number("defaultPartitionId", "The partition of events without that header.", None),
     text("partitionIdHeader", "The header that names the partition."),
 )
 
 
 def writer_options(settings: Settings) -> WriterOptions:
-    """
+    """Return the options of the writer.
+
     Raises:
-        SettingError: a value that no writer can have.
+        SettingError: a value cannot be used.
     """
     texts = settings.below("kafka.producer")
     acks = texts.get("acks", "all")

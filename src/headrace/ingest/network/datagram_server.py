@@ -1,4 +1,4 @@
-"""A UDP server that hands on datagrams in batches."""
+"""A UDP server that passes datagrams on in batches."""
 
 import socket
 from collections.abc import Callable
@@ -12,23 +12,23 @@ _BATCH = 500
 _JOIN_SECONDS = 10.0
 _LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
-Take = Callable[[list[tuple[bytes, str]]], None]
+Receive = Callable[[list[tuple[bytes, str]]], None]
 
 
 class DatagramServer:
-    """Waits for one datagram, then takes what else has come, and hands all of it on together.
+    """Waits for a datagram, reads those that have arrived since, and calls `receive` with all.
 
-    Datagrams that come while `take` waits for a channel stay in the kernel's buffer; when that is
-    full the kernel drops them. That is UDP, and `receive_buffer_bytes` is all one can do.
+    While `receive` waits for a channel, datagrams stay in the kernel's buffer of
+    `receive_buffer_bytes`; when that is full the kernel drops them, as UDP allows.
     """
 
     def __init__(
-        self, name: str, host: str, port: int, take: Take, receive_buffer_bytes: int = 4 << 20
+        self, name: str, host: str, port: int, receive: Receive, receive_buffer_bytes: int = 4 << 20
     ) -> None:
         self._name = name
         self._address = (host, port)
         self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._take = take
+        self._receive = receive
         self._receive_buffer_bytes = receive_buffer_bytes
         self._socket: socket.socket | None = None
         self._thread: Thread | None = None
@@ -37,13 +37,14 @@ class DatagramServer:
     @property
     def port(self) -> int:
         assert self._socket is not None, "the server has not started"
-        found: int = self._socket.getsockname()[1]
-        return found
+        port: int = self._socket.getsockname()[1]
+        return port
 
     def start(self) -> None:
-        """
+        """Listen, and start the thread that reads.
+
         Raises:
-            IngestError: nobody can listen there.
+            IngestError: the address cannot be used.
         """
         self._stopping = False
         server = socket.socket(self._family, socket.SOCK_DGRAM)
@@ -63,9 +64,9 @@ class DatagramServer:
     def stop(self) -> None:
         self._stopping = True
         if self._thread is not None:
-            # Closing a UDP socket does not wake its reader; a datagram does.
-            with socket.socket(self._family, socket.SOCK_DGRAM) as bell, suppress(OSError):
-                bell.sendto(b"", (_LOOPBACK[self._family], self.port))
+            # Closing a UDP socket does not wake its reader; an empty datagram does.
+            with socket.socket(self._family, socket.SOCK_DGRAM) as waker, suppress(OSError):
+                waker.sendto(b"", (_LOOPBACK[self._family], self.port))
             self._thread.join(_JOIN_SECONDS)
         if self._socket is not None:
             self._socket.close()
@@ -78,16 +79,16 @@ class DatagramServer:
                 return
             datagrams = [(data, peer[0]), *_waiting(server)]
             if any(data for data, _ in datagrams):
-                self._take([each for each in datagrams if each[0]])
+                self._receive([each for each in datagrams if each[0]])
 
 
 def _waiting(server: socket.socket) -> list[tuple[bytes, str]]:
-    """What has come already."""
-    found: list[tuple[bytes, str]] = []
-    while len(found) < _BATCH:
+    """Return the datagrams that have arrived already."""
+    datagrams: list[tuple[bytes, str]] = []
+    while len(datagrams) < _BATCH:
         try:
             data, peer = server.recvfrom(_LARGEST_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             break
-        found.append((data, peer[0]))
-    return found
+        datagrams.append((data, peer[0]))
+    return datagrams

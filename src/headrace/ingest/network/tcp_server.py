@@ -1,4 +1,4 @@
-"""A TCP server with a thread for each connection, as the network sources need it."""
+"""A TCP server with a thread per connection, for the network sources."""
 
 import socket
 import ssl
@@ -19,14 +19,15 @@ Serve = Callable[[socket.socket], None]
 
 
 class TcpServer:
-    """Accepts connections and hands each to `serve` in a thread of its own.
+    """Accepts connections and calls `serve` with each, in a thread of its own.
 
-    `serve` returns when the peer is done; the listener closes the socket. When the listener stops,
-    it shuts the sockets down, and a `serve` that waits for bytes sees the end of the stream.
+    `serve` returns when the peer has closed its side; the server then closes the socket. `stop`
+    shuts the sockets down, so that a `serve` that waits for bytes sees the end of the stream.
 
-    Invariant: never more than `max_connections` at once; one more is closed at once, and said.
+    Invariant: there are never more than `max_connections`; a further one is closed at once and
+    logged.
 
-    Threads: `start` and `stop` from one.
+    Threads: one thread calls `start` and `stop`.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class TcpServer:
     ) -> None:
         self._name = name
         self._host = host
-        self._asked_port = port
+        self._port = port
         self._serve = serve
         self._tls = tls
         self._max = max_connections
@@ -53,29 +54,30 @@ class TcpServer:
 
     @property
     def port(self) -> int:
-        """Where it listens; the one the system chose, if it was asked for port 0."""
-        assert self._server is not None, "the listener has not started"
-        found: int = self._server.getsockname()[1]
-        return found
+        """The port it listens on; for port 0 the one that the system chose."""
+        assert self._server is not None, "the server has not started"
+        port: int = self._server.getsockname()[1]
+        return port
 
     @property
     def connection_count(self) -> int:
         return len(self._open)
 
     def start(self) -> None:
-        """
+        """Listen, and start the thread that accepts connections.
+
         Raises:
-            IngestError: nobody can listen there.
+            IngestError: the address cannot be used.
         """
         self._stopping = False
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
             self._server = socket.create_server(
-                (self._host, self._asked_port), family=family, backlog=_BACKLOG
+                (self._host, self._port), family=family, backlog=_BACKLOG
             )
         except OSError as error:
             raise IngestError(
-                f"{self._name} cannot listen on {self._host}:{self._asked_port}: {error.strerror}"
+                f"{self._name} cannot listen on {self._host}:{self._port}: {error.strerror}"
             ) from error
         self._accepting = Thread(target=self._accept, name=f"{self._name}-accept", daemon=True)
         self._accepting.start()
@@ -104,15 +106,15 @@ class TcpServer:
             except OSError as error:
                 if self._stopping:
                     return
-                # Out of descriptors, or the peer is gone already: neither is worth the listener.
-                _log.warning("accept_failed", listener=self._name, reason=str(error))
+                # No descriptor is free, or the peer is gone already: keep listening.
+                _log.warning("accept_failed", server=self._name, reason=str(error))
                 continue
             self._admit(connection)
 
     def _admit(self, connection: socket.socket) -> None:
         with self._lock:
             if len(self._open) >= self._max or self._stopping:
-                _log.warning("connection_refused", listener=self._name, open=len(self._open))
+                _log.warning("connection_refused", server=self._name, open=len(self._open))
                 connection.close()
                 return
             thread = Thread(
@@ -132,9 +134,9 @@ class TcpServer:
             self._serve(peer)
         except OSError as error:
             if not self._stopping:
-                _log.info("connection_broken", listener=self._name, reason=str(error))
+                _log.info("connection_broken", server=self._name, reason=str(error))
         except IngestError as error:
-            _log.warning("connection_closed", listener=self._name, reason=str(error))
+            _log.warning("connection_closed", server=self._name, reason=str(error))
         finally:
             peer.close()
             with self._lock:
@@ -143,5 +145,5 @@ class TcpServer:
 
 
 def _shut_down(connection: socket.socket) -> None:
-    with suppress(OSError):  # it is down already
+    with suppress(OSError):  # the connection may be down already
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Events to the next agent, over Avro RPC."""
+"""The avro sink: events to the next agent, over Avro RPC."""
 
 import socket
 
@@ -11,7 +11,7 @@ from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
 
 
 class AvroSink(RemoteSink):
-    """To Flume's Avro source, or ours."""
+    """Sends events to an Avro source, Flume's or ours."""
 
     SETTINGS = (
         *REMOTE_SETTINGS,

@@ -1,4 +1,4 @@
-"""Events posted over HTTP."""
+"""The http source: events in POST requests."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,18 +19,18 @@ _CHARSETS = ("utf-8", "utf-16", "utf-32", "utf-16be", "utf-16le", "utf-32be", "u
 
 
 class HttpSource(Source):
-    """Takes POST requests; the events of one request are one transaction.
+    """Accepts POST requests; the events of one request are one transaction.
 
-    Answers 200 when they are in the channel, 400 when they cannot be read, 503 when the channel is
-    full: the client tries again.
+    It answers 200 when the events are in the channel, 400 when they cannot be read, and 503 when
+    the channel is full, so that the client retries.
 
-    The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`, the blob handler makes
-    the whole body one event and the parameters of the query its headers.
+    The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`. The blob handler makes
+    the whole body one event, and the parameters of the query its headers.
     """
 
     SETTINGS = (
-        text("bind", "Which address to listen on.", "0.0.0.0"),  # noqa: S104
-        port("Which port to listen on."),
+        text("bind", "The address to listen on.", "0.0.0.0"),  # noqa: S104
+        port("The port to listen on."),
         text("handler", "How to read a request: json or blob.", "json"),
         prefix("handler", "Parameters of the handler."),
         number("maxRequestBytes", "Largest request.", 64 << 20, minimum=1),
@@ -80,11 +80,12 @@ class HttpSource(Source):
             self._server.shutdown()
             self._server.server_close()
 
-    def take(self, body: bytes, query: str, content_type: str) -> None:
-        """
+    def accept(self, body: bytes, query: str, content_type: str) -> None:
+        """Deliver the events of a request.
+
         Raises:
             ProtocolError: the request cannot be read.
-            ChannelError: there is no room.
+            ChannelError: a channel has no room.
         """
         batch = self._read(body, query, content_type)
         self.counters.add("AppendBatchReceivedCount")
@@ -94,7 +95,11 @@ class HttpSource(Source):
 
 
 def read_json(body: bytes, query: str, content_type: str) -> Batch:
-    """A list of objects with `headers` and `body`, in UTF-8, UTF-16 or UTF-32."""
+    """Read a list of objects with `headers` and `body`, in UTF-8, UTF-16 or UTF-32.
+
+    Raises:
+        ProtocolError: the body is no such list.
+    """
     charset = "utf-8"
     for part in content_type.lower().split(";")[1:]:
         name, _, value = part.strip().partition("=")
@@ -130,6 +135,11 @@ def _event(number: int, row: Any, charset: str) -> Event:
 
 
 def read_blob(body: bytes, query: str, content_type: str) -> Batch:
+    """Read the whole body as one event.
+
+    Raises:
+        ProtocolError: the query has too many parameters.
+    """
     try:
         headers = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
     except ValueError:
@@ -155,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             query = urlsplit(self.path).query
-            self.source.take(body, query, self.headers.get("Content-Type", ""))
+            self.source.accept(body, query, self.headers.get("Content-Type", ""))
         except ProtocolError as error:
             self._answer(400, str(error))
         except ChannelError as error:
@@ -177,4 +187,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The counters say how much came in."""
+        """Log nothing: the counters show the requests."""

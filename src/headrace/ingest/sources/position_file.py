@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 
 
 def to_row(file: TailFile) -> dict[str, Any]:
-    """Flume's three fields, and what tells a reused inode from the file that had it."""
+    """Return Flume's three fields, and those that identify a file whose inode is reused."""
     return {
         "inode": file.inode,
         "pos": file.position,
@@ -26,7 +26,8 @@ def to_row(file: TailFile) -> dict[str, Any]:
 
 
 def from_row(row: Any) -> TailFile | None:
-    """A file of an earlier run; Flume's own position files have the first three fields only."""
+    """Return the file of a row, or None for an invalid one. Flume's rows have the first three
+    fields only."""
     if not isinstance(row, dict):
         return None
     numbers = [row.get(name, 0) for name in ("inode", "pos", "device", "head", "headBytes")]
@@ -45,13 +46,18 @@ def from_row(row: Any) -> TailFile | None:
 
 
 class PositionFile:
-    """Replaced whole, so a kill leaves the old positions or the new ones. Positions are written
-    after the events are in the channel: a crash between repeats events and loses none."""
+    """Stores the positions of followed files.
+
+    Crash: the file is replaced atomically, so that a crash leaves the old or the new positions.
+    Positions are written after the events are in the channel: a crash in between repeats events and
+    loses none.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self) -> list[TailFile]:
+        """Return the files of the last run; none if the position file is missing or unreadable."""
         try:
             rows = json.loads(self._path.read_text())
         except FileNotFoundError:
@@ -59,25 +65,27 @@ class PositionFile:
         except (OSError, ValueError) as error:
             _log.error("position_file_unreadable", path=str(self._path), reason=str(error))
             return []
-        found = [from_row(row) for row in rows] if isinstance(rows, list) else []
-        return [each for each in found if each is not None]
+        files = [from_row(row) for row in rows] if isinstance(rows, list) else []
+        return [each for each in files if each is not None]
 
     def write(self, files: Iterable[TailFile]) -> None:
+        """Store the positions of these files."""
         replace_file(self._path, json.dumps([to_row(file) for file in files]))
 
 
 def from_marks(marks: Mapping[str, str]) -> list[TailFile]:
-    """The files of a ledger (decision 0013): each mark is one row."""
-    found = []
+    """Return the files of a ledger (decision 0013): each mark is one row."""
+    files = []
     for mark in marks.values():
         try:
             file = from_row(json.loads(mark))
         except ValueError:
             continue
         if file is not None:
-            found.append(file)
-    return found
+            files.append(file)
+    return files
 
 
 def mark_of(file: TailFile, position: int) -> str:
+    """Return the mark of a file at a position."""
     return json.dumps({**to_row(file), "pos": position})

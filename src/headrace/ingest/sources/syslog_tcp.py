@@ -1,4 +1,4 @@
-"""Syslog over TCP."""
+"""The syslogtcp source: syslog over TCP."""
 
 import socket
 
@@ -11,11 +11,12 @@ _RECEIVE_BYTES = 256 * 1024
 
 
 class SyslogTcpSource(SyslogSource):
-    """One message a line, or with counted octets. A full channel makes the sender wait."""
+    """Reads a message per line, or with counted octets. While a channel is full the sender
+    waits."""
 
     SETTINGS = (
-        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
-        port("Which port to listen on."),
+        text("host", "The address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        port("The port to listen on."),
         *SYSLOG_SETTINGS,
     )
 

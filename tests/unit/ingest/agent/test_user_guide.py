@@ -1,4 +1,4 @@
-"""Configurations as Flume's user guide has its users write them: each is understood as it is.
+"""Configurations as in Flume's user guide: each is accepted unchanged.
 `tests/e2e/test_agent_guide.py` runs them."""
 
 import pytest
@@ -31,7 +31,7 @@ def test_sources(name: str) -> None:
     assert errors(text) == []
 
 
-def test_a_handler_of_somebody_s_own_is_named_as_unknown() -> None:
+def test_a_custom_handler_is_named_as_unknown() -> None:
     own = prefixed("a1.sources.r1", SOURCES["http"])
     found = errors(f"a1.sources = r1\na1.sources.r1.channels = c1\n{own}{MEMORY}{LOGGER}")
     assert "there is no handler 'org.example.rest.RestHandler': write json or blob" in found[0]

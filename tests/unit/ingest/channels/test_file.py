@@ -54,7 +54,7 @@ def test_events_are_there_after_a_restart_with_headers_and_in_order(tmp_path: Pa
     channel.stop()
 
 
-def test_what_was_taken_and_not_committed_comes_again_after_a_restart(tmp_path: Path) -> None:
+def test_takes_without_a_commit_are_repeated_after_a_restart(tmp_path: Path) -> None:
     channel = file_channel(tmp_path)
     fill(channel, [b"1", b"2"])
     channel.begin().take(2)
@@ -64,7 +64,7 @@ def test_what_was_taken_and_not_committed_comes_again_after_a_restart(tmp_path: 
     channel.stop()
 
 
-def test_segments_that_hold_nothing_any_more_are_removed(
+def test_segments_without_events_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.ingest.channels.file._TRIM_SECONDS", 0)
@@ -130,7 +130,7 @@ def test_a_folder_can_be_added_to_a_channel_that_holds_events(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("failure", [errno.ENOSPC, errno.EIO])
-def test_a_folder_that_fails_is_passed_over_while_another_one_works(failure: int) -> None:
+def test_a_failed_folder_is_skipped_while_another_one_works(failure: int) -> None:
     disk = CrashDisk()
     channel = two_folders(Path("/c"), disk)
     fault = Fault(
@@ -139,21 +139,21 @@ def test_a_folder_that_fails_is_passed_over_while_another_one_works(failure: int
     disk.inject(fault)
     bodies = [b"%d" % number for number in range(6)]
     for body in bodies:
-        put_again_once(channel, body)
+        put_with_retry(channel, body)
     assert drain(channel) == bodies
     disk.faults.remove(fault)
     channel.stop()
 
 
-def put_again_once(channel: FileChannel, body: bytes) -> None:
-    """As a source does: the first failure of a disk is told, later ones are passed over."""
+def put_with_retry(channel: FileChannel, body: bytes) -> None:
+    """Put an event with one retry, as a source does: only the first failure of a disk is raised."""
     try:
         fill(channel, [body])
     except ChannelError:
         fill(channel, [body])
 
 
-def test_a_put_that_is_not_known_yet_is_not_trimmed_away(
+def test_a_put_that_is_not_in_the_queue_yet_is_not_trimmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its record is in the log, its sync takes long, and later puts are taken meanwhile."""
@@ -221,7 +221,7 @@ def test_events_can_be_encrypted_and_keys_changed(tmp_path: Path) -> None:
     channel.stop()
 
 
-def test_the_wrong_key_is_told_from_an_empty_channel(tmp_path: Path) -> None:
+def test_a_wrong_key_is_an_error_and_no_empty_channel(tmp_path: Path) -> None:
     channel = encrypted(tmp_path, FIRST, "one")
     fill(channel, [b"a secret"])
     channel.stop()
@@ -247,14 +247,14 @@ def test_a_key_store_of_java_s_is_refused(tmp_path: Path) -> None:
         file_channel(tmp_path, **{"encryption.activeKey": "k"})
 
 
-def test_a_frame_that_is_none_is_called_corrupt() -> None:
+def test_an_invalid_frame_is_corrupt() -> None:
     good = encode_put(Batch([b"a", b"b"], [{}, {"x": "y"}]))
     for cut in range(len(good)):
         with pytest.raises(CorruptLog):
             decode_put(good[:cut])
 
 
-def test_a_full_disk_refuses_and_later_takes_again() -> None:
+def test_a_full_disk_refuses_and_later_accepts_again() -> None:
     disk = CrashDisk()
     channel = file_channel(Path("/c"), disk)
     fill(channel, [b"safe"])
@@ -304,15 +304,18 @@ def test_a_power_loss_loses_nothing_that_was_committed(seed: int, folder: Path) 
     """Random histories on a disk that forgets what was not synced."""
     dice = Random(seed)
     disk = CrashDisk()
-    made = 0
+    next_number = 0
     committed: list[bytes] = []
     taken: list[bytes] = []
     for _ in range(4):
         channel = file_channel(folder, disk, maxFileSize=str(1 << 20))
         for _ in range(dice.randrange(12)):
             if dice.random() < 0.6:
-                bodies = [b"%d" % number for number in range(made, made + dice.randrange(1, 9))]
-                made += len(bodies)
+                bodies = [
+                    b"%d" % number
+                    for number in range(next_number, next_number + dice.randrange(1, 9))
+                ]
+                next_number += len(bodies)
                 transaction = channel.begin()
                 transaction.put(Batch.plain(bodies))
                 if dice.random() < 0.2:
@@ -333,4 +336,4 @@ def test_a_power_loss_loses_nothing_that_was_committed(seed: int, folder: Path) 
     left = drain(channel)
     channel.stop()
     assert set(taken) | set(left) == set(committed)
-    assert len(left) == len(set(left)), "events were doubled within the channel"
+    assert len(left) == len(set(left)), "events were repeated within the channel"

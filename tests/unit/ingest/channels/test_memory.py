@@ -42,7 +42,7 @@ def test_a_batch_with_marks_is_not_taken_apart() -> None:
     assert (batch.bodies, batch.marks) == ([b"a", b"b", b"c"], {"file": "3"})
 
 
-def test_an_interrupted_taker_returns_at_once_with_nothing() -> None:
+def test_an_interrupted_take_returns_at_once_without_events() -> None:
     channel = memory_channel(**{"keep-alive": "300"})
     taken: list[int] = []
 
@@ -57,21 +57,21 @@ def test_an_interrupted_taker_returns_at_once_with_nothing() -> None:
     assert taken == [0]
 
 
-def test_an_interrupted_putter_is_told_that_the_channel_closes() -> None:
+def test_an_interrupted_put_raises_channel_closed() -> None:
     channel = memory_channel(capacity="1", transactionCapacity="1", **{"keep-alive": "300"})
     fill(channel, [b"full"])
-    told: list[bool] = []
+    closed: list[bool] = []
 
     def put() -> None:
         try:
             fill(channel, [b"no room"])
         except ChannelClosed:
-            told.append(True)
+            closed.append(True)
 
     thread = Thread(target=put)
     thread.start()
     channel.interrupt()
-    wait_until(lambda: told == [True], what="the end of the wait")
+    wait_until(lambda: closed == [True], what="the end of the wait")
     thread.join(30)
 
 

@@ -67,7 +67,7 @@ def test_without_an_overflow_it_is_a_memory_channel(tmp_path: Path) -> None:
 
 
 def test_without_memory_a_taker_waits_for_the_disk(tmp_path: Path) -> None:
-    """And not, as long as memory is given time to fill, for memory."""
+    """The take does not wait for the memory, which never gets an event."""
     channel = spillable(
         tmp_path, memoryCapacity="0", overflowTimeout="3600", **{"keep-alive": "3600"}
     )

@@ -125,7 +125,7 @@ def test_uuid_gives_each_event_its_own() -> None:
     uuid.UUID(first.removeprefix("p-"))
 
 
-def test_a_function_of_one_s_own_changes_and_drops(own_module: str) -> None:
+def test_a_custom_function_changes_and_drops(own_module: str) -> None:
     batch = Batch.plain([b"a", b"drop"])
     assert intercept("python", batch, function=f"{own_module}:upper").bodies == [b"A"]
 
@@ -146,7 +146,7 @@ def test_a_function_for_batches_gets_the_batch(own_module: str) -> None:
         ("remove_header", {}, "names no header"),
         ("regex_extractor", {"regex": "a", "serializers": "s1"}, "serializers.s1.name is missing"),
         ("python", {"function": "os.path"}, "write module:name"),
-        ("python", {"function": "os:nothing"}, "is not there"),
+        ("python", {"function": "os:nothing"}, "does not exist"),
     ],
 )
 def test_settings_that_cannot_be_meant(type_name: str, texts: dict[str, str], message: str) -> None:

@@ -1,4 +1,4 @@
-"""From agent to agent: our Avro and Thrift sinks to our sources, and peers that lie."""
+"""From agent to agent: our Avro and Thrift sinks to our sources, and invalid peers."""
 
 import datetime
 import hashlib
@@ -67,7 +67,7 @@ def test_a_full_channel_at_the_next_hop_fails_the_batch_and_not_the_hop(kind: st
 
 
 @pytest.mark.parametrize("kind", ["avro", "thrift"])
-def test_nobody_there_is_a_failed_delivery(kind: str) -> None:
+def test_an_unreachable_agent_is_a_failed_delivery(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     sink = make("sink", kind, {"hostname": "127.0.0.1", "port": str(port)})
@@ -77,7 +77,7 @@ def test_nobody_there_is_a_failed_delivery(kind: str) -> None:
 
 
 def answer_to(kind: str, sent: bytes) -> bytes:
-    """What a source says to some bytes before it hangs up."""
+    """Return what a source answers to some bytes before it closes the connection."""
     with source_alone(kind, {"bind": "127.0.0.1", "port": "0"}) as (source, got):
         assert isinstance(source, AvroSource | ThriftSource)
         with socket.create_connection(("127.0.0.1", source.listener.port), 30) as peer:
@@ -119,7 +119,7 @@ def test_broken_thrift_frames_end_the_connection_and_nothing_else(sent: bytes) -
     assert answer_to("thrift", sent) == b""
 
 
-def test_a_client_of_another_protocol_is_told_ours_first() -> None:
+def test_a_client_of_another_protocol_gets_ours_first() -> None:
     unknown = hashlib.md5(b"what", usedforsecurity=False).digest()
     message = unknown + b"\x00" + unknown + b"\x00"
     answered = answer_to("avro", struct.pack(">iii", 7, 1, len(message)) + message)

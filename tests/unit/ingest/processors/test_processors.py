@@ -1,4 +1,4 @@
-"""Groups of sinks: who gets the next batch when some fail."""
+"""Groups of sinks: which sink gets the next batch when some fail."""
 
 from itertools import pairwise
 
@@ -29,10 +29,11 @@ def channel() -> Channel:
 
 @pytest.fixture
 def sinks(channel: Channel) -> list[CollectingSink]:
-    made = [CollectingSink(name, Settings.from_texts((), {})) for name in ("k1", "k2", "k3")]
-    for sink in made:
+    settings = Settings.from_texts(CollectingSink.SETTINGS, {})
+    sinks = [CollectingSink(name, settings) for name in ("k1", "k2", "k3")]
+    for sink in sinks:
         sink.channel = channel
-    return made
+    return sinks
 
 
 def failover(sinks: list[CollectingSink], clock: Clock, **texts: str) -> FailoverSinkProcessor:
@@ -108,7 +109,7 @@ def test_load_balance_takes_turns(channel: Channel, sinks: list[CollectingSink])
     assert [sink.bodies for sink in sinks] == [[b"0", b"3"], [b"1", b"4"], [b"2", b"5"]]
 
 
-def test_load_balance_passes_over_a_sink_that_fails(
+def test_load_balance_skips_a_sink_that_fails(
     channel: Channel, sinks: list[CollectingSink]
 ) -> None:
     sinks[0].failing = True

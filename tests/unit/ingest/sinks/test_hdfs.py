@@ -75,7 +75,7 @@ def test_hdfs_starts_with_a_recovery_file_that_is_broken_or_names_what_is_gone(
     assert list(file_contents(tmp_path / "data").values()) == [b"body\n"]
 
 
-def test_a_place_for_files_that_is_none_is_a_failed_delivery() -> None:
+def test_an_unknown_file_system_is_a_failed_delivery() -> None:
     with pytest.raises(DeliveryFailed, match="nosuch://x/y"):
         run_sink("hdfs", {"hdfs.path": "nosuch://x/y"}, Batch.plain([b"body"]))
 

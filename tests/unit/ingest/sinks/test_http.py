@@ -66,7 +66,7 @@ def test_a_code_can_mean_that_the_event_is_dropped() -> None:
         sink.stop()
 
 
-def test_nobody_there_is_a_failed_delivery() -> None:
+def test_an_unreachable_server_is_a_failed_delivery() -> None:
     with answering(200) as url:
         pass
     with pytest.raises(DeliveryFailed, match="cannot post to"):

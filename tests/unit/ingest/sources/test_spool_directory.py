@@ -155,7 +155,7 @@ def test_avro_files_give_a_body_for_each_record(tmp_path: Path) -> None:
     assert "flume.avro.schema.hash" in got.events[0].headers
 
 
-def test_a_file_that_vanishes_while_its_end_is_not_yet_committed_holds_nobody_up(
+def test_a_file_that_vanishes_while_its_end_is_not_yet_committed_stops_no_other(
     tmp_path: Path,
 ) -> None:
     class Silent:
