@@ -16,8 +16,9 @@ from headrace.ingest.event import Batch, Event
 from headrace.ingest.sink import Sink
 from headrace.ingest.sinks.kafka import KafkaSink
 from headrace.testing.channel_contract import ChannelContract, drain, fill
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
 from testkit.sample.ingest_agent import (
     CollectingSink,
     make,

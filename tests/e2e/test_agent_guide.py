@@ -23,8 +23,9 @@ from headrace.ingest.event import Batch
 from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
+from testkit.process.broker_process import BrokerProcess
 from testkit.sample.flume_guide import (
     CHANNELS,
     GROUPS,

@@ -11,7 +11,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
 
 PASSWORD = "correct-horse"
