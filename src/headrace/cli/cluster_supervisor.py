@@ -1,7 +1,7 @@
 """`headrace up --brokers N`: a ZooKeeper and N brokers on this machine, under one supervisor.
 
 Rule 1: a broker that ends is started again after a pause, which doubles while it fails soon after
-its start. ZooKeeper is started again at once. The other processes go on meanwhile.
+its start. ZooKeeper is started again at once. The other processes keep running.
 Rule 2: one Ctrl-C (or SIGTERM) stops all: one broker after the other, each moving its leaders away
 first, and ZooKeeper last. A second one ends everything at once.
 Rule 3: the output of all brokers goes to one output, each line with the broker's number.

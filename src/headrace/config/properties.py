@@ -1,8 +1,8 @@
 """Java's properties format, with the line of every entry kept for error messages.
 
 The format is that of `java.util.Properties`: `key = value`, `key: value` or `key value`; comments
-start with `#` or `!`; a backslash at the end of a line goes on in the next; `\\t`, `\\n`, `\\uXXXX`
-and the like are escapes, and a backslash before any other character is dropped.
+start with `#` or `!`; a backslash at the end of a line continues it in the next; `\\t`, `\\n`,
+`\\uXXXX` and the like are escapes, and a backslash before any other character is dropped.
 
 Every properties file is read here: an agent's, a broker's, a Samza job's and `flow --filter`.
 """

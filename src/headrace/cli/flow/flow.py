@@ -247,16 +247,16 @@ def stop(
     now: Annotated[bool, typer.Option("--now", help="Do not wait for the current batch.")] = False,
 ) -> None:
     """Stop a flow; a later run from its checkpoint continues where it stopped."""
-    found = Registry().find(name)
-    os.kill(found.pid, signal.SIGTERM)
+    flow = Registry().find(name)
+    os.kill(flow.pid, signal.SIGTERM)
     if now:
-        os.kill(found.pid, signal.SIGTERM)
+        os.kill(flow.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
-    while found.alive:
+    while flow.alive:
         if time.monotonic() > deadline:
-            raise FlowError(f"{found.name} (pid {found.pid}) did not stop in {_STOP_SECONDS:g} s")
+            raise FlowError(f"{flow.name} (pid {flow.pid}) did not stop in {_STOP_SECONDS:g} s")
         time.sleep(_POLL_SECONDS)
-    print(f"{found.name} is stopped.")
+    print(f"{flow.name} is stopped.")
 
 
 @app.command()
@@ -266,9 +266,9 @@ def restart(name: NameArgument) -> None:
     The process, its Spark session and its figures stay.
     """
     registry = Registry()
-    found = registry.find(name)
-    registry.restart(found)
-    print(f"{found.name} is restarted.")
+    flow = registry.find(name)
+    registry.restart(flow)
+    print(f"{flow.name} is restarted.")
 
 
 _REBALANCE = """
@@ -301,10 +301,10 @@ def rebalance(
     if not parallelism and partitions is None:
         raise ConfigError("nothing to change: give -e component=N or -n N")
     registry = Registry()
-    found = registry.find(name)
+    flow = registry.find(name)
     request = {"parallelism": parallelism, "partitions": partitions}
-    registry.ask(found, request, seconds=_REBALANCE_SECONDS)
-    print(f"{found.name} is rebalanced.")
+    registry.ask(flow, request, seconds=_REBALANCE_SECONDS)
+    print(f"{flow.name} is rebalanced.")
 
 
 @app.command()
@@ -317,26 +317,26 @@ def metrics(
 
     Prometheus reads the same figures from /metrics at the address that `describe` calls metrics.
     """
-    found = Registry().find(name)
+    flow = Registry().find(name)
     if not watch:
-        _print_figures(_figures(found), style)
+        _print_figures(_figures(flow), style)
         return
     from headrace.cli.flow.live import watching
     from headrace.cli.terminal.stop import Stop
 
     with Stop() as stop, watching() as (show, _):
-        while not stop.requested and found.alive:
-            show(_figures(found))
+        while not stop.requested and flow.alive:
+            show(_figures(flow))
             time.sleep(1.0)
 
 
-def _figures(found: Run) -> FlowFigures:
-    if found.metrics is None:
-        raise FlowError(f"{found.name} does not serve metrics")
+def _figures(flow: Run) -> FlowFigures:
+    if flow.metrics is None:
+        raise FlowError(f"{flow.name} does not serve metrics")
     try:
-        return read_figures(found.metrics)
+        return read_figures(flow.metrics)
     except (OSError, ValueError) as error:
-        raise FlowError(f"{found.name} does not answer on {found.metrics}: {error}") from error
+        raise FlowError(f"{flow.name} does not answer on {flow.metrics}: {error}") from error
 
 
 def _print_figures(figures: FlowFigures, style: OutputFormat) -> None:
@@ -373,22 +373,22 @@ def _graph_of(run: Run | None) -> Graph:
     return Graph.from_json(run.graph) if run.graph else Graph(run.name, "exactly-once", (), ())
 
 
-def _fields(found: Run) -> dict[str, Any]:
+def _fields(flow: Run) -> dict[str, Any]:
     return {
-        "name": found.name,
-        "program": found.program,
-        "pid": found.pid,
-        "age": _age(found),
-        "master": found.master,
-        "brokers": found.brokers,
-        "checkpoint": found.checkpoint,
-        "console": found.console,
-        "metrics": found.metrics,
+        "name": flow.name,
+        "program": flow.program,
+        "pid": flow.pid,
+        "age": _age(flow),
+        "master": flow.master,
+        "brokers": flow.brokers,
+        "checkpoint": flow.checkpoint,
+        "console": flow.console,
+        "metrics": flow.metrics,
     }
 
 
-def _age(found: Run) -> str:
-    seconds = max(0, time.time_ns() // 1_000_000 - found.started_ms) // 1_000
+def _age(flow: Run) -> str:
+    seconds = max(0, time.time_ns() // 1_000_000 - flow.started_ms) // 1_000
     hours, minutes = seconds // 3600, seconds // 60 % 60
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds % 60:02}s"
 

@@ -100,8 +100,8 @@ class TopicColumns(NamedTuple):
 
 
 def _key(headers: Headers) -> bytes | None:
-    found = headers.get("key")
-    return None if found is None else found.encode()
+    key = headers.get("key")
+    return None if key is None else key.encode()
 
 
 def _each(batch: Batch, of: Callable[[Headers], object]) -> list[object]:
