@@ -9,14 +9,14 @@ PEERS_STAMP := $(VENV)/.peers
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check format bench chaos clean
+.PHONY: help setup demo test unit check format bench chaos lock clean
 
 help:  ## Show what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) $(JAVA_STAMP)  ## Create .venv and install everything, once
 
-$(STAMP): pyproject.toml tools/setup-python
+$(STAMP): pyproject.toml requirements.lock tools/setup-python
 	@tools/setup-python $(VENV)
 	@touch $@
 
@@ -24,8 +24,8 @@ $(JAVA_STAMP): tools/setup-java $(STAMP)
 	@tools/setup-java
 	@touch $@
 
-# What the tests are measured against: Apache Kafka's jars, kcat. Only the tests need them.
-$(PEERS_STAMP): tools/setup-peers tools/setup-maven $(STAMP) $(JAVA_STAMP)
+# What the tests are measured against: the jars of Kafka, Flume and Hadoop, kcat, Chromium.
+$(PEERS_STAMP): tools/setup-peers tools/fetch-jars $(STAMP) $(JAVA_STAMP)
 	@tools/setup-peers $(VENV)
 	@touch $@
 
@@ -53,6 +53,9 @@ bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
 
 chaos: setup  ## Break a cluster of real processes 200 times and write docs/chaos.md
 	$(PYTHON) tools/chaos 200
+
+lock: $(STAMP)  ## Take the newest allowed version of every dependency into requirements.lock
+	tools/lock $(VENV) --upgrade
 
 clean:  ## Remove what was built, .venv included
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

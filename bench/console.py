@@ -49,10 +49,14 @@ def run() -> list[Row]:
     ):
         settings = ClientSettings.of({"bootstrap.servers": broker.address})
         _fill(settings)
-        told = ConsoleSettings(settings, listen=Address("127.0.0.1", 0), interval_seconds=1.0)
-        with ConsoleServer(told) as server:
+        console_settings = ConsoleSettings(
+            settings, listen=Address("127.0.0.1", 0), interval_seconds=1.0
+        )
+        with ConsoleServer(console_settings) as server:
             wait_until(
-                lambda: server.desk.watch.problem is None, what="a look", timeout_seconds=120
+                lambda: server.state.cluster_poller.problem is None,
+                what="a snapshot",
+                timeout_seconds=120,
             )
             return [*_server(server), *_page(server)]
 
@@ -71,10 +75,12 @@ def _fill(settings: ClientSettings) -> None:
 def _server(server: ConsoleServer) -> list[Row]:
     looks = []
     for _ in range(_ROUNDS):
-        before = server.desk.watch.sight
-        server.desk.watch.hurry()
-        wait_until(lambda b=before: server.desk.watch.sight is not b, what="a look")  # type: ignore[misc]
-        looks.append(float(server.desk.watch.sight.took_ms))
+        before = server.state.cluster_poller.snapshot
+        server.state.cluster_poller.refresh()
+        wait_until(
+            lambda b=before: server.state.cluster_poller.snapshot is not b, what="a snapshot"
+        )  # type: ignore[misc]
+        looks.append(float(server.state.cluster_poller.snapshot.took_ms))
     client = ConsoleClient(server.url)
     answers = [seconds(lambda: client.get("topics")) * 1000 for _ in range(_ROUNDS)]
     overview = [seconds(lambda: client.get("overview")) * 1000 for _ in range(_ROUNDS)]

@@ -21,7 +21,7 @@ def latencies_ms(
 ) -> list[float]:
     """How long each record took, but for the first tenth, in which clients still connect.
 
-    With `copied_to`, until it came out of that topic, which somebody copies the first one to.
+    With `copied_to`, until it came out of that topic, to which another process copies the first.
     """
     read = copied_to or topic
     consumer = Consumer(

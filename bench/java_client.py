@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from testkit.peer.java import find_java
-from testkit.peer.kafka_jars import kafka_jars
+from testkit.peer.kafka_jars import KAFKA_JARS
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 
 _JVM = ("-server", "-Xms512m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
@@ -50,7 +50,7 @@ class JavaClient:
         command = find_java().command(
             tool.value,
             arguments,
-            classpath=kafka_jars().classpath,
+            classpath=KAFKA_JARS.find().classpath,
             options=[*_JVM, f"-Dlog4j2.configurationFile={self._logging}"],
         )
         done = subprocess.run(

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from headrace.spark.ready_session import session
-from testkit.peer.connector_jars import connector_jars
+from testkit.peer.connector_jars import CONNECTOR_JARS
 from testkit.process.spark_session import spark_environment
 
 
 def bench_session(folder: Path) -> Any:
     """With Spark's own Kafka connector, to measure us against."""
     os.environ.update(spark_environment())
-    connector_jars()
+    CONNECTOR_JARS.find()
     return session(
         "bench",
         master="local[2]",

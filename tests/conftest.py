@@ -21,7 +21,7 @@ _numbers = count()
 
 _SPARK = "tests/spark/"
 # Where single tests take longest: what comes last must be short, or one process ends alone.
-_SLOW = ("tests/driver/", "tests/cluster/", "tests/console/", "tests/ingest/", "tests/crash/")
+_SLOW = ("tests/driver/", "tests/cluster/", "tests/console/", "tests/crash/")
 
 
 class _ByFile(LoadScopeScheduling):
@@ -63,7 +63,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
 
 @pytest.fixture
 def topic() -> str:
-    """A name nobody else uses."""
+    """Return a name that no other test uses."""
     return f"topic-{next(_numbers)}"
 
 

@@ -1,7 +1,7 @@
 """A network between the brokers of a cluster, and between them and ZooKeeper, that can be cut.
 
-There are two. `NamespaceNetwork` is a network of the kernel's own: a cut drops packets, and nobody
-hears of it. It needs root. `RelayNetwork` does what it can with relays on loopback. In both of them
+There are two. `NamespaceNetwork` is a network of the kernel's own: a cut drops packets
+silently. It needs root. `RelayNetwork` does what it can with relays on loopback. In both of them
 clients reach a broker that is cut off from all others: it can still be talked to, which is when it
 could do harm. Only the kernel's network can cut clients off as well: a machine that is unplugged.
 """
@@ -18,7 +18,7 @@ Point = str
 """Who talks: `broker 1`, `zookeeper 2`."""
 
 CLIENTS: Point = "clients"
-"""Whoever talks from this process."""
+"""The clients, which run in this process."""
 
 
 def broker_point(number: int) -> Point:

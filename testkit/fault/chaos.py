@@ -113,8 +113,10 @@ class Chaos:
         tell: Callable[[str], None] = lambda _: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> ChaosReport:
-        """As many faults, each kind as often as the others, in an order that the seed gives; fewer,
-        when somebody has had `enough`."""
+        """Make `faults` faults, each kind as often as the others, in an order that the seed gives.
+
+        Stop early when `enough` returns true.
+        """
         kinds = self.faults()
         order = [name for _ in range(-(-faults // len(kinds))) for name in kinds][:faults]
         self._random.shuffle(order)
@@ -171,7 +173,7 @@ class Chaos:
         return found if found in self._cluster.brokers else self._any()
 
     def _ask(self, question: Callable[[], int]) -> int:
-        """-1 when whoever was asked is not sure itself."""
+        """Return -1 when the broker that was asked does not know itself."""
         try:
             return question()
         except ClientError:

@@ -1,6 +1,6 @@
 """A recorded history of writes and reads on a cluster, and the check whether it could have been.
 
-In the spirit of Jepsen's Kafka workload. Clients write down what they were told; at the end the log
+In the spirit of Jepsen's Kafka workload. Clients record every answer they get; at the end the log
 is read once more, whole. What may not be:
 
 - *lost write*: a record was acknowledged and is not in the log;

@@ -8,8 +8,9 @@ has a cable to the hub too.
 Rule 1: a namespace has no name. It lasts as long as a process is in it, and all of those die with
 this one, however it ends: the kernel takes namespaces, cables and routes away. So nothing of a run
 that was killed is left to clean up.
-Rule 2: the only thing with a name that others see is this process's end of its cable. Whoever made
-that has its number, and with it a subnet of 198.18.0.0/15, which RFC 2544 keeps for tests.
+Rule 2: the only name that other processes see is this process's end of its cable. The process that
+made it owns the number in that name, and with it a subnet of 198.18.0.0/15, which RFC 2544 reserves
+for tests.
 """
 
 import subprocess
@@ -113,7 +114,7 @@ class NamespaceNetwork(BrokenNetwork):
             try:
                 self._run(None, [f"link add {self.link} type veth peer name clients netns {hub}"])
             except PeerMissing:
-                # Somebody was faster; or it is not allowed at all, and will not be the next time.
+                # Another process was faster; or it is not allowed, and the next try fails too.
                 if not Path(f"/sys/class/net/{self.link}").exists():
                     raise
                 continue
@@ -218,8 +219,8 @@ class NamespacedBroker(BrokerProcess):
         self._port = _PORT
         self._prefix = place.prefix
 
-    def _launch(self, command: Sequence[str]) -> None:
-        super()._launch([*self._prefix, *command])
+    def _serve(self, command: Sequence[str]) -> None:
+        super()._serve([*self._prefix, *command])
 
     def _find_port(self) -> bool:
         return True

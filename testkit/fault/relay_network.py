@@ -1,8 +1,8 @@
 """A network that is cut by relays on loopback, where there is no cable to pull.
 
 Every broker, and for every broker each ZooKeeper server, stands behind a relay. While two of them
-are cut off from each other, whoever is connected hears nothing any more, and goes on where it was
-when the cut is mended, as TCP would; new connections are closed at once, which no cut cable does.
+are cut off from each other, open connections carry nothing, and go on where they were when the cut
+is mended, as TCP would. New connections are closed at once, which a cut cable would not do.
 """
 
 import select

@@ -51,5 +51,5 @@ class SmallDisk:
         (self.folder / _BALLAST).unlink(missing_ok=True)
 
     def unmount(self) -> None:
-        """Also while somebody has a file open in it."""
+        """Unmount it, also while a process has a file open in it."""
         _libc.umount2(str(self.folder).encode(), _DETACH)

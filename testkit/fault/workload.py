@@ -1,4 +1,4 @@
-"""Clients that write and read while a cluster is broken, and write down what they were told."""
+"""Clients that write and read while a cluster is broken, and record every answer."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -113,18 +113,18 @@ class Workload:
         _patiently(lambda: producer.init_transactions(_TRY_SECONDS))
         while not self._stop.is_set():
             self.transactions += 1
-            told: list[tuple[str, int, int]] = []
+            delivered: list[tuple[str, int, int]] = []
             producer.begin_transaction()
             values = [f"t{self.transactions}-{each}" for each in range(self._partitions)]
             for partition, value in enumerate(values):
                 producer.produce(
-                    self._topic, value, partition=partition, on_delivery=partial(_note, told)
+                    self._topic, value, partition=partition, on_delivery=partial(_note, delivered)
                 )
             if self.transactions % 5 == 0:
                 producer.flush(_TRY_SECONDS)
                 self._abort(producer, values)
             elif self._commit(producer, values):
-                for value, partition, offset in told:
+                for value, partition, offset in delivered:
                     self.history.acknowledge(value, partition, offset)
             self._stop.wait(20 * self._pause_seconds)
 
@@ -204,7 +204,7 @@ class Workload:
         return list(self._records("last", None))
 
     def _records(self, name: str, stop: Event | None) -> Iterator[tuple[str, Place]]:
-        """From the start: until it is told to stop, or without `stop` to the end of the log."""
+        """Read from the start until `stop` is set, or without `stop` to the end of the log."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self._servers,
@@ -245,9 +245,9 @@ def _contents(message: Message) -> tuple[str, int, int]:
     return value.decode(), partition, offset
 
 
-def _note(told: list[tuple[str, int, int]], error: object, message: Message) -> None:
+def _note(delivered: list[tuple[str, int, int]], error: object, message: Message) -> None:
     if error is None:
-        told.append(_contents(message))
+        delivered.append(_contents(message))
 
 
 def _patiently(step: Callable[[], None]) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from headrace.testing.readiness import free_port
 from testkit.peer.java import SHORT_RUN, find_java
-from testkit.peer.kafka_jars import kafka_jars
+from testkit.peer.kafka_jars import KAFKA_JARS
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
-from testkit.process.server_process import ServerFailed, ServerProcess
+from testkit.process.child_process import ServerFailed
+from testkit.process.server_process import ServerProcess
 
-# Between choosing a free port and Kafka binding it somebody else may take it.
+# Another process may take a free port between our choosing it and Kafka's binding it.
 _START_ATTEMPTS = 3
 
 _LOGGING = """\
@@ -91,6 +92,8 @@ class ApacheKafka(ServerProcess):
         PeerMissing: when Java or the jars are not there.
     """
 
+    NAME = "Apache Kafka"
+
     def __init__(
         self,
         folder: Path,
@@ -103,7 +106,7 @@ class ApacheKafka(ServerProcess):
         self._settings = dict(settings or {})
         self._cluster_id = new_cluster_id()
         self._java = find_java()
-        self._jars = kafka_jars()
+        self._jars = KAFKA_JARS.find()
 
     def start(self) -> None:
         """Return when the broker answers requests. Formats the data directory the first time.
@@ -118,7 +121,7 @@ class ApacheKafka(ServerProcess):
             if not (self.data / "meta.properties").exists():
                 self._format()
             try:
-                self._launch(self._command())
+                self._serve(self._command())
                 return
             except ServerFailed as error:
                 if attempt == _START_ATTEMPTS or "BindException" not in str(error):

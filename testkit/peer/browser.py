@@ -1,7 +1,7 @@
 """A real browser without a window: Debian's Chromium, driven by Playwright.
 
-A page that complains on its console, fails with an error, or asks any other host for anything,
-fails the test that opened it.
+A page that logs a warning or an error, or sends a request to another host, fails the test that
+opened it.
 """
 
 import os
@@ -17,7 +17,7 @@ _TIMEOUT_MS = 60_000
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """The browser.
+    """Run the browser.
 
     Raises:
         PeerMissing: there is no Chromium on this machine.
@@ -38,24 +38,24 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def strict_page(browser: Any, url: str, **options: Any) -> Iterator[Any]:
-    """A page of a console at `url`; at the end, nothing may have gone wrong in it.
+    """Open a page at `url`, and fail at the end if anything went wrong in it.
 
     Args:
         options: of the browser's context: `viewport`, `color_scheme`, ...
     """
-    complaints: list[str] = []
+    faults: list[str] = []
     host = urlsplit(url).netloc
     context = browser.new_context(**options)
     page = context.new_page()
     page.set_default_timeout(_TIMEOUT_MS)
-    page.on("console", lambda said: _note(complaints, said))
-    page.on("pageerror", lambda error: complaints.append(f"an error: {error}"))
+    page.on("console", lambda message: _note(faults, message))
+    page.on("pageerror", lambda error: faults.append(f"an error: {error}"))
     page.on(
         "request",
-        lambda asked: (
+        lambda request: (
             None
-            if urlsplit(asked.url).netloc == host or asked.url.startswith(("data:", "blob:"))
-            else complaints.append(f"another host was asked: {asked.url}")
+            if urlsplit(request.url).netloc == host or request.url.startswith(("data:", "blob:"))
+            else faults.append(f"a request to another host: {request.url}")
         ),
     )
     try:
@@ -63,9 +63,9 @@ def strict_page(browser: Any, url: str, **options: Any) -> Iterator[Any]:
         yield page
     finally:
         context.close()
-    assert not complaints, complaints
+    assert not faults, faults
 
 
-def _note(complaints: list[str], said: Any) -> None:
-    if said.type in ("error", "warning"):
-        complaints.append(f"console {said.type}: {said.text} ({said.location.get('url')})")
+def _note(faults: list[str], message: Any) -> None:
+    if message.type in ("error", "warning"):
+        faults.append(f"console {message.type}: {message.text} ({message.location.get('url')})")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from testkit.peer.flume_jars import flume_jars
+from testkit.peer.flume_jars import FLUME_JARS
 from testkit.peer.java import SHORT_RUN, find_java
 from testkit.peer.java_process import JavaProcess
 
@@ -54,7 +54,7 @@ class FlumeAgent(JavaProcess):
         return find_java().command(
             "org.apache.flume.node.Application",
             ["-n", "a1", "-f", str(configuration), "--no-reload-conf"],
-            classpath=flume_jars().classpath,
+            classpath=FLUME_JARS.find().classpath,
             options=[*self._options, f"-Dlog4j.configurationFile={logging}"],
         )
 

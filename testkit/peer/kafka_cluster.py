@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from headrace.testing.readiness import free_port
 from testkit.peer.apache_kafka import ApacheKafka, KafkaProfile, new_cluster_id
+from testkit.process.child_process import KilledAtExit
 
 CONTROLLER_ID = 100
 
@@ -31,7 +31,7 @@ class KafkaNode(ApacheKafka):
         self._port = self._fixed_port
 
 
-class KafkaCluster:
+class KafkaCluster(KilledAtExit):
     """Brokers 1, 2, 3, ... and one controller (KRaft) in a process of its own, as ZooKeeper is one
     for Headrace: a broker that is killed does not take the controller with it.
 
@@ -104,19 +104,3 @@ class KafkaCluster:
     def kill(self) -> None:
         for node in (*self.brokers.values(), self.controller):
             node.kill()
-
-    def __enter__(self) -> "KafkaCluster":
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()

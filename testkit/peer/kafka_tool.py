@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 from testkit.peer.java import SHORT_RUN, Java, find_java
-from testkit.peer.kafka_jars import kafka_jars
+from testkit.peer.kafka_jars import KAFKA_JARS
 from testkit.peer.maven import Jars
 
 # Warnings go to standard error, so that standard output is only what the tool says.
@@ -92,7 +92,7 @@ class KafkaTools:
         Raises:
             PeerMissing: when Java or the jars are not there.
         """
-        java, jars = find_java(), kafka_jars()
+        java, jars = find_java(), KAFKA_JARS.find()
         logging = work / "tools-log4j2.properties"
         logging.write_text(_LOGGING)
         return cls(java, jars, logging)
@@ -104,7 +104,7 @@ class KafkaTools:
         )
 
     def run(
-        self, tool: KafkaTool, *arguments: str, stdin: str = "", timeout_seconds: float = 60.0
+        self, tool: KafkaTool, *arguments: str, stdin: str = "", timeout_seconds: float = 180.0
     ) -> ToolResult:
         """Run a tool to its end.
 

@@ -2,8 +2,9 @@
 
 A folder is complete when it holds the marker file, which is written last and lists the jars; a
 fetch that was cut short leaves no marker and is started again from nothing. A lock file beside the
-folder lets two test runs share one fetch. Maven's own repository (`~/.m2`) keeps the downloads, so
-starting again is cheap.
+folder lets two test runs share one fetch. Each folder has a Maven repository of its own
+(`repository_of`), because Maven does not lock a repository and folders are fetched side by side; it
+keeps the downloads of a fetch that failed, so starting again is cheap.
 """
 
 import fcntl
@@ -115,14 +116,21 @@ def fetch_jars(coordinates: Iterable[str], folder: Path, *, transitive: bool = T
             project = Path(work) / "pom.xml"
             project.write_text(text)
             _copy_dependencies(maven, project, folder)
+        shutil.rmtree(repository_of(folder), ignore_errors=True)
         names = sorted(path.name for path in folder.glob("*.jar"))
         (folder / _MARKER).write_text("".join(f"{name}\n" for name in names))
     return Jars(folder)
 
 
+def repository_of(folder: Path) -> Path:
+    """Return Maven's local repository while it fetches `folder`: what it holds is the progress."""
+    return folder.with_name(folder.name + ".repository")
+
+
 def _copy_dependencies(maven: Path, project: Path, folder: Path) -> None:
     command = [str(maven), "--batch-mode", "--quiet", "--file", str(project), _COPY_DEPENDENCIES]
     command += [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+    command += [f"-Dmaven.repo.local={repository_of(folder)}"]
     try:
         subprocess.run(command, check=True, timeout=_FETCH_SECONDS, capture_output=True, text=True)
     except subprocess.TimeoutExpired as error:

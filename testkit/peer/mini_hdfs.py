@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from testkit.peer.hadoop_jars import hadoop_jars
+from testkit.peer.hadoop_jars import HADOOP_JARS
 from testkit.peer.java import SHORT_RUN, find_java
 from testkit.peer.java_process import JavaProcess
 
@@ -41,7 +41,7 @@ class MiniHdfs(JavaProcess):
                 *("-format", "-datanodes", "1", "-writeDetails", str(self._details)),
                 *(word for key, value in settings.items() for word in ("-D", f"{key}={value}")),
             ],
-            classpath=hadoop_jars().classpath,
+            classpath=HADOOP_JARS.find().classpath,
             options=SHORT_RUN,
         )
 

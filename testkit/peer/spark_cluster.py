@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,79 +9,49 @@ from types import TracebackType
 
 import pyspark
 
-from headrace.process.child import die_with_parent
-from headrace.testing.readiness import wait_until
 from testkit.peer.java import SHORT_RUN, find_java
-from testkit.process.server_process import ServerFailed
+from testkit.process.child_process import ChildProcess
 from testkit.process.spark_session import spark_environment
 
 _MASTER = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-_REGISTERED = "Successfully registered with master"
+_REGISTERED = re.compile("Successfully registered with master")
 _START_SECONDS = 90.0
-_STOP_SECONDS = 30.0
-_LOG_LINES = 40
 # What an executor may have, and so a worker: Spark takes no executor of less than 450 MiB.
 EXECUTOR_MEMORY = "512m"
 
 
-class SparkDaemon:
-    """One process of the cluster. It dies with the thread that started it."""
+class SparkDaemon(ChildProcess):
+    """One process of the cluster: up when its log has `ready`."""
 
-    def __init__(self, folder: Path, main_class: str, arguments: list[str]) -> None:
-        folder.mkdir(parents=True)
-        self.folder = folder
-        self.log = folder / "daemon.log"
-        self._name = main_class.rpartition(".")[2]
+    def __init__(
+        self, folder: Path, main_class: str, arguments: list[str], ready: re.Pattern[str]
+    ) -> None:
+        super().__init__(folder, "daemon.log")
+        self.NAME = f"Spark's {main_class.rpartition('.')[2]}"
         spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(spark_class), main_class, "--host", "127.0.0.1", *arguments],
-                cwd=folder,
-                env=_environment(folder),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
+        self._command = [str(spark_class), main_class, "--host", "127.0.0.1", *arguments]
+        self._ready = ready
 
-    def wait_for(self, text: re.Pattern[str] | str) -> re.Match[str]:
-        """Return when the log has `text`.
+    def start(self) -> None:
+        """Return when it is up.
 
         Raises:
             ServerFailed: with the last lines of its log.
         """
+        self.folder.mkdir(parents=True)
+        self._launch(
+            self._command,
+            lambda: self._ready.search(self.log) is not None,
+            seconds=_START_SECONDS,
+            cwd=self.folder,
+            environment=_environment(self.folder),
+        )
 
-        def found() -> re.Match[str] | None:
-            return re.search(text, self._output())
-
-        def found_or_ended() -> bool:
-            return found() is not None or self._process.poll() is not None
-
-        try:
-            wait_until(found_or_ended, what="the start", timeout_seconds=_START_SECONDS)
-        except TimeoutError:
-            raise self._failed("did not start in time") from None
-        match = found()
-        if match is None:
-            raise self._failed(f"ended with {self._process.returncode} while it started")
+    def ready_line(self) -> re.Match[str]:
+        """Return what `ready` matched in the log of a daemon that is up."""
+        match = self._ready.search(self.log)
+        assert match is not None
         return match
-
-    def stop(self) -> None:
-        """End it, and with a worker the executors that it has started."""
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    def _output(self) -> str:
-        return self.log.read_text(errors="replace")
-
-    def _failed(self, what: str) -> ServerFailed:
-        lines = self._output().splitlines()[-_LOG_LINES:]
-        return ServerFailed(f"Spark's {self._name} {what}:\n" + "\n".join(lines))
 
 
 class SparkCluster:
@@ -108,14 +77,15 @@ class SparkCluster:
                 self.folder / "master",
                 "org.apache.spark.deploy.master.Master",
                 ["--port", "0", "--webui-port", "0"],
+                _MASTER,
             )
+            master.start()
             started.callback(master.stop)
-            self.url = master.wait_for(_MASTER).group(1)
-            workers = [self._worker(number) for number in range(self._count)]
-            for worker in workers:
+            self.url = master.ready_line().group(1)
+            for number in range(self._count):
+                worker = self._worker(number)
+                worker.start()
                 started.callback(worker.stop)
-            for worker in workers:
-                worker.wait_for(_REGISTERED)
             self._daemons = started.pop_all()
         return self
 
@@ -141,6 +111,7 @@ class SparkCluster:
                 *("--cores", "1", "--memory", EXECUTOR_MEMORY),
                 *("--work-dir", str(folder / "work"), self.url),
             ],
+            _REGISTERED,
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 
 
 class Seen(NamedTuple):

@@ -1,12 +1,13 @@
 """Transactions for tests, on confluent-kafka: writing them and reading what they committed."""
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 
-_SECONDS = 30.0
+from testkit.peer.stock_consumer import read_topic
+
+_SECONDS = 90.0
 
 
 def transactional_producer(address: str, transactional_id: str, **more: Any) -> Producer:
@@ -44,30 +45,5 @@ def read_to_end(
     Raises:
         TimeoutError: the end does not come.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "group.id": "reads-and-never-commits",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
-        }
-    )
-    found: dict[int, list[bytes]] = {partition: [] for partition in partitions}
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
-    ended: set[int] = set()
-    deadline = time.monotonic() + _SECONDS
-    try:
-        while len(ended) < len(found):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} has no end: {len(ended)} of {len(found)} partitions")
-            for message in consumer.consume(1000, 0.1):
-                error, partition = message.error(), message.partition()
-                assert partition is not None
-                if error is None:
-                    found[partition].append(message.value() or b"")
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(partition)
-    finally:
-        consumer.close()
-    return [value for partition in sorted(found) for value in found[partition]]
+    records = read_topic(address, topic, partitions, committed=committed)
+    return [each.value or b"" for partition in sorted(records) for each in records[partition]]

@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 from headrace.process.java import JavaMissing
 from headrace.process.zookeeper import Peer, ZooKeeperMissing, ZooKeeperServer
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.peer import PeerMissing
+from testkit.process.child_process import KilledAtExit, ServerFailed
 from testkit.process.place import LOOPBACK, Place
-from testkit.process.server_process import ServerFailed
 
 _START_SECONDS = 60.0
 # Sessions of a second are possible: a test must not wait long for one to end.
 _TICK_MS = 250
 
 
-class ZooKeeper:
+class ZooKeeper(KilledAtExit):
     """A server on loopback: start, stop, kill -9, and start again on the same data and port.
 
     Example:
@@ -96,20 +95,8 @@ class ZooKeeper:
     def kill(self) -> None:
         self._server.kill()
 
-    def __enter__(self) -> "ZooKeeper":
-        self.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
-
-
-class ZooKeeperEnsemble:
+class ZooKeeperEnsemble(KilledAtExit):
     """Several servers that need a majority of them; one, if one is enough.
 
     Example:
@@ -154,15 +141,3 @@ class ZooKeeperEnsemble:
     def kill(self) -> None:
         for server in self.servers.values():
             server.kill()
-
-    def __enter__(self) -> "ZooKeeperEnsemble":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()

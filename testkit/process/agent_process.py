@@ -1,19 +1,15 @@
 """`headrace agent run` in a process of its own: started, stopped, and killed."""
 
-import signal
-import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 
-from headrace.process.child import die_with_parent
-from headrace.testing.readiness import wait_until
+from testkit.process.child_process import ChildProcess
 
-_SECONDS = 60.0
+_START_SECONDS = 60.0
 
 
-class AgentProcess:
-    """Agent `a1` of a configuration; killed, it starts again on what it left.
+class AgentProcess(ChildProcess):
+    """Agent `a1` of a configuration; killed, it starts again with what it left.
 
     Example:
         with AgentProcess(tmp_path, "a1.sources = ...") as agent:
@@ -21,61 +17,26 @@ class AgentProcess:
             agent.start()
     """
 
-    def __init__(self, folder: Path, configuration: str) -> None:
-        self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "agent.conf").write_text(configuration)
-        self._process: subprocess.Popen[bytes] | None = None
+    NAME = "agent"
 
-    @property
-    def log(self) -> str:
-        return (self._folder / "agent.log").read_text(errors="replace")
+    def __init__(self, folder: Path, configuration: str) -> None:
+        super().__init__(folder, "agent.log")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._configuration = folder / "agent.conf"
+        self._configuration.write_text(configuration)
 
     def start(self) -> None:
-        """Return when it says that it runs."""
-        with (self._folder / "agent.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "headrace.cli.main"),
-                    *("agent", "run", "--conf", str(self._folder / "agent.conf")),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-        process = self._process
-        wait_until(
-            lambda: "Agent a1 runs" in self.log or process.poll() is not None,
-            what="the start of the agent",
-            timeout_seconds=_SECONDS,
+        """Return when it reports that it runs.
+
+        Raises:
+            ServerFailed: with the last lines of its log.
+        """
+        self.log_file.write_bytes(b"")
+        self._launch(
+            [
+                *(sys.executable, "-m", "headrace.cli.main"),
+                *("agent", "run", "--conf", str(self._configuration)),
+            ],
+            lambda: "Agent a1 runs" in self.log,
+            seconds=_START_SECONDS,
         )
-        assert process.poll() is None, self.log
-
-    def kill(self) -> None:
-        """SIGKILL, as a crash of the process. Harmless when not running."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        return self._end(signal.SIGTERM)
-
-    def _end(self, number: int) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        return process.wait(_SECONDS)
-
-    def __enter__(self) -> "AgentProcess":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()

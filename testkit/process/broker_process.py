@@ -22,6 +22,8 @@ class BrokerProcess(ServerProcess):
             Producer({"bootstrap.servers": broker.address})
     """
 
+    NAME = "Headrace"
+
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(folder)
         self.settings = dict(QUICK_SETTINGS if settings is None else settings)
@@ -29,7 +31,7 @@ class BrokerProcess(ServerProcess):
     @property
     def admin_url(self) -> str:
         """Where /healthz, /readyz and /metrics are."""
-        found = _ADMIN.search(self._output())
+        found = _ADMIN.search(self.log)
         if found is None:
             raise InvalidArgument(f"the broker in {self.folder} has no admin port")
         return found.group(1)
@@ -47,8 +49,8 @@ class BrokerProcess(ServerProcess):
         # The listener is an option only if the settings do not say more about it.
         if "listeners" not in self.settings:
             settings += ["--listen", f"{self.HOST}:{self._port}"]
-        self.server_log.write_bytes(b"")
-        self._launch(
+        self.log_file.write_bytes(b"")
+        self._serve(
             [
                 *(sys.executable, "-m", "headrace.cli.main"),
                 *("up", "--data", str(self.data), *settings),
@@ -56,7 +58,7 @@ class BrokerProcess(ServerProcess):
         )
 
     def _find_port(self) -> bool:
-        found = _ADDRESS.search(self._output())
+        found = _ADDRESS.search(self.log)
         if found is not None:
             self._port = int(found.group(1))
         return found is not None

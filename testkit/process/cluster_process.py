@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from headrace.client.error import ClientError, ConnectionLost, Unreachable
 from headrace.client.network.metadata import Metadata
@@ -14,6 +13,7 @@ from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import BrokenNetwork
 from testkit.peer.zookeeper import ZooKeeperEnsemble
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.child_process import KilledAtExit
 
 # Far more than it takes: a machine that runs other tests meanwhile may be five times slower.
 _WAIT_SECONDS = 120.0
@@ -21,12 +21,12 @@ _ANSWER_SECONDS = 60.0
 _LOG_LINES = 30
 
 
-class ClusterProcess:
+class ClusterProcess(KilledAtExit):
     """Brokers 1, 2, 3, ... on loopback, each with its data below `folder`.
 
     Args:
         zookeepers: how many servers the ensemble has.
-        network: cuts brokers off from each other and from ZooKeeper when told to; closed with the
+        network: cuts brokers off from each other and from ZooKeeper on demand; closed with the
             cluster.
 
     Example:
@@ -81,28 +81,28 @@ class ClusterProcess:
             broker.start()
 
     def leader(self, topic: str, partition: int = 0, *, asked: Iterable[int] | None = None) -> int:
-        """Who leads, as any of the brokers says, or of those that are `asked`; -1 for nobody."""
+        """Return the leader according to any broker, or to one of `asked`; -1 for none."""
         found = self.metadata(topic, asked=asked).topics.get(topic)
         if found is None or partition not in found.partitions:
             return -1
         return found.partitions[partition].leader
 
     def metadata(self, *topics: str, asked: Iterable[int] | None = None) -> Metadata:
-        """What any of the brokers says of the cluster, or of those that are `asked`."""
+        """Return the cluster's metadata from any broker, or from one of `asked`."""
         servers = self.address
         if asked is not None:
             servers = ",".join(self.brokers[each].address for each in asked)
-        told: list[Metadata] = []
+        answers: list[Metadata] = []
 
         def answered() -> bool:
             # One that is cut off hangs up instead of answering, so that clients ask others.
             with suppress(ConnectionLost, Unreachable), ConnectionPool(settings) as pool:
-                told.append(pool.metadata(list(topics)))
-            return bool(told)
+                answers.append(pool.metadata(list(topics)))
+            return bool(answers)
 
         settings = ClientSettings.of({"bootstrap.servers": servers})
         wait_until(answered, what="an answer about the cluster", timeout_seconds=_ANSWER_SECONDS)
-        return told[0]
+        return answers[0]
 
     def wait_in_sync(self, *topics: str) -> None:
         """Return when every replica of these topics is in sync.
@@ -114,15 +114,15 @@ class ClusterProcess:
 
         def in_sync() -> bool:
             try:
-                told = self.metadata(*topics)
+                metadata = self.metadata(*topics)
             except ClientError as error:
                 # One that was cut off a moment ago answers nothing.
                 seen[:] = [str(error)]
                 return False
-            seen[:] = [f"brokers {sorted(told.brokers)}"]
+            seen[:] = [f"brokers {sorted(metadata.brokers)}"]
             sound = True
             for name in topics:
-                found = told.topics.get(name)
+                found = metadata.topics.get(name)
                 if found is None:
                     sound = False
                     continue
@@ -134,35 +134,18 @@ class ClusterProcess:
         try:
             wait_until(in_sync, what="replicas that are all in sync", timeout_seconds=_WAIT_SECONDS)
         except TimeoutError as late:
-            raise TimeoutError(f"{late}; " + "; ".join(seen) + self._last_words()) from None
+            raise TimeoutError(f"{late}; " + "; ".join(seen) + self._last_log_lines()) from None
 
-    def _last_words(self) -> str:
-        """What the brokers logged last: without it a wait that failed on another machine is a
-        riddle."""
-        words = []
+    def _last_log_lines(self) -> str:
+        """Return what the brokers logged last, to explain a wait that failed elsewhere."""
+        found = []
         for number, broker in self.brokers.items():
-            lines = broker.server_log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-            words += [f"\nbroker {number} ({'runs' if broker.running else 'is down'}):", *lines]
-        return "\n".join(words)
-
-    def __enter__(self) -> "ClusterProcess":
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
+            lines = broker.log.splitlines()[-_LOG_LINES:]
+            found += [f"\nbroker {number} ({'runs' if broker.running else 'is down'}):", *lines]
+        return "\n".join(found)
 
     def kill(self) -> None:
-        """All of them, as a power cut does."""
+        """Kill all of them, as a power cut does."""
         for broker in self.brokers.values():
             broker.kill()
         self.zookeeper.kill()

@@ -1,4 +1,4 @@
-"""A console's API as its page asks it, without the page."""
+"""Calls the API of a console as its page does."""
 
 import json
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
-from headrace.console.guard import OUR_HEADER
+from headrace.console.access.request_guard import OUR_HEADER
 
 _SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ConsoleResponse:
     status: int
     body: bytes
     headers: dict[str, str]
@@ -23,7 +23,7 @@ class Answer:
 
 @dataclass(slots=True)
 class ConsoleClient:
-    """Asks one console, and keeps its cookie.
+    """Calls one console, and keeps its cookie.
 
     Example:
         ConsoleClient(console.url).get("topics").json()["topics"]
@@ -32,26 +32,26 @@ class ConsoleClient:
     url: str
     headers: dict[str, str] = field(default_factory=lambda: {OUR_HEADER: "1"})
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> ConsoleResponse:
         return self.ask("GET", path)
 
-    def post(self, path: str, body: Any) -> Answer:
+    def post(self, path: str, body: Any) -> ConsoleResponse:
         return self.ask("POST", path, body)
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
-        """One request to `/api/<path>`, or to a path of its own that begins with a slash."""
-        connection, answer = self.open(method, path, body)
+    def ask(self, method: str, path: str, body: Any = None) -> ConsoleResponse:
+        """Send one request to `/api/<path>`, or to a path that begins with a slash as it is."""
+        connection, reply = self.open(method, path, body)
         try:
-            found = Answer(answer.status, answer.read(), dict(answer.getheaders()))
+            response = ConsoleResponse(reply.status, reply.read(), dict(reply.getheaders()))
         finally:
             connection.close()
-        cookie = found.headers.get("set-cookie")
+        cookie = response.headers.get("set-cookie")
         if cookie is not None:
             self.headers["Cookie"] = cookie.partition(";")[0]
-        return found
+        return response
 
     def open(self, method: str, path: str, body: Any = None) -> tuple[HTTPConnection, HTTPResponse]:
-        """A request whose answer may never end: read its lines, then close the connection."""
+        """Send a request whose response may never end; the caller closes the connection."""
         connection = HTTPConnection(urlsplit(self.url).netloc, timeout=_SECONDS)
         data = None if body is None else json.dumps(body).encode()
         target = path if path.startswith("/") else f"/api/{path}"

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer
 
 from testkit.peer.transactional import transactional_producer
 
-_SECONDS = 30.0
+_SECONDS = 90.0
 _BATCH = 20
 
 

@@ -20,7 +20,7 @@ from headrace.wire.request import pack_request
 from headrace.wire.response import parse_response
 
 _SIZE = struct.Struct(">i")
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 90.0
 
 
 class WireClient:

@@ -1,4 +1,4 @@
-"""Pictures of a console's pages, for the documentation."""
+"""Takes pictures of a console's pages for the documentation."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,16 +6,18 @@ from typing import Any, Final
 
 from testkit.peer.browser import chromium, strict_page
 
-DESK: Final = {"width": 1280, "height": 860}
+LARGE_SCREEN: Final = {"width": 1280, "height": 860}
 PHONE: Final = {"width": 390, "height": 800}
 THEMES: Final = ("light", "dark")
 _LOADED: Final = "() => document.querySelector('#main tbody tr, #main .card, #main li') !== null"
-# Answers come every few seconds, and what moves must have moved.
+# The page polls every few seconds, and animations must have ended.
 _SETTLE_MS: Final = 3_500
 
 
-def portray(url: str, folder: Path, pages: Mapping[str, str], phone: Mapping[str, str]) -> None:
-    """Keep `console-NAME-THEME.png` of every page, and `console-NAME-phone.png` of some.
+def capture_console(
+    url: str, folder: Path, pages: Mapping[str, str], phone: Mapping[str, str]
+) -> None:
+    """Save `console-NAME-THEME.png` of every page, and `console-NAME-phone.png` of some.
 
     Args:
         pages, phone: names of pictures, and the paths of the pages they show.
@@ -23,7 +25,7 @@ def portray(url: str, folder: Path, pages: Mapping[str, str], phone: Mapping[str
     folder.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
         for theme in THEMES:
-            with strict_page(browser, url, color_scheme=theme, viewport=DESK) as page:
+            with strict_page(browser, url, color_scheme=theme, viewport=LARGE_SCREEN) as page:
                 for name, path in pages.items():
                     _shoot(page, path, folder / f"console-{name}-{theme}.png")
         small = {"viewport": PHONE, "is_mobile": True, "device_scale_factor": 2}

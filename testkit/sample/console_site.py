@@ -1,6 +1,6 @@
-"""A small website's cluster with everything a console shows: topics with records that come all the
-time, groups, audit counts, an agent whose one channel fills up, flows that are played and one that
-runs; and some data that means harm."""
+"""A cluster with everything that a console shows: topics that records are written to all the time,
+groups, audit counts, an agent with a channel that fills up, simulated flows and a real one, and
+hostile data."""
 
 import json
 import os
@@ -69,7 +69,7 @@ a1.sinks.topic.kafka.topic = access-log
 a1.sinks.onwards.type = avro
 a1.sinks.onwards.channel = stuck
 a1.sinks.onwards.hostname = 127.0.0.1
-a1.sinks.onwards.port = {nobody}
+a1.sinks.onwards.port = {closed_port}
 """
 
 
@@ -83,10 +83,11 @@ class ConsoleSite:
 
 @contextmanager
 def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSite]:
-    """All of it, and its end. The flow that runs starts meanwhile: who needs it waits for it.
+    """Start everything, and stop it at the end. The real flow may still be starting: a test
+    that needs it waits for it.
 
     Args:
-        for_tests: with data that means harm, and with a flow that runs; not for pictures.
+        for_tests: with hostile data and a real flow; pictures of the console have neither.
     """
     with ExitStack() as parts:
         broker = parts.enter_context(
@@ -96,7 +97,7 @@ def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSit
         flows = folder / "flows"
         parts.enter_context(_environment(FOLDER_VARIABLE, str(flows)))
         with ConnectionPool(settings) as pool:
-            _make_topics(pool, for_tests=for_tests)
+            _create_topics(pool, for_tests=for_tests)
             flow = None
             if for_tests:
                 flow = parts.enter_context(_live_flow(folder, flows, broker.address))
@@ -108,23 +109,24 @@ def console_site(folder: Path, *, for_tests: bool = True) -> Iterator[ConsoleSit
         for name, server in servers.items():
             table = [RISING] if for_tests else [{**RISING, "rows": RISING["rows"][:2]}]
             tables = table if name == COUNTING else []
-            server.tell(graph=FLOWS[name], tables=tables, batch=1, batch_ms=200, records=0)
+            server.serve(graph=FLOWS[name], tables=tables, batch=1, batch_ms=200, records=0)
         parts.enter_context(site_traffic(settings, folder / "access.log", servers))
         agent = parts.enter_context(_agent(broker.address, folder))
-        told = ConsoleSettings(
+        console_settings = ConsoleSettings(
             settings,
             listen=Address("127.0.0.1", 0),
             agents={"collector": agent},
             flows={name: server.url for name, server in servers.items()},
             interval_seconds=0.5 if for_tests else 2.0,
         )
-        console = parts.enter_context(ConsoleServer(told))
-        wait_until(lambda: _seen(console), what="a first look", timeout_seconds=120)
+        console = parts.enter_context(ConsoleServer(console_settings))
+        wait_until(lambda: _is_ready(console), what="the first snapshot", timeout_seconds=120)
         yield ConsoleSite(settings, console, flow, servers[COUNTING])
 
 
-def _seen(server: ConsoleServer) -> bool:
-    return server.desk.watch.problem is None and bool(server.desk.watch.sight.groups)
+def _is_ready(server: ConsoleServer) -> bool:
+    poller = server.state.cluster_poller
+    return poller.problem is None and bool(poller.snapshot.groups)
 
 
 @contextmanager
@@ -140,7 +142,7 @@ def _environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = before
 
 
-def _make_topics(pool: ConnectionPool, *, for_tests: bool) -> None:
+def _create_topics(pool: ConnectionPool, *, for_tests: bool) -> None:
     wide = ("page-views", "searches", "impressions", "profiles")
     narrow = ["access-log", "alerts", "page-counts", "page-minutes", "country-views"]
     if for_tests:
@@ -208,8 +210,8 @@ def _audit_some(settings: ClientSettings) -> None:
 
 @contextmanager
 def _agent(brokers: str, folder: Path) -> Iterator[str]:
-    """A running agent of which one sink finds nobody; where it serves its numbers."""
-    texts = _AGENT.format(brokers=brokers, nobody=free_port(), folder=folder)
+    """Run an agent with one sink that cannot connect, and return the URL of its metrics."""
+    texts = _AGENT.format(brokers=brokers, closed_port=free_port(), folder=folder)
     plan, _ = plan_agent(parse_properties(texts, {}), "a1")
     assembly = assemble(plan)
     agent = Agent(assembly)

@@ -1,53 +1,46 @@
-"""What a flow tells about itself, without the flow."""
+"""Serves the figures of a flow that does not run."""
 
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
+from headrace.telemetry.http_server import HttpHandler, HttpServer
+
 
 class FigureServer:
-    """Serves at `/figures` whatever it was told last."""
+    """Serves at `/figures` what `serve` or `hold` set last."""
 
     def __init__(self) -> None:
-        self._told: dict[str, Any] = {}
+        self._figures: dict[str, Any] = {}
         self._held = False
         self._lock = Lock()
-        server = self
+        owner = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(HttpHandler):
             def do_GET(self) -> None:
-                body = json.dumps(server._told).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.reply(200, json.dumps(owner._figures))
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Nobody reads who asked."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = Thread(target=self._http.serve_forever, name="figures", daemon=True)
+        self._http = HttpServer("127.0.0.1", 0, Handler, name="figures")
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
+        return f"http://{self._http.address}"
 
-    def tell(self, **figures: Any) -> None:
-        """Change these figures, and the others stay; unless somebody holds them."""
+    def serve(self, **figures: Any) -> None:
+        """Change these figures and keep the others; does nothing after `hold`."""
         with self._lock:
             if not self._held:
-                self._told = {**self._told, **figures}
+                self._figures = {**self._figures, **figures}
 
     def hold(self, **figures: Any) -> None:
-        """As `tell`, and nothing changes them any more but this."""
+        """Change these figures for the last time but for further calls of `hold`."""
         with self._lock:
             self._held = True
-            self._told = {**self._told, **figures}
+            self._figures = {**self._figures, **figures}
 
     def __enter__(self) -> "FigureServer":
-        self._thread.start()
+        self._http.start()
         return self
 
     def __exit__(
@@ -56,6 +49,4 @@ class FigureServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        self._http.close()

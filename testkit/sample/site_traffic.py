@@ -1,6 +1,5 @@
-"""What goes on in a small website all the time: records come, a log grows, groups follow, and flows
-tell that they had a batch. The flows themselves are played; their topics, groups and figures are as
-real ones have them."""
+"""The traffic of a small website: records are written, a log grows, groups commit, and flows report
+batches. The flows are simulated; their topics, groups and figures are like those of real ones."""
 
 import json
 import random
@@ -19,8 +18,8 @@ from headrace.model.ids import TopicPartition
 from testkit.sample.figure_server import FigureServer
 
 COUNTING: Final = "page-count"
-_TURN_SECONDS: Final = 0.25
-# Records of each topic in a turn.
+_ROUND_SECONDS: Final = 0.25
+# The records of each topic per round.
 _WRITTEN: Final = {"page-views": 40, "searches": 12, "impressions": 20, "profiles": 1}
 _ANSWERED: Final = {"page-counts": 6, "page-minutes": 3, "country-views": 4, "alerts": 0}
 _READ: Final = {
@@ -74,11 +73,11 @@ FLOWS: Final[Mapping[str, dict[str, Any]]] = {
 def site_traffic(
     settings: ClientSettings, log: Path, flows: Mapping[str, FigureServer]
 ) -> Iterator[None]:
-    """All of that, until the end.
+    """Run the traffic in a thread until the context is left.
 
     Args:
-        log: gets lines, as a web server writes them.
-        flows: tell the figures of the flows.
+        log: the file to append lines to, as a web server does.
+        flows: the servers of the flows' figures.
     """
     stopping = Event()
     log.touch()
@@ -101,9 +100,9 @@ def _run(
     chance = random.Random(7)
     producer = Producer({"bootstrap.servers": str(settings.bootstrap[0])})
     with ConnectionPool(settings) as pool:
-        admin, turn = GroupAdmin(pool), 0
-        while not stopping.wait(_TURN_SECONDS):
-            turn += 1
+        admin, batch = GroupAdmin(pool), 0
+        while not stopping.wait(_ROUND_SECONDS):
+            batch += 1
             for topic, count in {**_WRITTEN, **_ANSWERED}.items():
                 for number in range(count):
                     view = {"page": chance.choice(["/", "/docs", "/pricing"]), "n": number}
@@ -115,15 +114,15 @@ def _run(
                 admin.commit(group_of(flow), _ends(pool, topics))
             admin.commit("ad-billing", _ends(pool, ("impressions",)))
             for number, each in enumerate(flows.values()):
-                took_ms = 180 + (turn * 37 + number * 90) % 160
-                each.tell(batch=turn, batch_ms=took_ms, records=40, records_per_second=160.0)
+                took_ms = 180 + (batch * 37 + number * 90) % 160
+                each.serve(batch=batch, batch_ms=took_ms, records=40, records_per_second=160.0)
 
 
 def _ends(pool: ConnectionPool, topics: tuple[str, ...]) -> dict[TopicPartition, int]:
-    wanted = {
+    partitions = {
         topic.partition(index): LATEST
         for topic in pool.metadata(topics).topics.values()
         for index in topic.partitions
     }
-    found = list_offsets(pool, wanted)
-    return {each: one.offset for each, one in found.items() if isinstance(one, FoundOffset)}
+    ends = list_offsets(pool, partitions)
+    return {each: one.offset for each, one in ends.items() if isinstance(one, FoundOffset)}

@@ -1,7 +1,7 @@
 """Topics that hold one of everything, written to a broker and read back by librdkafka.
 
 The broker may be Apache Kafka or Headrace; what one of them serves is the oracle for the other, and
-what Apache Kafka serves is the oracle for whoever opens the files it leaves.
+what Apache Kafka serves is what readers of its files are held to.
 """
 
 from collections.abc import Sequence

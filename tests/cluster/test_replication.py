@@ -28,19 +28,19 @@ async def until(condition, what):
 
 
 def view_of(server):
-    """What a broker thinks of the cluster, for whoever reads why a test failed."""
+    """Return a broker's view of the cluster, to explain why a test failed."""
     broker = server.broker
     topic = broker.topics.by_name("orders")
     return f"broker {broker.node_id} sees {sorted(broker.members)}, {topic and topic.record}"
 
 
 async def create(servers, **options):
-    plan = await servers[0].broker.create_topics([NewTopic(name="orders", **options)])
+    plan = await servers[0].broker.controller.create_topics([NewTopic(name="orders", **options)])
     created = plan.outcomes["orders"]
     assert isinstance(created, TopicRecord), created
     for server in servers:
         await until(
-            lambda server=server: server.broker.exists("orders", 0),
+            lambda server=server: server.broker.topics.exists("orders", 0),
             f"the topic on broker {server.broker.node_id}; " + view_of(server),
         )
     return created
@@ -136,7 +136,7 @@ class TestReplication:
                 await create(servers, partitions=1, replication_factor=2)
                 leader = leader_of(servers)
                 partition = led(leader)
-                await leader.broker.administer(
+                await leader.broker.controller.administer(
                     lambda controller: controller.leave(leader.broker.node_id)
                 )
 
@@ -157,7 +157,7 @@ class TestTopics:
                 away = servers.pop()
                 number = int(away.broker.node_id)
                 await away.stop()
-                await servers[0].broker.change_topics(
+                await servers[0].broker.controller.administer(
                     lambda controller: controller.delete_topics(["orders"])
                 )
 
@@ -176,7 +176,7 @@ class TestTopics:
                 old = leader_of(servers)
                 await append(old, b"one", acks_all=False)
                 target = next(each for each in servers if each is not old)
-                await old.broker.administer(
+                await old.broker.controller.administer(
                     lambda controller: controller.reassign({ORDERS: [target.broker.node_id]})
                 )
 
@@ -208,7 +208,7 @@ class TestThrottle:
                 limited.broker.settings.set_dynamic({f"{side}.replication.throttled.rate": "1"})
                 for _ in range(30):
                     await append(old, bytes(100_000), acks_all=False)
-                await old.broker.administer(
+                await old.broker.controller.administer(
                     lambda controller: controller.reassign({ORDERS: [new.broker.node_id]})
                 )
                 await until(lambda: copy(new) and copy(new).log.log_end_offset > 0, "a first piece")

@@ -1,4 +1,4 @@
-"""Brokers that log in to each other, in a cluster that lets nobody else in."""
+"""Brokers that log in to each other, in a cluster that refuses every other login."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ def encryption(tmp_path, protocol):
 
 @pytest.fixture
 def settings(tmp_path, protocol, encryption):
-    """SCRAM between brokers, PLAIN for anna, who is nobody."""
+    """SCRAM between brokers, PLAIN for anna, who has no rights."""
     users = {"broker": "broker=secret", "others": "anna=apple"}
     for name, text in users.items():
         (tmp_path / name).write_text(text)
@@ -61,16 +61,16 @@ def settings(tmp_path, protocol, encryption):
     }
 
 
-def fetch_as_a_follower(told, topic_id, replica, encryption):
-    """What anna is told who pretends to be broker `replica` and to have everything."""
+def fetch_as_a_follower(endpoint, topic_id, replica, encryption):
+    """Return the answer to anna, who pretends to be broker `replica` and to have everything."""
     login = {
         **encryption,
-        "security.protocol": told.protocol,
+        "security.protocol": endpoint.protocol,
         "sasl.mechanism": "PLAIN",
         "sasl.username": "anna",
         "sasl.password": "apple",
     }
-    connection = Connection(Address(told.host, told.port), ClientSettings.of(login))
+    connection = Connection(Address(endpoint.host, endpoint.port), ClientSettings.of(login))
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
@@ -90,18 +90,20 @@ def fetch_as_a_follower(told, topic_id, replica, encryption):
     return answer.topics[0].partitions[0].error_code
 
 
-def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
+def test_brokers_copy_after_they_have_logged_in_and_no_one_else_does(
     ensemble, tmp_path, settings, protocol, encryption
 ):
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
-            plan = await servers[0].broker.create_topics([NewTopic(name="orders", partitions=1)])
+            plan = await servers[0].broker.controller.create_topics(
+                [NewTopic(name="orders", partitions=1)]
+            )
             created = plan.outcomes["orders"]
             assert isinstance(created, TopicRecord), created
             number = created.partitions[0].leader
             leader = next(each for each in servers if each.broker.node_id == number)
             other = next(each for each in servers if each is not leader)
-            partition = leader.broker.find("orders", None, 0)
+            partition = leader.broker.topics.find("orders", None, 0)
 
             appended = partition.append(sample_batch(b"one", b"two"), acks_all=True)
             async with asyncio.timeout(WAIT_SECONDS):
@@ -109,9 +111,9 @@ def test_brokers_copy_after_they_have_logged_in_and_nobody_else_does(
 
             copied = other.broker.topics.follower("orders", None, 0)
             assert copied.log.log_end_offset == 2
-            told = leader.broker.advertised[protocol]
+            endpoint = leader.broker.advertised_listeners[protocol]
             code = await asyncio.to_thread(
-                fetch_as_a_follower, told, created.topic_id, other.broker.node_id, encryption[1]
+                fetch_as_a_follower, endpoint, created.topic_id, other.broker.node_id, encryption[1]
             )
             assert code == ErrorCode.cluster_authorization_failed
 

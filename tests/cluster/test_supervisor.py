@@ -70,7 +70,7 @@ def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
 
     os.kill(int(pid), signal.SIGKILL)
 
-    wait_until(lambda: "broker 1 ended with -9" in output.read_text(), what="word of the end")
+    wait_until(lambda: "broker 1 ended with -9" in output.read_text(), what="the report of the end")
     wait_until(lambda: answers_kafka("127.0.0.1", port), what="the broker again")
     wait_until(
         lambda: run_headrace("cluster", "health", "-b", address).code == 0, what="good health"

@@ -24,18 +24,20 @@ EXPLICIT, IMPLICIT = 11, 12
 
 
 def address_of(server):
-    return server.broker.advertised["PLAINTEXT"].address
+    return server.broker.advertised_listeners["PLAINTEXT"].address
 
 
 async def places(servers):
     """The leader of orders-0, another broker, and a transactional id which that one coordinates."""
     broker = servers[0].broker
-    await broker.create_topics([NewTopic(name="orders", partitions=1)])
-    state = await broker.internal_topic(STATE)
+    await broker.controller.create_topics([NewTopic(name="orders", partitions=1)])
+    state = await broker.controller.internal_topic(STATE)
     async with asyncio.timeout(WAIT_SECONDS):
-        while not all(each.broker.exists(STATE, 0) for each in servers):
+        while not all(each.broker.topics.exists(STATE, 0) for each in servers):
             await asyncio.sleep(0.01)
-    leader = next(each for each in servers if each.broker.find("orders", None, 0) is not None)
+    leader = next(
+        each for each in servers if each.broker.topics.find("orders", None, 0) is not None
+    )
     other = next(each for each in servers if each is not leader)
     leaders = [each.leader for each in state.record.partitions]
     named = next(
@@ -47,7 +49,7 @@ async def places(servers):
 
 
 class Till:
-    """A producer that says exactly what it is told to, to either broker."""
+    """A producer that sends exactly the given requests, to either broker."""
 
     def __init__(self, leader, coordinator, name):
         self.leader, self.coordinator, self.name = leader, coordinator, name
@@ -125,7 +127,7 @@ def test_records_of_no_transaction_stay_out_of_the_log(ensemble, tmp_path):
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=SETTINGS) as servers:
             leader, other, name = await places(servers)
-            partition = leader.broker.find("orders", None, 0)
+            partition = leader.broker.topics.find("orders", None, 0)
             await asyncio.to_thread(
                 talk,
                 address_of(leader),

@@ -52,7 +52,7 @@ class TestTwoStores:
             [Create("/topics/a", b"1"), Update("/topics/a", b"2"), Delete("/topics/a")]
         ):
             one.commit([write])
-            wait_until(lambda number=number: len(heard) > number, what="the word of a change")
+            wait_until(lambda number=number: len(heard) > number, what="the event of a change")
 
         assert heard == [b"1", b"2", None]
 
@@ -70,11 +70,11 @@ class TestTwoStores:
         heard = []
         other.watch("brokers", lambda path, node: heard.append((path, node)))
         one.commit([Create("/brokers/1", b"x", ephemeral=True)])
-        wait_until(lambda: bool(heard), what="the word of the node")
+        wait_until(lambda: bool(heard), what="the event of the node")
 
         one.close()
 
-        wait_until(lambda: heard[-1:] == [("/brokers/1", None)], what="the word of the end")
+        wait_until(lambda: heard[-1:] == [("/brokers/1", None)], what="the event of the end")
         assert other.get("/brokers/1") is None
 
 
@@ -110,7 +110,7 @@ class TestOutage:
                 wait_until(lambda: session == [False, True], what="a new session")
                 store.commit([Create("/topics/orders", b"x")])
 
-                wait_until(lambda: "/topics/orders" in heard, what="the word of a topic")
+                wait_until(lambda: "/topics/orders" in heard, what="the event of a topic")
             finally:
                 store.close()
 
@@ -132,7 +132,7 @@ class TestOutage:
 
                 hasty._watch._session_seconds = seconds
 
-                wait_until(lambda: heard == ["/topics/orders"], what="the word of a topic")
+                wait_until(lambda: heard == ["/topics/orders"], what="the event of a topic")
             finally:
                 patient.close()
                 hasty.close()

@@ -20,28 +20,28 @@ StartConsole = Callable[..., ConsoleServer]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a flow that runs comes last: it starts while the others have their turn."""
+    """Run tests that need a live flow last: it starts while the others run."""
     items.sort(key=lambda each: "live_flow" in each.name)
 
 
 def ready(server: ConsoleServer) -> bool:
-    return server.desk.watch.problem is None
+    return server.state.cluster_poller.problem is None
 
 
 @pytest.fixture
 def start_console(broker: BrokerProcess) -> Iterator[StartConsole]:
-    """A console of the shared broker, told this and that."""
+    """Start consoles of the shared broker, with settings of the test's own."""
     with ExitStack() as running:
 
-        def start(**told: Any) -> ConsoleServer:
+        def start(**settings_of_test: Any) -> ConsoleServer:
             settings = ConsoleSettings(
                 ClientSettings.of({"bootstrap.servers": broker.address}),
                 listen=Address("127.0.0.1", 0),
                 interval_seconds=0.3,
-                **told,
+                **settings_of_test,
             )
             server = running.enter_context(ConsoleServer(settings))
-            wait_until(lambda: ready(server), what="a first look", timeout_seconds=120)
+            wait_until(lambda: ready(server), what="the first snapshot", timeout_seconds=120)
             return server
 
         yield start
@@ -56,7 +56,7 @@ def console(broker: BrokerProcess) -> Iterator[ConsoleServer]:
         interval_seconds=0.3,
     )
     with ConsoleServer(settings) as server:
-        wait_until(lambda: ready(server), what="a first look", timeout_seconds=120)
+        wait_until(lambda: ready(server), what="the first snapshot", timeout_seconds=120)
         yield server
 
 

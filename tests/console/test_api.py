@@ -1,4 +1,4 @@
-"""What the console answers its page, against a real broker."""
+"""The API of the console, against a real broker."""
 
 import json
 import uuid
@@ -13,10 +13,10 @@ from headrace.client.network.address import Address
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
-from headrace.console.mask import Masks
+from headrace.console.access.user import Users, hash_password
+from headrace.console.message.mask import Masks
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
-from headrace.console.user import Users, hash_password
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import wait_until
 from testkit.peer.apache_kafka import ApacheKafka
@@ -60,7 +60,7 @@ def texts(client: ConsoleClient, path: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ten(broker: BrokerProcess) -> str:
-    """A topic of ten records, for those who only read."""
+    """A topic of ten records, for tests that only read."""
     name = f"ten-{uuid.uuid4().hex[:8]}"
     fill(broker, name, [f"v{n}" for n in range(10)])
     return name
@@ -71,7 +71,7 @@ def test_the_overview_counts_the_cluster(client: ConsoleClient) -> None:
     assert (len(found["brokers"]), found["offline"], found["under_replicated"]) == (1, 0, 0)
 
 
-def test_throughput_is_told_in_records_and_in_bytes(
+def test_throughput_is_reported_in_records_and_in_bytes(
     broker: BrokerProcess, client: ConsoleClient, topic: str
 ) -> None:
     fill(broker, topic, [])
@@ -91,8 +91,8 @@ def test_throughput_is_told_in_records_and_in_bytes(
 
 def test_a_flow_that_does_not_run_is_neither_stopped_nor_restarted(client: ConsoleClient) -> None:
     for action in ("stop", "restart"):
-        answer = client.post(f"flows/{action}", {"name": "nobody", "pid": 1})
-        assert (answer.status, "nobody" in answer.json()["error"]) == (404, True)
+        answer = client.post(f"flows/{action}", {"name": "absent", "pid": 1})
+        assert (answer.status, "absent" in answer.json()["error"]) == (404, True)
 
 
 def test_the_newest_messages_come_first(
@@ -165,7 +165,7 @@ def test_bytes_are_shown_as_hex_and_null_as_null(
     assert "00 ff 01" in hexed["value"]["text"]
 
 
-def test_an_offset_that_is_not_there_is_told(
+def test_an_offset_that_is_not_there_is_not_found(
     broker: BrokerProcess, client: ConsoleClient, topic: str
 ) -> None:
     fill(broker, topic, ["v"])
@@ -230,14 +230,14 @@ def test_topics_are_made_configured_and_deleted(client: ConsoleClient, topic: st
     )
 
 
-def test_a_wrong_value_is_told_in_a_sentence(client: ConsoleClient, topic: str) -> None:
+def test_a_wrong_value_is_refused_with_a_sentence(client: ConsoleClient, topic: str) -> None:
     assert client.post("topics", {"name": topic}).status == 201
     answer = client.ask("PATCH", f"topics/{topic}/config", {"set": {"retention.ms": "soon"}})
     assert answer.status == 400
     assert "retention.ms" in answer.json()["error"]
 
 
-def test_every_change_is_written_down_without_payloads(
+def test_every_change_is_logged_without_payloads(
     broker: BrokerProcess, client: ConsoleClient, topic: str
 ) -> None:
     client.post("topics", {"name": topic})
@@ -321,9 +321,9 @@ def test_roles_limit_what_a_user_may_do(start_console: StartConsole, topic: str)
     password = hash_password("long enough")
     users = Users(f"ada:admin:{password}\nvic:viewer:{password}\n")
     server = start_console(users=users)
-    nobody, viewer, admin = (ConsoleClient(server.url) for _ in range(3))
-    assert nobody.get("overview").status == 401
-    assert nobody.post("session", {"name": "vic", "password": "wrong"}).status == 401
+    stranger, viewer, admin = (ConsoleClient(server.url) for _ in range(3))
+    assert stranger.get("overview").status == 401
+    assert stranger.post("session", {"name": "vic", "password": "wrong"}).status == 401
     login = viewer.post("session", {"name": "vic", "password": "long enough"})
     assert "HttpOnly" in login.headers["set-cookie"]
     assert "samesite=strict" in login.headers["set-cookie"].lower()
@@ -358,16 +358,18 @@ def test_apache_kafka_has_a_console_as_well(apache_kafka: ApacheKafka, topic: st
     )
     with ConsoleServer(settings) as server:
         client = ConsoleClient(server.url)
-        wait_until(lambda: client.get("overview").status == 200, what="a look", timeout_seconds=120)
+        wait_until(
+            lambda: client.get("overview").status == 200, what="a snapshot", timeout_seconds=120
+        )
         assert client.post("topics", {"name": topic, "partitions": 2}).status == 201
         knows(client, topic)
         body = {"key": "k", "value": '{"page": "/"}'}
         assert client.post(f"topics/{topic}/messages", body).status == 201
         (found,) = texts(client, f"topics/{topic}/messages?path=page&equals=/")
         assert json.loads(found) == {"page": "/"}
-        server.desk.watch.hurry()
+        server.state.cluster_poller.refresh()
         wait_until(
-            lambda: server.desk.watch.sight.bytes_per_record.get(topic, 0.0) > 0,
+            lambda: server.state.cluster_poller.snapshot.bytes_per_record.get(topic, 0.0) > 0,
             what="the bytes of a record",
             timeout_seconds=60,
         )

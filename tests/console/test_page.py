@@ -1,5 +1,5 @@
 """The page in a real browser, against a real broker: every page clicked through, in light and dark,
-with hostile data, on a phone, by keyboard. Any complaint of the browser fails the test."""
+with hostile data, on a phone, by keyboard. An error or warning of the browser fails the test."""
 
 import json
 import re
@@ -14,8 +14,8 @@ from playwright.sync_api import Page, expect
 
 from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
+from headrace.console.access.user import Users, hash_password
 from headrace.console.server import ConsoleServer
-from headrace.console.user import Users, hash_password
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import wait_until
 from testkit.peer.browser import strict_page
@@ -52,8 +52,8 @@ FLOW_SECONDS = 400.0
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleSite]:
-    with console_site(tmp_path_factory.mktemp("console-site")) as made:
-        yield made
+    with console_site(tmp_path_factory.mktemp("console-site")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def shared_page(browser: Any, site: ConsoleSite) -> Iterator[Page]:
 
 @pytest.fixture
 def page(shared_page: Page) -> Page:
-    """The one page of this file, whatever the test before left on it taken away."""
+    """The page that all tests share, without the dialogs that the last test left open."""
     expect(shared_page.locator("#main")).to_be_attached()
     shared_page.evaluate("document.querySelectorAll('dialog').forEach((each) => each.close())")
     go(shared_page, "/nowhere")
@@ -80,7 +80,7 @@ def test_the_overview_shows_the_cluster(page: Page) -> None:
     expect(page.locator(".tile").nth(0)).to_contain_text("KiB/s")
     expect(page.locator(".tile").nth(2)).to_contain_text("partitions")
     page.get_by_role("group", name="Measured in").get_by_role("button", name="bytes").click()
-    expect(page.get_by_label("Throughput, a second: written")).to_have_attribute(
+    expect(page.get_by_label("Throughput per second: written")).to_have_attribute(
         "aria-label", re.compile("KiB")
     )
     page.get_by_role("button", name="Configuration of broker 1").click()
@@ -103,7 +103,7 @@ def test_the_picture_leads_from_sources_to_sinks(page: Page) -> None:
     ):
         shown = picture.locator(f"rect.{kind} + text").filter(has_text=name)
         expect(shown.first).to_be_visible()
-    # The flow's group, and the books of its sink, are not drawn beside it.
+    # The flow's group, and the internal group of its sink, are not drawn beside it.
     expect(picture.locator("rect.group + text").filter(has_text="page-count")).to_have_count(0)
     expect(picture.locator("text.flow").first).to_contain_text("/s")
     picture.get_by_role("link").filter(has_text="ad-billing").first.click()
@@ -151,7 +151,7 @@ def test_a_produced_record_shows_up_in_the_live_tail(page: Page) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Key").fill("page-7")
     dialog.get_by_label("Value", exact=True).fill('{"failing": true}')
-    dialog.get_by_label("Headers, one a line").fill("by: hand")
+    dialog.get_by_label("Headers, one per line").fill("by: hand")
     dialog.get_by_role("button", name="Produce").click()
     expect(page.locator(".messages .key").first).to_have_text("page-7")
     page.get_by_role("button", name="Stop").click()
@@ -191,7 +191,7 @@ def test_offsets_are_reset_after_a_preview(page: Page, site: ConsoleSite) -> Non
         assert set(GroupAdmin(pool).offsets("mailing-list").values()) == {850}
 
 
-def test_the_books_of_programs_are_shown_to_those_who_ask(page: Page) -> None:
+def test_internal_groups_are_shown_on_request(page: Page) -> None:
     go(page, "/groups")
     groups = page.get_by_role("region", name="Consumer groups")
     expect(groups.get_by_role("link", name="page-count", exact=True)).to_be_visible()
@@ -266,7 +266,7 @@ def test_a_live_flow_is_restarted_and_stopped(page: Page, site: ConsoleSite) -> 
     live = site.flow
     assert live is not None
     wait_until(
-        lambda: _is_seen(site, live.pid) or not live.running,
+        lambda: _has_flow(site, live.pid) or not live.running,
         what="the flow",
         timeout_seconds=FLOW_SECONDS,
     )
@@ -298,11 +298,11 @@ def test_a_live_flow_is_restarted_and_stopped(page: Page, site: ConsoleSite) -> 
 
 
 def _written(site: ConsoleSite, topic: str) -> int:
-    return site.server.desk.watch.sight.ends[TopicPartition(topic, 0)]
+    return site.server.state.cluster_poller.snapshot.ends[TopicPartition(topic, 0)]
 
 
-def _is_seen(site: ConsoleSite, pid: int) -> bool:
-    return any(each.pid == pid for each in site.server.desk.neighbours.flows)
+def _has_flow(site: ConsoleSite, pid: int) -> bool:
+    return any(each.pid == pid for each in site.server.state.status_poller.flows)
 
 
 def test_the_keyboard_is_enough(page: Page) -> None:
@@ -322,9 +322,9 @@ def test_the_keyboard_is_enough(page: Page) -> None:
 
 def test_a_viewer_logs_in_and_cannot_change_anything(browser: Any, site: ConsoleSite) -> None:
     users = Users(f"vic:viewer:{hash_password('long enough')}")
-    told = replace(site.server.desk.settings, users=users, agents={}, flows={})
+    settings = replace(site.server.state.settings, users=users, agents={}, flows={})
     with (
-        ConsoleServer(told) as server,
+        ConsoleServer(settings) as server,
         strict_page(browser, f"{server.url}#/topics/alerts") as page,
     ):
         page.get_by_label("Name").fill("vic")
@@ -340,8 +340,8 @@ def test_a_viewer_logs_in_and_cannot_change_anything(browser: Any, site: Console
 LOADED = "() => document.querySelector('#main tbody tr, #main .card, #main li') !== null"
 FITS = "width => document.scrollingElement.scrollWidth <= width"
 RUN_AXE = """async ([place, rules]) => {
-  const told = {resultTypes: ["violations"], ...(rules ? {runOnly: rules} : {})};
-  const found = await axe.run(document.querySelector(place), told);
+  const options = {resultTypes: ["violations"], ...(rules ? {runOnly: rules} : {})};
+  const found = await axe.run(document.querySelector(place), options);
   return found.violations
     .filter((each) => ["serious", "critical"].includes(each.impact))
     .map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))]);

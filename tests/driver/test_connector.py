@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from testkit.peer.connector_jars import connector_jars
+from testkit.peer.connector_jars import CONNECTOR_JARS
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.spark_driver import run_driver
@@ -27,7 +27,7 @@ TOPICS = {"batch": 2, "stream": 2, "realtime": 2, "views": 1, "bolts": 1, "total
 def seen(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What became of each topic; one driver for all tests, slow to start."""
     try:
-        connector_jars()
+        CONNECTOR_JARS.find()
     except PeerMissing as missing:
         require_peer(str(missing))
     topics = {name: f"connector-{name}" for name in TOPICS}

@@ -75,7 +75,7 @@ def test_a_topic_is_deleted_with_its_files(
 
     admin.delete_topics([topic])[topic].result(10)
 
-    assert topic not in admin.list_topics(timeout=10).topics
+    assert topic not in admin.list_topics(timeout=60).topics
     wait_until(lambda: not (broker.data / f"{topic}-0").exists(), what="the folder's removal")
 
 
@@ -132,12 +132,12 @@ def test_validation_alone_changes_nothing(
     broker: BrokerProcess, admin: AdminClient, topic: str
 ) -> None:
     admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True)[topic].result(10)
-    assert topic not in admin.list_topics(timeout=10).topics
+    assert topic not in admin.list_topics(timeout=60).topics
     assert not (broker.data / f"{topic}-0").exists()
 
     create(admin, topic)
     admin.create_partitions([NewPartitions(topic, 4)], validate_only=True)[topic].result(10)
-    assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 1
+    assert len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == 1
 
 
 # -- configurations of topics
@@ -251,13 +251,13 @@ def test_a_dynamic_config_takes_effect_and_outlives_a_restart(
 
     check()
     admin.create_topics([NewTopic("six", -1, 1)])["six"].result(10)
-    assert len(admin.list_topics("six", timeout=10).topics["six"].partitions) == 6
+    assert len(admin.list_topics("six", timeout=60).topics["six"].partitions) == 6
 
     own_broker.stop()
     own_broker.start()
     check()
     admin.create_topics([NewTopic("again", -1, 1)])["again"].result(10)
-    assert len(admin.list_topics("again", timeout=10).topics["again"].partitions) == 6
+    assert len(admin.list_topics("again", timeout=60).topics["again"].partitions) == 6
 
 
 def test_what_needs_a_restart_is_not_changed_while_the_broker_runs(admin: AdminClient) -> None:

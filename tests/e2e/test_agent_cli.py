@@ -82,7 +82,7 @@ def test_run_logs_what_nc_sends_and_stops_on_sigterm(tmp_path: Path) -> None:
             [str(program), "-N", "localhost", str(port)],
             input=b"Hello world!\n",
             capture_output=True,
-            timeout=30,
+            timeout=60,
             check=True,
         )
         assert answer.stdout == b"OK\n"

@@ -48,7 +48,7 @@ def create(broker: BrokerProcess, topic: str, **configs: str) -> None:
 
 def metrics(broker: BrokerProcess) -> dict[str, float]:
     host, _, port = broker.admin_url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         page = b"".join(iter(lambda: connection.recv(65536), b""))
     lines = page.partition(b"\r\n\r\n")[2].decode().splitlines()
@@ -385,7 +385,7 @@ def test_requests_that_never_end_hold_only_so_much_together(own_broker: BrokerPr
                 peer.sendall(bytes(8 << 20))
 
         def given_up() -> bool:
-            return "queued.max.request.bytes" in own_broker.server_log.read_text()
+            return "queued.max.request.bytes" in own_broker.log
 
         wait_until(given_up, what="giving the oldest up")
         with WireClient(own_broker.address) as client:

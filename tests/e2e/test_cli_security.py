@@ -34,7 +34,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "super.users": "User:ANONYMOUS",
     }
     with BrokerProcess(folder / "broker", settings) as process:
-        found = re.search(r"listens on (\S+), (\S+)", process.server_log.read_text())
+        found = re.search(r"listens on (\S+), (\S+)", process.log)
         assert found is not None
         admin = AdminClient({"bootstrap.servers": found[1]})
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):

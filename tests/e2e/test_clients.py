@@ -81,7 +81,7 @@ def write_with_kcat(kcat: Path, address: str, topic: str, codec: str) -> None:
         [kcat, "-P", "-b", address, "-t", topic, "-z", codec],
         input=b"\n".join(values("kcat")),
         check=True,
-        timeout=30,
+        timeout=60,
     )
 
 
@@ -165,7 +165,7 @@ def test_every_client_reads_what_every_client_wrote(
         [kcat, "-C", "-b", address, "-t", topic, "-o", "beginning", "-e", "-q"],
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=60,
     )
     assert by_kcat.stdout.splitlines() == expected
     by_java = kafka_tools.run(

@@ -32,7 +32,7 @@ def write(address: str, topic: str, records: list[tuple[bytes, bytes | None]]) -
 def read(address: str, topic: str) -> list[tuple[int, bytes, bytes | None]]:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "unused"})
     partition = TopicPartition(topic, 0)
-    _, end = consumer.get_watermark_offsets(partition, timeout=10)
+    _, end = consumer.get_watermark_offsets(partition, timeout=60)
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[tuple[int, bytes, bytes | None]] = []
     while consumer.position([partition])[0].offset < end:

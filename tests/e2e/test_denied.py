@@ -12,11 +12,12 @@ from uuid import UUID
 
 import pytest
 
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.wire_client import WireClient
 from testkit.sample.batch import sample_batch
 

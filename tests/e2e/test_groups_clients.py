@@ -169,7 +169,7 @@ def test_kcat_reads_as_a_group_and_goes_on_where_it_was(
     def read(count: int) -> list[str]:
         command = [str(kcat), "-b", broker.address, "-G", group, "-q", "-c", str(count)]
         command += ["-X", "auto.offset.reset=earliest", topic]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         return done.stdout.split()
 
     produce(broker.address, topic, [b"1", b"2", b"3"], 2)

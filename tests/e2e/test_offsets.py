@@ -40,7 +40,7 @@ def commit(address: str, group: str, topic: str, offsets: Sequence[int]) -> None
 def committed(address: str, group: str, topic: str, partitions: int) -> list[int]:
     consumer = simple_consumer(address, group)
     wanted = [TopicPartition(topic, index) for index in range(partitions)]
-    found = [each.offset for each in consumer.committed(wanted, timeout=10)]
+    found = [each.offset for each in consumer.committed(wanted, timeout=60)]
     consumer.close()
     return found
 
@@ -61,7 +61,7 @@ def test_a_commit_brings_back_offset_and_note(
 
     consumer = simple_consumer(broker.address, group)
     wanted = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    first, second = consumer.committed(wanted, timeout=10)
+    first, second = consumer.committed(wanted, timeout=60)
     consumer.close()
 
     assert (first.offset, first.metadata) == (5, "at 5")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from headrace.broker.replica.topic_table import TRANSACTION_STATE
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
@@ -134,7 +134,7 @@ def test_a_killed_copier_is_carried_on_exactly(
     arguments = copying(broker, source, created)
     with running(kafka_tools, KafkaTool.TRANSACTIONAL_COPIER, *arguments) as killed:
         wait_for_progress(killed, 100)
-    # Whatever it had open when it was killed is aborted by whoever takes the id over.
+    # Whatever it had open when it was killed is aborted by the producer that takes the id over.
     kafka_tools.run(KafkaTool.TRANSACTIONAL_COPIER, *arguments, "--max-messages", "300").checked()
 
     assert read_to_end(broker.address, created) == [b"%d" % number for number in range(300)]
@@ -152,7 +152,7 @@ def test_a_java_zombie_is_fenced(
         wait_until(lambda: stable_end(broker, created) > 0, what="a first commit")
         transactional_producer(broker.address, created)
         end = stable_end(broker, created)
-        _, complaint = zombie.communicate(timeout=60)
+        _, complaint = zombie.communicate(timeout=180)
 
     assert zombie.returncode != 0
     assert "ProducerFenced" in complaint or "InvalidProducerEpoch" in complaint
@@ -184,7 +184,7 @@ def test_kafkas_tool_lists_and_describes_transactions(
 def test_kafkas_tool_finds_and_aborts_a_hanging_transaction(
     own_broker: BrokerProcess, kafka_tools: KafkaTools, topic: str
 ) -> None:
-    """Its coordinator has forgotten it, so nobody but the operator ends it."""
+    """Its coordinator has forgotten it, so only the operator can end it."""
     own_broker.start()
     create_topic(own_broker.address, topic, 1)
     producer = transactional_producer(own_broker.address, topic, transaction_timeout_ms=1000)

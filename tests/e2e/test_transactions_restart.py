@@ -8,7 +8,7 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from headrace.testing.quick_settings import QUICK_SETTINGS, BrokerProcess
+from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from testkit.peer.transactional import (
     read_to_end,
@@ -16,6 +16,7 @@ from testkit.peer.transactional import (
     transactional_producer,
     write,
 )
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.member import create_topic
 
 PARTITIONS = (0, 1)

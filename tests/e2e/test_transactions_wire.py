@@ -541,7 +541,7 @@ def test_transactions_are_listed_by_age_and_pattern(transaction: Transaction, cr
 def test_a_transaction_is_described(transaction: Transaction, created: str) -> None:
     transaction.init()
     transaction.add(3, created, 0, 1)
-    body = {"transactional_ids": [transaction.name, "nobody"]}
+    body = {"transactional_ids": [transaction.name, "unknown"]}
     found, unknown = transaction.client.ask(
         ApiKey.DESCRIBE_TRANSACTIONS, 0, body
     ).transaction_states

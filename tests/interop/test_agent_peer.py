@@ -1,4 +1,4 @@
-"""Programs nobody here wrote on the other side of an agent: rsyslog, logger, curl, kcat."""
+"""Programs from elsewhere on the other side of an agent: rsyslog, logger, curl, kcat."""
 
 import subprocess
 import time

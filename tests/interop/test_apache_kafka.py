@@ -9,7 +9,7 @@ import pytest
 from headrace.model.error import InvalidArgument
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
-from testkit.process.server_process import ServerFailed
+from testkit.process.child_process import ServerFailed
 
 pytestmark = pytest.mark.interop
 
@@ -21,8 +21,8 @@ def test_a_tool_creates_a_topic_and_kcat_writes_and_reads_it(
     kafka_tools.run(KafkaTool.TOPICS, *server, "--create", "--topic", "from-kcat").checked()
     broker = [str(kcat), "-q", "-b", apache_kafka.address, "-t", "from-kcat"]
 
-    subprocess.run([*broker, "-P"], input=b"one\ntwo\n", check=True, timeout=30)
-    read = subprocess.run([*broker, "-C", "-e"], capture_output=True, check=True, timeout=30)
+    subprocess.run([*broker, "-P"], input=b"one\ntwo\n", check=True, timeout=60)
+    read = subprocess.run([*broker, "-C", "-e"], capture_output=True, check=True, timeout=60)
 
     assert read.stdout == b"one\ntwo\n"
 

@@ -13,7 +13,7 @@ from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.thrift import ThriftSource
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.flume import FlumeAgent
-from testkit.peer.flume_jars import flume_jars
+from testkit.peer.flume_jars import FLUME_JARS
 from testkit.peer.java import find_java
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.sample.ingest_agent import RecordingProcessor, make, source_alone
@@ -32,7 +32,7 @@ HOPS = [
 def flume() -> None:
     try:
         find_java()
-        flume_jars()
+        FLUME_JARS.find()
     except PeerMissing as missing:
         require_peer(str(missing))
 
@@ -46,7 +46,7 @@ def has_all(processor: RecordingProcessor) -> bool:
 
 
 def sent(port: int) -> bool:
-    """Whether somebody took our lines there: Flume does not say when this source is up."""
+    """Return whether our lines were accepted: Flume does not log when this source is up."""
     try:
         with socket.create_connection(("127.0.0.1", port)) as peer:
             peer.sendall(b"".join(b"line %d\n" % number for number in range(50)))

@@ -22,7 +22,7 @@ from headrace.records.encode import encode
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.log_dump import dump_log
-from testkit.process.server_process import ServerFailed
+from testkit.process.child_process import ServerFailed
 from testkit.sample.topic import SAMPLE_TOPICS, Seen, SeenTopic, read_sample, seen_rows
 
 pytestmark = pytest.mark.interop
@@ -144,7 +144,7 @@ def test_we_keep_kafka_out(kafka_directories: dict[str, KafkaDirectory], tmp_pat
     with opened(tmp_path / "data"), pytest.raises(ServerFailed):
         kafka.start()
 
-    assert "Failed to acquire lock" in kafka.server_log.read_text()
+    assert "Failed to acquire lock" in kafka.log
 
 
 def append_ours(directory: LogDirectory, topic: str) -> None:

@@ -170,7 +170,7 @@ def trimmed(pen: Pen) -> None:
 
 
 def recovered(pen: Pen) -> None:
-    """Every index of the log is made anew, as after a crash."""
+    """Every index of the log is made again, as after a crash."""
     transactions(pen)
     pen.count(0, 90)
     pen.log.abandon()
@@ -233,7 +233,7 @@ STORIES: dict[str, tuple[Callable[[Pen], None], dict[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Dumped:
     """The logs of all stories and what Kafka's tool says about them."""
 
     pens: dict[str, Pen]
@@ -241,7 +241,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def dumped(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Dumped:
     work = tmp_path_factory.mktemp("our-logs")
     pens = {}
     for name, (story, config) in STORIES.items():
@@ -249,20 +249,20 @@ def told(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> T
         story(pen)
         pen.log.close()
         pens[name] = pen
-    return Told(pens, dump_log(kafka_tools, [pen.folder for pen in pens.values()]))
+    return Dumped(pens, dump_log(kafka_tools, [pen.folder for pen in pens.values()]))
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_kafka_finds_no_fault(told: Told, name: str) -> None:
+def test_kafka_finds_no_fault(dumped: Dumped, name: str) -> None:
     compacted = name.startswith("compacted")
 
-    assert told.dump.complaints_of(told.pens[name].folder, compacted=compacted) == []
+    assert dumped.dump.complaints_of(dumped.pens[name].folder, compacted=compacted) == []
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_kafka_reads_the_records_we_wrote(told: Told, name: str) -> None:
-    pen = told.pens[name]
-    records = [r for r in told.dump.records_of(pen.folder) if r.marker is None]
+def test_kafka_reads_the_records_we_wrote(dumped: Dumped, name: str) -> None:
+    pen = dumped.pens[name]
+    records = [r for r in dumped.dump.records_of(pen.folder) if r.marker is None]
 
     assert [r.offset for r in records] == [offset for offset, _, _ in pen.written]
     for record, (_, key, value) in zip(records, pen.written, strict=True):
@@ -272,62 +272,64 @@ def test_kafka_reads_the_records_we_wrote(told: Told, name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_kafka_names_our_codec(told: Told, codec: str) -> None:
-    batches = told.dump.batches_of(told.pens[f"codec-{codec}"].folder)
+def test_kafka_names_our_codec(dumped: Dumped, codec: str) -> None:
+    batches = dumped.dump.batches_of(dumped.pens[f"codec-{codec}"].folder)
 
     assert {batch["compresscodec"] for batch in batches} == {codec}
 
 
-def test_batches_carry_the_leader_epoch(told: Told) -> None:
-    batches = told.dump.batches_of(told.pens["plain"].folder)
+def test_batches_carry_the_leader_epoch(dumped: Dumped) -> None:
+    batches = dumped.dump.batches_of(dumped.pens["plain"].folder)
 
     assert {batch["partitionLeaderEpoch"] for batch in batches} == {str(EPOCH)}
 
 
-def test_append_time_is_the_brokers(told: Told) -> None:
-    lines = told.dump.lines_of(told.pens["append-time"].folder, ".log")
+def test_append_time_is_the_brokers(dumped: Dumped) -> None:
+    lines = dumped.dump.lines_of(dumped.pens["append-time"].folder, ".log")
 
     assert any("| offset: 0 LogAppendTime: 17" in line for line in lines)
 
 
-def test_markers_end_the_transactions(told: Told) -> None:
-    records = told.dump.records_of(told.pens["transactions"].folder)
+def test_markers_end_the_transactions(dumped: Dumped) -> None:
+    records = dumped.dump.records_of(dumped.pens["transactions"].folder)
     markers = [record.marker for record in records if record.marker]
 
     assert markers == ["COMMIT", "COMMIT", "COMMIT", "ABORT"] * 6
 
 
 @pytest.mark.parametrize("name", ["transactions", "recovered"])
-def test_the_transaction_index_lists_the_aborted_ones(told: Told, name: str) -> None:
-    lines = told.dump.lines_of(told.pens[name].folder, ".txnindex")
+def test_the_transaction_index_lists_the_aborted_ones(dumped: Dumped, name: str) -> None:
+    lines = dumped.dump.lines_of(dumped.pens[name].folder, ".txnindex")
 
     assert len(lines) == 6
     assert all(line.startswith("version: 0 producerId: 8 ") for line in lines)
 
 
 @pytest.mark.parametrize("name", ["transactions", "idempotent"])
-def test_the_newest_snapshot_has_the_producers(told: Told, name: str) -> None:
-    folder = told.pens[name].folder
-    lines = told.dump.lines[max(folder.glob("*.snapshot"))]
+def test_the_newest_snapshot_has_the_producers(dumped: Dumped, name: str) -> None:
+    folder = dumped.pens[name].folder
+    lines = dumped.dump.lines[max(folder.glob("*.snapshot"))]
 
     assert len(lines) == {"transactions": 2, "idempotent": 1}[name]
     assert any("producerId: 7 producerEpoch: 0 " in line for line in lines)
 
 
-def test_an_open_transaction_stands_in_the_snapshot(told: Told) -> None:
-    pen = told.pens["transactions"]
+def test_an_open_transaction_stands_in_the_snapshot(dumped: Dumped) -> None:
+    pen = dumped.pens["transactions"]
     newest = max(pen.folder.glob("*.snapshot"))
     first_unstable = pen.written[-1][0]
 
     assert any(
         f"currentTxnFirstOffset: OptionalLong[{first_unstable}]" in line
-        for line in told.dump.lines[newest]
+        for line in dumped.dump.lines[newest]
     )
 
 
 @pytest.mark.parametrize("name", ["many-segments", "truncated", "recovered", "compacted"])
-def test_indexes_have_entries_to_check(told: Told, name: str) -> None:
-    folder = told.pens[name].folder
+def test_indexes_have_entries_to_check(dumped: Dumped, name: str) -> None:
+    folder = dumped.pens[name].folder
 
-    assert any(line.startswith("offset: ") for line in told.dump.lines_of(folder, ".index"))
-    assert any(line.startswith("timestamp: ") for line in told.dump.lines_of(folder, ".timeindex"))
+    assert any(line.startswith("offset: ") for line in dumped.dump.lines_of(folder, ".index"))
+    assert any(
+        line.startswith("timestamp: ") for line in dumped.dump.lines_of(folder, ".timeindex")
+    )

@@ -156,7 +156,7 @@ def test_a_batch_that_is_too_large_to_carry_is_staged_and_leaves_no_topic_behind
 
     found = Counter(int(value) for value in visible(broker, target))
     assert found == Counter(range(count))
-    topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=60).topics
     assert not [name for name in topics if name.startswith("stage-")]
 
 
@@ -294,7 +294,7 @@ def test_the_sinks_group_tells_the_last_batch(
     group = f"mine-{query.id}"
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": group})
     try:
-        (entry,) = consumer.committed([TopicPartition(target, 0)], timeout=10)
+        (entry,) = consumer.committed([TopicPartition(target, 0)], timeout=60)
     finally:
         consumer.close()
     last = query.lastProgress

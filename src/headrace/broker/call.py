@@ -13,9 +13,9 @@ Newest = TypeVar("Newest")
 
 @dataclass(slots=True)
 class Call:
-    """Who asks what. Handlers take one and return their answer's fields.
+    """A request and the connection it came over. Handlers return the fields of its response.
 
-    The body may hold views into the receive buffer: a handler that waits takes what it needs first.
+    The body may hold views into the receive buffer: a handler that waits copies them first.
     """
 
     connection: Connection
@@ -31,7 +31,7 @@ class Call:
 
     @property
     def client_host(self) -> str:
-        """As Kafka writes it into group members, and its tools print it: behind a slash."""
+        """The client's address behind a slash, as Kafka writes it into group members."""
         return f"/{self.connection.peer_host}"
 
     @property
@@ -40,11 +40,11 @@ class Call:
 
     @property
     def body(self) -> Any:
-        """The request as it came, in its own version."""
+        """The request, in the version that the client sent."""
         return self.request.body
 
     def read(self, newest: type[Newest]) -> Newest:
-        """The request in the shape of the newest version."""
+        """Return the request in the shape of the newest version."""
         return upgrade(self.request.body, newest)
 
 

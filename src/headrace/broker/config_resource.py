@@ -1,4 +1,4 @@
-"""What configuration requests are about: topics and brokers, by Kafka's codes."""
+"""The resources of configuration requests, topics and brokers, and how they are changed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from headrace.wire.error_code import ErrorCode
 
 
 class ConfigResourceType(IntEnum):
+    """Kafka's codes."""
+
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
@@ -42,7 +44,7 @@ class ConfigTarget:
 def find_target(
     broker: Broker, call: Call, kind: int, name: str, operation: Operation
 ) -> ConfigTarget | ConfigRefusal:
-    """The resource, if the one who calls may do the operation with it."""
+    """Return the resource, if the client may do the operation with it."""
     if kind == ConfigResourceType.TOPIC:
         if not broker.guard.may(call, operation, ResourceType.TOPIC, name):
             return ConfigRefusal(
@@ -69,23 +71,24 @@ def find_target(
 
 
 Change = Callable[[Controller, ConfigTarget, Any], Rejection | None]
-"""Does what one resource of a request asks for."""
+"""Makes the change that a request asks for on one resource."""
 
 
 async def change_configs(
-    broker: Broker, call: Call, resources: Sequence[Any], change: Change, *, validate_only: bool
+    broker: Broker, call: Call, resources: Sequence[Any], change: Change
 ) -> dict[str, Any]:
-    """Change every resource on its own; the answer of AlterConfigs and IncrementalAlterConfigs."""
-    asked = [(resource.resource_type, resource.resource_name) for resource in resources]
+    """Change every resource on its own, and return the response of AlterConfigs and
+    IncrementalAlterConfigs."""
+    names = [(resource.resource_type, resource.resource_name) for resource in resources]
     answers = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
-        if asked.count((kind, name)) > 1:
+        if names.count((kind, name)) > 1:
             refusal: ConfigRefusal | None = ConfigRefusal(
                 ErrorCode.invalid_request, f"{name!r} stands twice in this request"
             )
         else:
-            refusal = await _change(broker, call, resource, change, validate_only=validate_only)
+            refusal = await _change(broker, call, resource, change)
         answers.append(
             {
                 "error_code": ErrorCode.none if refusal is None else refusal.code,
@@ -98,7 +101,7 @@ async def change_configs(
 
 
 async def _change(
-    broker: Broker, call: Call, resource: Any, change: Change, *, validate_only: bool
+    broker: Broker, call: Call, resource: Any, change: Change
 ) -> ConfigRefusal | None:
     target = find_target(
         broker, call, resource.resource_type, resource.resource_name, Operation.ALTER_CONFIGS
@@ -106,14 +109,8 @@ async def _change(
     if isinstance(target, ConfigRefusal):
         return target
 
-    def follow() -> None:
-        if target.topic is None:
-            broker.follow_broker_configs()
-        else:
-            broker.follow_topic_config(target.topic)
-
-    rejection = await broker.administer(
-        lambda controller: change(controller, target, resource), None if validate_only else follow
+    rejection = await broker.controller.administer(
+        lambda controller: change(controller, target, resource)
     )
     if rejection is None:
         return None

@@ -1,18 +1,19 @@
 """From a frame to the handler of its API, and from what the handler returns to bytes.
 
 Rule 1: bytes that are no request, an unknown API and an unserved version close the connection, with
-the one exception every client relies on: ApiVersions of an unknown version is answered with what we
-do serve (KIP-511).
+the one exception every client relies on: ApiVersions of an unknown version is answered with the
+versions that are served (KIP-511).
 Rule 2: before authentication only ApiVersions and the SASL requests are served; after a
 SaslHandshake of version 0 frames are bare SASL tokens until the client has authenticated.
-Rule 3: an error that has a code is answered with it where the API can carry one. A mistake of ours
-is answered with UNKNOWN_SERVER_ERROR, logged with its traceback, and never ends the broker. A
-peer's mistake that has no code, as a body that cannot be read, ends the connection.
+Rule 3: an error that has a code is answered with it where the API can carry one. The broker's own
+mistake is answered with UNKNOWN_SERVER_ERROR, logged with its traceback, and never ends the broker.
+A client's mistake that has no code, as a body that cannot be read, ends the connection.
 """
 
 import asyncio
 import inspect
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import structlog
@@ -21,8 +22,9 @@ from headrace.broker.auth.session import Attempt
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
-from headrace.broker.fastpath.leader_fetch import ReplicaLane
-from headrace.broker.fastpath.produce import ProduceLanes
+from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
+from headrace.broker.fastpath.produce import FastProduces
+from headrace.broker.handlers.fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.model.error import PeerError
@@ -37,12 +39,12 @@ log = structlog.get_logger(__name__)
 
 Fields: TypeAlias = Mapping[str, Any]
 
-# What Produce and Fetch answer with: parts, packed already.
+# What the handlers of Produce and Fetch return: parts, packed already.
 _READY = (tuple, list)
 
-# A broker that is cut off would answer these as things were before. Clients that are connected to
-# no other broker would ask it again and again; so their connections are closed.
-_OLD_NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
+# A broker that is cut off would answer these with leaders of the past. A client that is connected
+# to no other broker would come back to it again and again; so its connection is closed.
+_STALE_WHEN_CUT_OFF = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
 _BEFORE_AUTHENTICATION = (
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
@@ -51,24 +53,28 @@ _BEFORE_AUTHENTICATION = (
 
 
 class Dispatch:
-    """Called by every connection with every frame."""
+    """Every connection calls it with every frame."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._membership = broker.membership
         self._handlers: dict[int, Handler] = {}
-        self._lanes = ProduceLanes(broker)
+        self._fast_produces = FastProduces(broker)
+        self._make_follower_fetch = partial(FollowerFetch, counted=True)
         # Tasks are only weakly held by the loop; a request under way must not be collected.
         self._tasks: set[asyncio.Task[Parts | None]] = set()
 
     def __call__(self, connection: Connection, frame: Frame) -> Answer:
         attempt = connection.authentication
         if attempt is not None and isinstance(attempt, Attempt) and attempt.raw:
-            from headrace.broker.handlers.sasl_authenticate import take_raw_token
+            from headrace.broker.handlers.sasl_authenticate import answer_raw_token
 
-            return take_raw_token(self._broker, connection, attempt, frame)
+            return answer_raw_token(self._broker, connection, attempt, frame)
         if attempt is None and connection.authenticated:
-            lane = connection.fetch_lane or self._lanes.find(frame, connection.lane_end)
-            if lane is not None and (answer := lane.serve(frame)) is not None:
+            fast_path = connection.fetch_fast_path or self._fast_produces.find(
+                frame, connection.repeated_end
+            )
+            if fast_path is not None and (answer := fast_path.serve(frame)) is not None:
                 return answer
         try:
             request = parse_request(frame)
@@ -78,10 +84,9 @@ class Dispatch:
             raise
         key = request.header.api_key
         if attempt is not None or not connection.authenticated:
-            self._check_authenticated(connection, request)
-        connection.client_id = request.header.client_id
+            self._require_authentication(connection, request)
         handler = self._handlers.get(key) or self._load(request)
-        self._check_reach(key)
+        self._reject_if_cut_off(key)
         self._broker.metrics.requests[request.api.name] += 1
         call = Call(connection, request)
         try:
@@ -99,24 +104,25 @@ class Dispatch:
         return cast(Answer, outcome)
 
     def _learn(self, connection: Connection, frame: Frame, request: Request) -> None:
-        """Let requests like this one, Produce or a follower's Fetch, go the short way."""
+        """Serve requests like this one, Produce or a follower's Fetch, by a fast path."""
         if request.header.api_key == ApiKey.PRODUCE:
-            connection.lane_end = self._lanes.open(frame, request)
+            connection.expect_repeated_produces(self._fast_produces.learn(frame, request))
         elif request.body.replica_id >= 0:
-            lane = connection.fetch_lane
-            if not isinstance(lane, ReplicaLane):
-                lane = connection.fetch_lane = ReplicaLane(self._broker, connection)
-            lane.learn(frame, request)
+            fast_path = connection.fetch_fast_path
+            if not isinstance(fast_path, FastLeaderFetch):
+                fast_path = FastLeaderFetch(self._broker, connection, self._make_follower_fetch)
+                connection.use_fetch_fast_path(fast_path)
+            fast_path.learn(frame, request)
 
-    def _check_authenticated(self, connection: Connection, request: Request) -> None:
+    def _require_authentication(self, connection: Connection, request: Request) -> None:
         if request.header.api_key in _BEFORE_AUTHENTICATION:
             return
         if not connection.authenticated:
             raise PeerError(f"{request.api.name} came before authentication")
         self._broker.authentication.check_session(connection)
 
-    def _check_reach(self, key: int) -> None:
-        if self._broker.cut_off and key in _OLD_NEWS:
+    def _reject_if_cut_off(self, key: int) -> None:
+        if self._membership.cut_off and key in _STALE_WHEN_CUT_OFF:
             raise PeerError("this broker is cut off from the cluster: its clients must ask others")
 
     def _load(self, request: Request) -> Handler:
@@ -148,7 +154,7 @@ class Dispatch:
             if code is ErrorCode.unknown_server_error:
                 raise error
         else:
-            log.error("a request failed", api=name, version=call.version, exc_info=error)
+            log.error("request_failed", api=name, version=call.version, exc_info=error)
             self._broker.metrics.failures[name] += 1
         try:
             return (self._pack(call, {"error_code": code}),)

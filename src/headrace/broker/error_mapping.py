@@ -1,4 +1,4 @@
-"""Domain errors to Kafka's codes. The only place where the two meet."""
+"""Maps domain errors to Kafka's codes. The only place where the two meet."""
 
 from headrace.cluster.rejection import ClusterError
 from headrace.groups.error import GroupError
@@ -31,7 +31,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
 
 
 def code_of(error: Exception) -> ErrorCode:
-    """The code a client understands for what went wrong, the nearest class of ours that has one."""
+    """Return the code of an error: that of its nearest class which has one."""
     for kind in type(error).__mro__:
         code = _CODES.get(kind)
         if code is not None:
@@ -40,7 +40,7 @@ def code_of(error: Exception) -> ErrorCode:
 
 
 def _by_name(name: str) -> ErrorCode:
-    """The pure layers call errors as Kafka does, and kio calls them so in small letters."""
+    """Return the code of Kafka's name; the pure layers use it in capitals, kio in small letters."""
     return ErrorCode[name.lower()]
 
 
@@ -56,7 +56,7 @@ def transaction_code(error: TransactionError) -> ErrorCode:
     return _by_name(error.name)
 
 
-# What a coordinator says that the client has not asked: the request is to be sent again as it is.
+# The coordinator cannot decide now: the client retries the request as it is.
 _TRANSACTION_RETRIES = (
     TransactionError.CONCURRENT_TRANSACTIONS,
     TransactionError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -66,10 +66,10 @@ _TRANSACTION_RETRIES = (
 
 
 def join_code(error: TransactionError, api: str, version: int) -> ErrorCode:
-    """The code for a Produce or TxnOffsetCommit whose partition is not in the transaction.
+    """Return the code for a Produce or TxnOffsetCommit whose partition is not in the transaction.
 
-    Those clients do not know all that a transaction coordinator says, so they are told what Kafka
-    tells them.
+    Those clients do not know every code of a transaction coordinator, so they get the one that
+    Kafka sends them.
     """
     if error in _TRANSACTION_RETRIES:
         if api == "Produce":

@@ -1,20 +1,22 @@
-"""What handlers ask before they do something: may the one who calls do this?
+"""Decides for handlers whether the client of a call may do what it asks for.
 
-Without an authorizer everybody may do everything, and asking costs next to nothing.
+Without an authorizer every client may do everything, and the question costs next to nothing.
 """
 
 from uuid import UUID
 
-from headrace.broker.auth.authorizer import Authorizer, all_operations
+from headrace.broker.auth.authorizer import Authorizer, all_operations, parse_principals
 from headrace.broker.auth.resource import CLUSTER_NAME, Operation, ResourceType
 from headrace.broker.call import Call
-from headrace.broker.replica.topic_table import Topics
+from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.replica.topic_table import TopicTable
+from headrace.model.error import ConfigError
 
 
 class Guard:
-    """The authorizer, asked in the words of requests. Lives on the event loop."""
+    """The authorizer, in terms of calls. Lives on the event loop."""
 
-    def __init__(self, authorizer: Authorizer | None, topics: Topics) -> None:
+    def __init__(self, authorizer: Authorizer | None, topics: TopicTable) -> None:
         self.authorizer = authorizer
         self._topics = topics
 
@@ -28,7 +30,7 @@ class Guard:
         return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_on_any(self, call: Call, operation: Operation, kind: ResourceType) -> bool:
-        """Whether there can be a resource of this type on which it is allowed (KIP-679)."""
+        """Whether the client may do the operation on some resource of this type (KIP-679)."""
         authorizer = self.authorizer
         return authorizer is None or authorizer.allows_any(
             call.principal, call.connection.peer_host, operation, kind
@@ -37,10 +39,10 @@ class Guard:
     def denies_topic(
         self, call: Call, operation: Operation, name: str | None, topic_id: UUID | None = None
     ) -> bool:
-        """Whether a topic of a request is closed to the one who calls.
+        """Whether the client may not do the operation on a topic.
 
-        Asked before anyone looks whether it exists, as that is a secret too. An id tells nothing:
-        one that nobody has is left to be found missing.
+        Handlers ask before they look the topic up: whether it exists is a secret, too. An unknown
+        id is not denied, as it gives nothing away: the look-up reports it missing.
         """
         if self.authorizer is None:
             return False
@@ -58,7 +60,22 @@ class Guard:
         return not self.may(call, operation, ResourceType.TRANSACTIONAL_ID, named)
 
     def operations(self, call: Call, kind: ResourceType, name: str) -> int:
-        """What the one who calls may do with a resource, a bit an operation (KIP-430)."""
+        """Return what the client may do with a resource, one bit per operation (KIP-430)."""
         if self.authorizer is None:
             return all_operations(kind)
         return self.authorizer.operations(call.principal, call.connection.peer_host, kind, name)
+
+
+def configured_authorizer(settings: BrokerSettings) -> Authorizer | None:
+    """Return the authorizer that the settings ask for; None where requests are not checked.
+
+    Raises:
+        ConfigError: a super user without its type.
+    """
+    if not settings["authorizer.class.name"]:
+        return None
+    principals = parse_principals(settings["super.users"])
+    for principal in principals:
+        if not principal.startswith("User:"):
+            raise ConfigError(f"super.users has {principal!r}: write it as User:{principal}")
+    return Authorizer(principals, open_without_acl=bool(settings["allow.everyone.if.no.acl.found"]))

@@ -1,7 +1,7 @@
-"""What a broker counts. Names carry their units; one registry a broker, served at /metrics.
+"""What a broker counts. Names carry their units; one registry per broker, served at /metrics.
 
 Hot paths add to plain integers; Prometheus' own types are made, and its library is loaded, only
-when somebody looks.
+when /metrics is scraped.
 """
 
 from collections import Counter
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def load_prometheus() -> None:
-    """Import the library, which takes a while, ahead of the first look."""
+    """Import the library, which takes a while, ahead of the first scrape."""
     import prometheus_client  # noqa: F401
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One figure that is asked for when somebody looks: its name, what it means, how to get it."""
+    """One figure that is read when /metrics is scraped: its name, what it means, how to get it."""
 
     name: str
     doc: str
@@ -62,7 +62,7 @@ class BrokerMetrics:
         self._readings.append(reading)
 
     def render(self) -> bytes:
-        """Prometheus' text format."""
+        """Return all figures in Prometheus' text format."""
         from prometheus_client import CollectorRegistry, generate_latest
 
         registry = CollectorRegistry()

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-A client that used more than its share is answered at once, told how long it should wait
-(`throttle_time_ms`), and not read from for that long (KIP-219), so that a client which ignores the
-figure is slowed down all the same. Nothing is refused and nothing is queued.
+A client that used more than its share gets its response at once, with the time it should wait
+(`throttle_time_ms`), and the broker does not read from it for that long (KIP-219), so that a client
+which ignores the figure is slowed down all the same. Nothing is refused and nothing is queued.
 
 Rule 1: the limit is the one of the most specific match: user and client, user, client, each before
 its default (Kafka's order, `_ORDER`).
@@ -32,7 +32,7 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 class Rate:
-    """Bytes in the last window, in slots of one second."""
+    """Counts bytes in the last window, in slots of one second."""
 
     __slots__ = ("_slots", "_start")
 
@@ -82,10 +82,10 @@ class Quotas:
 
     def record(self, kind: str, user: str, client: str, size_bytes: int) -> int:
         """Count the use and return for how many milliseconds the client should wait."""
-        found = self._limit(kind, user, client)
-        if found is None:
+        match = self._limit(kind, user, client)
+        if match is None:
             return 0
-        limit, entity = found
+        limit, entity = match
         if len(self._rates) >= _MAX_RATES and (kind, entity) not in self._rates:
             self._rates.clear()
         rate = self._rates.setdefault((kind, entity), Rate())
@@ -95,7 +95,8 @@ class Quotas:
         return min(WINDOW_SECONDS * 1000, round((used - limit) / limit * WINDOW_SECONDS * 1000))
 
     def _limit(self, kind: str, user: str, client: str) -> tuple[float, Entity] | None:
-        """The limit, and whose use counts against it: a default limits each client by itself."""
+        """Return the limit, and the entity whose use counts against it: a default limits each
+        client by itself."""
         for pattern in _ORDER:
             entity = _entity(pattern, user, client)
             limit = self._limits.get(entity, {}).get(kind)

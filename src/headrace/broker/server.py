@@ -2,13 +2,36 @@
 
 Order matters. Starting: the lock, the cluster's state, the addresses (a port in use must be known
 before a long recovery), the logs, recovering after a crash, and only then the first connection; so
-whoever is let in is served. The admin port answers all the while: alive, but not ready. Stopping is
-the same backwards: no new requests, answer what was asked, end background work, and at last the
-logs, which are flushed and marked clean. A start that fails undoes what it had done.
+every client that is accepted is served. The admin port answers all the while: alive, but not ready.
+Stopping is the same backwards: no new requests, answer the requests that came, end background work,
+and at last the logs, which are flushed and marked clean. A start that fails undoes what it had
+done.
+
+Who holds whom
+--------------
+`Server` constructs these, in this order; each gets what it needs, complete, in its constructor:
+
+    DirectoryLock, ClusterStore, Controller    the cluster's state, and commands that change it
+    Authentication, FilePool                   from the settings
+    CompactionWorker -> LogStorage             storage opens the logs later, and pauses compaction
+    ListeningSockets, Poller                   where clients connect, and when a socket is ready
+    Broker                                     everything that handlers reach
+      TopicTable, ClusterView, Guard, Quotas   look-ups, without a reference to the broker
+      PeerConnector <- TransactionClient       connections to other brokers
+      ReplicaFetchers(ReplicaHost)             copies partitions; reports brokers that are gone
+      GroupCoordinator, TransactionCoordinator, ProducerIdSource   (CoordinatorHost)
+      ReplicaRoles                             leads and follows, with fetchers and coordinators
+      MetadataApplier(MetadataTarget)          changes of the cluster's state to all of the above
+      ControllerClient                         runs commands, then the applier
+      Membership                               StandaloneMember, or ClusterMember(MemberHost)
+    Dispatch(Broker) -> Acceptor               frames to handlers; sockets and connections
+    AdminHttp, Maintenance                     health, metrics, background chores
+
+Names in brackets are the protocols through which a part reaches the broker; it never imports it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -19,15 +42,18 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.dispatch import Dispatch
-from headrace.broker.handlers.registry import SERVED, load_all
-from headrace.broker.membership.member import ClusterMember
+from headrace.broker.handlers.registry import load_all
 from headrace.broker.metric import load_prometheus
 from headrace.broker.network.acceptor import Acceptor
-from headrace.broker.network.descriptor import connection_limit, raise_limit
+from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.descriptor import raise_limit
+from headrace.broker.network.listening_socket import ListeningSocket
+from headrace.broker.network.poller import Poller
 from headrace.broker.operation.admin_http import AdminHttp
-from headrace.broker.operation.compaction_worker import CompactionWorker
+from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
 from headrace.broker.operation.gauge import gauges
 from headrace.broker.operation.maintenance import Chore, Maintenance
+from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
@@ -47,23 +73,33 @@ _CLUSTER_DIRECTORY = "cluster"
 _CLUSTER_ID_PATH = "/cluster/id"
 _DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
-_STORE_TRIES = 60
-_STORE_REST_SECONDS = 0.5
 
 
 class Server:
-    """One running broker. `await Server.start(settings)`, then `await server.stop()`."""
+    """One running broker. `await Server.start(settings)`, then `await server.stop()`.
 
-    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+    Attributes:
+        listeners: the addresses that are bound, with the ports that the kernel chose.
+        admin_port: where /healthz, /readyz and /metrics are; None without an admin listener.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        open_store: Callable[[], ClusterStore] | None,
+    ) -> None:
         """Use `start`."""
         raise_limit()
         self._settings = settings
         self._clock = clock
+        self._open_shared = open_store
         self._disk = Disk()
+        self._files = FilePool(self._disk)
         self._authentication = Authentication(settings, clock)
+        self._compaction = CompactionWorker(clock, **_compaction_limits(settings))
+        self._storage = LogStorage(settings.node_id, self._compaction)
         self._ready = False
-        self._open_shared: Callable[[], ClusterStore] | None = None
-        self._member: ClusterMember | None = None
         self.listeners: tuple[Listener, ...] = ()
         self.admin_port: int | None = None
 
@@ -77,38 +113,37 @@ class Server:
         """Open everything, recover what a crash left, and listen.
 
         Args:
-            open_store: connects to the store this broker shares with others; one alone has its own.
+            open_store: connects to the store that brokers of a cluster share; a broker alone has
+                its own.
 
         Raises:
             ConfigError: an address that cannot be listened on.
             LogDirectoryLocked: another process uses the data.
             StorageError: a directory that cannot be used, or records that are damaged.
         """
-        server = cls(settings, SystemClock() if clock is None else clock)
-        server._open_shared = open_store
+        server = cls(settings, SystemClock() if clock is None else clock, open_store)
         await server._start()
         return server
 
     async def _start(self) -> None:
         async with AsyncExitStack() as undo:
-            controller = await self._open_store(undo)
-            self.broker.follow_all()
-            self._files = FilePool(self._disk)
-            self.acceptor = self._make_acceptor()
-            self.broker.soon = self.acceptor.poller.soon
+            store = await self._open_store(undo)
+            sockets = self._bind(undo)
+            self.broker = await self._make_broker(undo, store)
+            self.broker.applier.apply_all()
+            self.acceptor = self._make_acceptor(sockets)
             undo.push_async_callback(self.acceptor.stop, 0)
-            self._listen()
             await self._start_admin(undo)
-            await self.broker.loop.run_in_executor(None, self._open_logs, controller)
-            await self._announce(controller)
+            await self.broker.loop.run_in_executor(None, self._open_logs)
+            await self._join()
             self._start_chores(undo)
             self._undo = undo.pop_all()
         self.acceptor.start()
         self._ready = True
         self.broker.threads.submit(_load_the_rest)
 
-    async def _open_store(self, undo: AsyncExitStack) -> Controller:
-        """The lock, the cluster's state, and the broker on top of them."""
+    async def _open_store(self, undo: AsyncExitStack) -> ClusterStore:
+        """Lock the data, and open the store of the cluster's state."""
         home = self._settings.log_dirs[0] / _CLUSTER_DIRECTORY
         try:
             self._disk.make_directory(home)
@@ -119,73 +154,85 @@ class Server:
             ) from error
         lock = DirectoryLock.acquire(self._disk, home)
         undo.callback(lock.release)
-        loop = asyncio.get_running_loop()
         if self._open_shared is None:
             store: ClusterStore = LocalStore.open(self._disk, home)
             undo.callback(store.close)
         else:
+            loop = asyncio.get_running_loop()
             store = await loop.run_in_executor(None, self._open_shared)
             undo.push_async_callback(loop.run_in_executor, None, store.close)
-        self._store = store
-        controller = await loop.run_in_executor(None, Controller, store)
-        self.broker = Broker(
-            self._settings,
+        return store
+
+    def _bind(self, undo: AsyncExitStack) -> list[ListeningSocket]:
+        sockets: list[ListeningSocket] = []
+        for listener in self._settings.listeners:
+            sockets.append(
+                ListeningSocket.bind(listener, self._settings["socket.listen.backlog.size"])
+            )
+            undo.callback(sockets[-1].close)
+        self.listeners = tuple(each.listener for each in sockets)
+        return sockets
+
+    async def _make_broker(self, undo: AsyncExitStack, store: ClusterStore) -> Broker:
+        settings, loop = self._settings, asyncio.get_running_loop()
+        self._controller = await loop.run_in_executor(None, Controller, store)
+        cluster_id = await loop.run_in_executor(None, _cluster_id, store, settings["cluster.id"])
+        self._poller = Poller(loop)
+        undo.callback(self._poller.close)
+        broker = Broker(
+            settings,
             self._clock,
-            loop,
-            store,
-            controller,
-            await loop.run_in_executor(None, _cluster_id, store, self._settings["cluster.id"]),
-            self._authentication,
+            cluster_id=cluster_id,
+            store=store,
+            controller=self._controller,
+            shared=self._open_shared is not None,
+            authentication=self._authentication,
+            storage=self._storage,
+            advertised_listeners=self._advertised_listeners(),
+            call_after_event=self._poller.call_after_event,
         )
-        undo.push_async_callback(self._close_broker)
-        return controller
+        undo.push_async_callback(broker.close)
+        return broker
 
-    def _make_acceptor(self) -> Acceptor:
-        settings, broker = self._settings, self.broker
-        broker.served_apis = SERVED
-        return Acceptor(
-            broker.loop,
-            dispatch=Dispatch(broker),
-            max_request_bytes=settings["socket.request.max.bytes"],
-            max_pending=settings["queued.max.requests"],
-            max_unfinished_bytes=settings["queued.max.request.bytes"],
-            max_idle_ms=settings["connections.max.idle.ms"],
-            max_connections=self._max_connections(),
-            max_connections_per_host=settings["max.connections.per.ip"],
-            backlog=settings["socket.listen.backlog.size"],
-            tls=broker.way.tls,
-        )
-
-    def _max_connections(self) -> int:
-        """As many as are wished for, and as there are descriptors for."""
-        wished = int(self._settings["max.connections"])
-        return min(wished, connection_limit(self._files.capacity))
-
-    def _listen(self) -> None:
-        self.listeners = tuple(self.acceptor.bind(each) for each in self._settings.listeners)
-        told = dict(self._settings.told)
+    def _advertised_listeners(self) -> dict[str, Listener]:
+        """Return where clients connect, by the listener's name, with the ports that are bound."""
+        advertised = dict(self._settings.advertised_listeners)
         for listener in self.listeners:
-            if told[listener.name].port == 0:
-                told[listener.name] = replace(told[listener.name], port=listener.port)
-            if told[listener.name].wildcard:
+            name = listener.name
+            if advertised[name].port == 0:
+                advertised[name] = replace(advertised[name], port=listener.port)
+            if advertised[name].wildcard:
                 log.warning(
-                    "clients on other machines are told an address of this machine only: "
-                    "set advertised.listeners",
+                    "loopback_advertised",
                     listener=str(listener),
+                    advice="clients on other machines cannot connect: set advertised.listeners",
                 )
-                told[listener.name] = replace(told[listener.name], host=_LOOPBACK)
-        self.broker.advertised = told
+                advertised[name] = replace(advertised[name], host=_LOOPBACK)
+        return advertised
 
-    def _open_logs(self, controller: Controller) -> None:
-        """Runs in a thread, so that the admin port answers during a long recovery."""
+    def _make_acceptor(self, sockets: list[ListeningSocket]) -> Acceptor:
+        return Acceptor(
+            self._poller,
+            self._connection_limits(),
+            sockets,
+            dispatch=Dispatch(self.broker),
+            tls=self.broker.peer_connector.tls,
+        )
+
+    def _connection_limits(self) -> ConnectionLimits:
+        return ConnectionLimits.of(self._settings, file_capacity=self._files.capacity)
+
+    def _open_logs(self) -> None:
+        """Open the log directories, in a thread, so that the admin port answers during a long
+        recovery."""
         indexes = IndexCache()
 
         def own_configs(topic: str) -> dict[str, str]:
-            record = controller.state.topics.get(topic)
+            record = self._controller.state.topics.get(topic)
             return {} if record is None else dict(record.configs)
 
         for path in self._settings.log_dirs:
-            self.broker.storage.directories.append(
+            self._storage.add(
                 LogDirectory.open(
                     path,
                     node_id=self._settings.node_id,
@@ -198,60 +245,32 @@ class Server:
                 )
             )
 
-    async def _announce(self, controller: Controller) -> None:
-        broker = self.broker
+    async def _join(self) -> None:
+        """Register this broker, write what its cluster needs, and serve every topic."""
+        broker, membership = self.broker, self.broker.membership
         endpoints = tuple(
             Endpoint(each.name, each.host, each.port, each.protocol)
-            for each in broker.advertised.values()
+            for each in broker.advertised_listeners.values()
         )
         record = BrokerRecord(
             broker_id=broker.node_id,
             endpoints=endpoints,
             rack=self._settings.rack,
-            home=str(broker.storage.directories[0].meta.directory_id),
+            home=str(self._storage.directories[0].meta.directory_id),
         )
-        if self._open_shared is None:
-            await broker.administer(lambda each: each.register(record))
-        else:
-            broker.members.update(controller.state.brokers)
-            self._member = ClusterMember(broker, self._store, record)
-            await broker.delete_strays()
-            await self._member.join()
-        await self._patiently(
-            lambda: broker.administer(
-                lambda each: each.finalize_default_features(), broker.follow_features
-            )
+        await membership.join(record)
+        await membership.with_retries(
+            lambda: broker.controller.administer(Controller.finalize_default_features)
         )
-        login = broker.way.login
+        broker.applier.apply_features()
+        login = broker.peer_connector.login
         if self._open_shared is not None and login is not None:
-            await self._patiently(
-                lambda: broker.administer(login.ensure_known, broker.follow_credentials)
-            )
-        await self._patiently(broker.claim_producer_ids)
-        await broker.restore_topics()
-
-    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> None:
-        """A store that others share may be away for a moment; one's own does not come back."""
-        tries = 1 if self._open_shared is None else _STORE_TRIES
-        for attempt in range(1, tries + 1):
-            try:
-                return await step()
-            except (StorageError, VersionConflict) as error:
-                if attempt == tries:
-                    raise
-                log.warning("the cluster's store does not answer yet", reason=str(error))
-                await asyncio.sleep(_STORE_REST_SECONDS)
-        return None
+            await membership.with_retries(lambda: broker.controller.administer(login.ensure_known))
+        await membership.with_retries(broker.producer_ids.claim)
+        await broker.controller.restore_topics()
 
     def _start_chores(self, undo: AsyncExitStack) -> None:
-        settings, broker = self._settings, self.broker
-        compaction = CompactionWorker(
-            broker.storage.directories,
-            self._clock,
-            memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
-            bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
-        )
-        broker.storage.uncompacted = compaction.deleting
+        settings, broker, compaction = self._settings, self.broker, self._compaction
         chores = [
             Chore("retention", settings["log.retention.check.interval.ms"], self._keep_retention),
             Chore("flush", settings["log.flush.scheduler.interval.ms"], self._sync_due),
@@ -270,34 +289,28 @@ class Server:
         maintenance = Maintenance()
         undo.push_async_callback(maintenance.stop)
         undo.callback(compaction.stop)
+        settings.subscribe(self._apply_settings)
+        undo.callback(settings.unsubscribe, self._apply_settings)
+        self._apply_settings()
         maintenance.start(chores)
-        broker.settings_followers.append(lambda: self._follow_settings(compaction))
 
-    def _follow_settings(self, compaction: CompactionWorker) -> None:
-        """What was handed on at the start and may change while the broker runs (KIP-226)."""
-        settings = self._settings
-        self.acceptor.max_connections = self._max_connections()
-        self.acceptor.max_connections_per_host = settings["max.connections.per.ip"]
-        compaction.configure(
-            memory_bytes=settings["log.cleaner.dedupe.buffer.size"],
-            bytes_per_second=settings["log.cleaner.io.max.bytes.per.second"],
-        )
+    def _apply_settings(self) -> None:
+        """Apply the settings that may change while the broker runs (KIP-226)."""
+        self.acceptor.apply_limits(self._connection_limits())
+        self._compaction.configure(**_compaction_limits(self._settings))
 
     def _keep_retention(self) -> None:
         expiration_ms = self._settings["producer.id.expiration.ms"]
-        for directory in self._online():
+        for directory in self._storage.online:
             directory.maintain(producer_expiration_ms=expiration_ms)
 
     def _sync_due(self) -> None:
-        for directory in self._online():
+        for directory in self._storage.online:
             directory.sync_due()
 
     def _checkpoint(self) -> None:
-        for directory in self._online():
+        for directory in self._storage.online:
             directory.checkpoint()
-
-    def _online(self) -> list[LogDirectory]:
-        return [each for each in self.broker.storage.directories if each.offline is None]
 
     async def _start_admin(self, undo: AsyncExitStack) -> None:
         broker = self.broker
@@ -307,7 +320,9 @@ class Server:
         if address is None:
             return
         admin = AdminHttp(
-            ready=lambda: self._ready, problems=broker.problems, metrics=broker.metrics.render
+            ready=lambda: self._ready,
+            problems=broker.storage.problems,
+            metrics=broker.metrics.render,
         )
         undo.push_async_callback(admin.stop)
         try:
@@ -321,9 +336,8 @@ class Server:
     async def stop(self) -> None:
         """Drain, flush, mark clean. Call it once."""
         self._ready = False
-        if self._member is not None:
-            await self._member.leave()
-        self.acceptor.close_doors()
+        await self.broker.membership.leave()
+        self.acceptor.stop_accepting()
         # Requests parked in a rebalance or a long poll are answered now: nothing will come for
         # them any more, and they would use up the time to drain.
         self.broker.groups.stop()
@@ -332,39 +346,38 @@ class Server:
         await self.acceptor.stop(_DRAIN_SECONDS)
         await self._undo.aclose()
 
-    async def _close_broker(self) -> None:
-        broker = self.broker
-        broker.groups.stop()
-        broker.transactions.stop()
-        broker.group_commit.close()
-        for directory in broker.storage.directories:
-            await broker.loop.run_in_executor(None, directory.close)
-        broker.shut_down()
+
+def _compaction_limits(settings: BrokerSettings) -> CompactionLimits:
+    return {
+        "memory_bytes": settings["log.cleaner.dedupe.buffer.size"],
+        "bytes_per_second": settings["log.cleaner.io.max.bytes.per.second"],
+    }
 
 
 def _load_the_rest() -> None:
-    """What was left out to start fast, before somebody has to wait for it."""
+    """Load what was left out to start fast, before a request has to wait for it."""
     load_all()
     load_prometheus()
 
 
-def _cluster_id(store: ClusterStore, wanted: str | None) -> str:
-    """The id this data has had since its first start; 22 characters, as Kafka writes UUIDs."""
+def _cluster_id(store: ClusterStore, configured: str | None) -> str:
+    """Return the id this data has had since its first start; 22 characters, as Kafka writes
+    UUIDs."""
     known = store.get(_CLUSTER_ID_PATH)
     if known is None:
         try:
-            return _make_cluster_id(store, wanted)
+            return _make_cluster_id(store, configured)
         except VersionConflict:
             known = store.get(_CLUSTER_ID_PATH)
     if known is not None:
-        found = known.data.decode()
-        if wanted is not None and wanted != found:
-            raise ConfigError(f"cluster.id is {wanted}, and this data belongs to {found}")
-        return found
+        stored = known.data.decode()
+        if configured is not None and configured != stored:
+            raise ConfigError(f"cluster.id is {configured}, and this data belongs to {stored}")
+        return stored
     raise StorageError("the cluster's id came and went: start again")
 
 
-def _make_cluster_id(store: ClusterStore, wanted: str | None) -> str:
-    made = wanted or uuid_text(random_uuid())
-    store.put(_CLUSTER_ID_PATH, made.encode(), None)
-    return made
+def _make_cluster_id(store: ClusterStore, configured: str | None) -> str:
+    cluster_id = configured or uuid_text(random_uuid())
+    store.put(_CLUSTER_ID_PATH, cluster_id.encode(), None)
+    return cluster_id

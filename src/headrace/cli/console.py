@@ -72,10 +72,10 @@ def console(
 ) -> None:
     """Serve the console until Ctrl-C."""
     try:
-        from headrace.console.mask import Masks
+        from headrace.console.access.user import Users
+        from headrace.console.message.mask import Masks
         from headrace.console.server import ConsoleServer
-        from headrace.console.settings import ConsoleSettings, read_places, read_schemas
-        from headrace.console.user import Users
+        from headrace.console.settings import ConsoleSettings, read_schemas, read_urls
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the console needs {error.name}: pip install 'headrace[console]'"
@@ -92,8 +92,8 @@ def console(
         users=None if users is None else Users.read(users),
         masks=Masks(mask or ()),
         schemas=read_schemas(avro_schema or ()),
-        agents=read_places(agent or (), "--agent"),
-        flows=read_places(flow or (), "--flow"),
+        agents=read_urls(agent or (), "--agent"),
+        flows=read_urls(flow or (), "--flow"),
         interval_seconds=interval,
     )
     server = ConsoleServer(settings)
@@ -103,7 +103,7 @@ def console(
 
 
 def _add_user(path: Path | None, name: str, role: str) -> None:
-    from headrace.console.user import Role, add_user
+    from headrace.console.access.user import Role, add_user
 
     if path is None:
         raise ConfigError("--add-user needs the file of users: add --users FILE")

@@ -11,7 +11,7 @@ from headrace.cli.terminal.stop import Stop
 from headrace.model.error import ConfigError
 
 if TYPE_CHECKING:
-    from headrace.demo.ledger import Verdict
+    from headrace.demo.expected_answers import DemoResult
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -49,12 +49,12 @@ def demo(
             raise ConfigError(f"the demo needs {package}: pip install 'headrace[all]'")
     from rich.console import Console
 
-    from headrace.demo.performance import perform
+    from headrace.demo.demo_run import run_demo
     from headrace.demo.rolling_window import RollingWindow
 
     console = Console(highlight=False)
     with Stop() as stop:
-        verdict = perform(
+        result = run_demo(
             per_second=rate,
             window=RollingWindow(window * 1_000, slide * 1_000),
             seconds=seconds,
@@ -64,18 +64,18 @@ def demo(
             waiting=stop.waiting,
             console=console,
         )
-    if verdict is None:
+    if result is None:
         print("Stopped.")
         return
-    if not verdict.right:
-        _print_wrong(verdict)
+    if not result.right:
+        _print_wrong(result)
         raise typer.Exit(1)
-    answers = ", ".join(f"{check.answers:,} of {name}" for name, check in verdict.checks.items())
-    print(f"Right: {verdict.views:,} views, and all results: {answers}.")
+    answers = ", ".join(f"{check.answers:,} of {name}" for name, check in result.checks.items())
+    print(f"Right: {result.views:,} views, and all results: {answers}.")
 
 
-def _print_wrong(verdict: "Verdict") -> None:
-    for name, check in verdict.checks.items():
+def _print_wrong(result: "DemoResult") -> None:
+    for name, check in result.checks.items():
         print(f"{name}: {len(check.wrong):,} of {check.answers:,} results are wrong")
         for key, (actual, expected) in sorted(check.wrong.items(), key=str)[:_SHOWN]:
             about = ", ".join(map(str, key))

@@ -1,4 +1,4 @@
-"""The console as an ASGI application: the page, and the API below it."""
+"""The console as an ASGI application: the page at `/`, its API below `/api`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,8 +15,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headrace.client.error import BrokerError, ClientError
-from headrace.console.desk import Desk
-from headrace.console.guard import Guard
+from headrace.console.access.request_guard import RequestGuard
+from headrace.console.console_state import ConsoleState
 from headrace.console.route import agent, audit, flow, group, message, overview, session, topic
 from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
@@ -41,19 +41,19 @@ _STATUS: Final = {
 }
 
 
-def console_app(desk: Desk) -> Starlette:
-    """The application. The desk's thread runs while the application does."""
+def console_app(state: ConsoleState) -> Starlette:
+    """Return the application. The polling threads run as long as it does."""
 
     @asynccontextmanager
-    async def life(app: Starlette) -> AsyncIterator[None]:
-        desk.start()
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        state.start()
         yield
-        desk.close()
+        state.close()
 
     guard = Middleware(
-        Guard,
-        sessions=desk.sessions,
-        only_loopback_names=desk.sessions is None,
+        RequestGuard,
+        sessions=state.sessions,
+        only_loopback_names=state.sessions is None,
     )
     app = Starlette(
         routes=[
@@ -74,10 +74,10 @@ def console_app(desk: Desk) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[guard],
-        exception_handlers={HeadraceError: _told, HTTPException: _refused},
-        lifespan=life,
+        exception_handlers={HeadraceError: _domain_error, HTTPException: _http_error},
+        lifespan=lifespan,
     )
-    app.state.desk = desk
+    app.state.console = state
     return app
 
 
@@ -85,8 +85,8 @@ async def _page(request: Request) -> Response:
     return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    """A domain error as HTTP: this is the only place that knows both."""
+async def _domain_error(request: Request, error: Exception) -> Response:
+    """Map a domain error to an HTTP status: this is the only place that knows both."""
     status = HTTPStatus.BAD_GATEWAY
     if isinstance(error, InvalidArgument | ConfigError):
         status = HTTPStatus.BAD_REQUEST
@@ -99,6 +99,6 @@ async def _told(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, status_code=status)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, status_code=error.status_code)

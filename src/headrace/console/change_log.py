@@ -1,7 +1,7 @@
-"""Every change somebody makes through the console, written to a topic before it is made.
+"""Logs every change that a user makes through the console to a topic, before it is made.
 
-A change that cannot be written down is not made. What became of it follows as a second record with
-the same id. Payloads are never written here.
+A change that cannot be logged is not made. Its outcome follows as a second record with the same id.
+Payloads are never logged.
 """
 
 import json
@@ -18,7 +18,7 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
-from headrace.console.user import User
+from headrace.console.access.user import User
 from headrace.model.clock import Clock
 from headrace.model.error import HeadraceError
 from headrace.wire.error_code import ErrorCode
@@ -28,7 +28,7 @@ _A_YEAR_MS: Final = 365 * 24 * 60 * 60 * 1000
 
 
 class ChangeLog:
-    """Appends to the topic, which is made when it is first needed."""
+    """Writes to the topic, which is created before the first change."""
 
     def __init__(self, settings: ClientSettings, clock: Clock, topic: str = TOPIC) -> None:
         self._settings = settings
@@ -41,10 +41,10 @@ class ChangeLog:
     def change(
         self, pool: ConnectionPool, user: User, action: str, target: str, detail: Mapping[str, Any]
     ) -> Iterator[None]:
-        """The block is the change.
+        """Log a change, which the `with` block makes.
 
         Raises:
-            ClientError: it could not be written down, and was not made.
+            ClientError: the change could not be logged, and was not made.
         """
         entry = {
             "id": str(uuid.uuid4()),
@@ -70,13 +70,13 @@ class ChangeLog:
     def _write(self, pool: ConnectionPool, entry: Mapping[str, Any]) -> None:
         with self._lock:
             if not self._ready:
-                self._make_topic(pool)
+                self._create_topic(pool)
             value = json.dumps({"at_ms": self._clock.wall_ms(), **entry}).encode()
             key = str(entry["target"]).encode()
             with Writer(self._settings, self.topic) as writer:
                 writer.write(pa.table({"key": [key], "value": [value]}))
 
-    def _make_topic(self, pool: ConnectionPool) -> None:
+    def _create_topic(self, pool: ConnectionPool) -> None:
         new = NewTopic(self.topic, 1, configs={"retention.ms": str(_A_YEAR_MS)})
         error = Admin(pool).create_topics([new])[self.topic]
         if isinstance(error, BrokerError) and error.code is not ErrorCode.topic_already_exists:

@@ -1,4 +1,4 @@
-"""A configuration key as the page shows it, with what our tables say about it."""
+"""A configuration key as the page shows it, with its description from the configuration tables."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from headrace.model.config import ConfigTable
 
 
 def as_json(entry: ConfigEntry, table: ConfigTable) -> dict[str, Any]:
-    """Keys of Apache Kafka that Headrace does not have come without a description."""
+    """Return a key for the page. Keys that only Apache Kafka has come without a description."""
     key = table.keys.get(entry.name)
     return {
         "name": entry.name,

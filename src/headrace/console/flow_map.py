@@ -1,10 +1,10 @@
-"""The picture of the flow: sources, topics, flows, groups and sinks, with what flows between them.
+"""The map of the cluster: sources, topics, flows, groups and sinks, with the rates between them.
 
 Rule 1: a group that belongs to a flow or an agent is drawn as that flow or agent, never twice.
-Rule 2: what writes a topic is a flow or an agent that says so; topics that nobody claims are
+Rule 2: a topic is written by the flows and agents whose status says so; every other topic is
         written by "producers".
-Rule 3: the picture is bounded: flows and agents come first, then the busiest topics, then groups;
-        how many are left out is told.
+Rule 3: the map is bounded: flows and agents come first, then the busiest topics, then groups;
+        `more` says how many were left out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from headrace.console.internal import is_internal_group, is_internal_topic
-from headrace.console.layered import layered
-from headrace.console.seen_agent import SeenAgent
-from headrace.console.seen_flow import SeenFlow
+from headrace.console.layered_layout import LayeredLayout
+from headrace.console.status.agent_status import AgentStatus
+from headrace.console.status.flow_status import FlowStatus
 from headrace.flow.execution.progress_group import flow_of, group_of
 from headrace.lag.report import GroupLag
 
@@ -23,45 +23,45 @@ MOST_TOPICS: Final = 12
 MOST_PROCESSORS: Final = 10
 MOST_GROUPS: Final = 10
 MOST_PLACES: Final = 10
-# An agent's sinks that lead nowhere a person looks.
+# Sinks of an agent that write to no place a person looks at.
 _NOWHERE: Final = frozenset({"logger", "null", "LoggerSink", "NullSink", ""})
 _PRODUCERS: Final = "producers"
-# What our source, like Spark's own, calls a query's group if nobody names it.
+# How our source, like Spark's own, names the group of a query that sets none.
 _SPARK_PREFIX: Final = "spark-kafka-source"
 _WORSE: Final = ("OK", "WARN", "REWIND", "STALL", "STOP", "ERR")
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What the picture is made of.
+class FlowMapInput:
+    """What the map is drawn from. Rates are in records per second.
 
     Attributes:
-        topics: records a second written to each topic of the cluster.
+        topics: the rate written to each topic of the cluster.
         groups: all groups.
-        read: records a second that a group commits in a topic.
-        counted: records a second that a part of a flow or agent writes, by
-            ("flow", name, component) and ("agent", name, "sink k1").
+        read: the rate that a group commits in a topic.
+        written: the rate that a part of a flow or agent writes, by ("flow", name, component) and
+            ("agent", name, "sink k1").
         bytes_per_record: of each topic.
     """
 
     topics: Mapping[str, float]
     groups: Mapping[str, GroupLag] = field(default_factory=dict)
-    flows: tuple[SeenFlow, ...] = ()
-    agents: tuple[SeenAgent, ...] = ()
+    flows: tuple[FlowStatus, ...] = ()
+    agents: tuple[AgentStatus, ...] = ()
     read: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    counted: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    written: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     bytes_per_record: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Processor:
-    """A flow or an agent: something between topics.
+    """A flow or an agent. Rates are None where its status has none.
 
     Attributes:
-        reads: topics, with records a second or None if nobody tells.
-        writes: topics, with the rate its own figures tell.
-        places: everything else it writes to, with a rate.
-        groups: that are its own.
+        reads: the topics it reads, with rates.
+        writes: the topics it writes, with rates.
+        places: everything else it writes to, with rates.
+        groups: its own consumer groups.
     """
 
     id: str
@@ -80,23 +80,23 @@ class _Processor:
         return {*self.reads, *self.writes}
 
 
-def flow_map(scene: Scene) -> dict[str, Any]:
-    """The picture as the page draws it: nodes, the layers they lie in, arrows with rates."""
-    processors = [*(_flow(scene, each) for each in scene.flows)]
-    processors += [_agent(scene, each) for each in scene.agents]
-    folded = {group for each in processors for group in each.groups}
-    processors += _told_by_groups(scene, folded)
+def flow_map(data: FlowMapInput) -> dict[str, Any]:
+    """Return the map as the page draws it: nodes, their layers, arrows with rates."""
+    processors = [*(_flow(data, each) for each in data.flows)]
+    processors += [_agent(data, each) for each in data.agents]
+    own_groups = {group for each in processors for group in each.groups}
+    processors += _flows_elsewhere(data, own_groups)
     processors = [each for each in processors if each.topics or each.places]
-    folded |= {group for each in processors for group in each.groups}
+    own_groups |= {group for each in processors for group in each.groups}
 
-    processors.sort(key=lambda each: (-_traffic(scene, each.topics), each.id))
+    processors.sort(key=lambda each: (-_traffic(data, each.topics), each.id))
     shown = processors[:MOST_PROCESSORS]
     touched = {topic for each in shown for topic in each.topics}
-    names = [each for each in scene.topics if not is_internal_topic(each)]
-    names.sort(key=lambda each: (each not in touched, -scene.topics[each], each))
+    names = [each for each in data.topics if not is_internal_topic(each)]
+    names.sort(key=lambda each: (each not in touched, -data.topics[each], each))
     topics = sorted(names[:MOST_TOPICS])
-    readers = _readers(scene, topics, folded)
-    drawing = _Drawing(scene)
+    readers = _readers(data, topics, own_groups)
+    drawing = _Drawing(data)
     drawing.add_topics(topics)
     for each in shown:
         drawing.add_processor(each)
@@ -112,73 +112,74 @@ def flow_map(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _traffic(scene: Scene, topics: Iterable[str]) -> float:
-    return sum(scene.topics.get(each, 0.0) for each in topics)
+def _traffic(data: FlowMapInput, topics: Iterable[str]) -> float:
+    return sum(data.topics.get(each, 0.0) for each in topics)
 
 
-def _flow(scene: Scene, flow: SeenFlow) -> _Processor:
+def _flow(data: FlowMapInput, flow: FlowStatus) -> _Processor:
     spouts = [each for each in flow.nodes if each.kind == "spout"]
-    reads = _topics_in(scene, (each.what for each in spouts))
-    groups = {group_of(flow.name), f"{_SPARK_PREFIX}-{','.join(reads)}"} & scene.groups.keys()
-    made = _Processor(
+    reads = _topics_in(data, (each.what for each in spouts))
+    groups = {group_of(flow.name), f"{_SPARK_PREFIX}-{','.join(reads)}"} & data.groups.keys()
+    processor = _Processor(
         id=f"flow {flow.name} {flow.pid or ''}",
         kind="flow",
         name=flow.name,
         href="#/flows",
         note="flow",
         groups=groups,
-        reads={topic: _read(scene, groups, topic) for topic in reads},
-        status="ERR" if flow.problem else _status(scene, groups),
+        reads={topic: _read(data, groups, topic) for topic in reads},
+        status="ERR" if flow.problem else _status(data, groups),
     )
     for node in flow.nodes:
         if node.kind != "sink":
             continue
-        rate = scene.counted.get(("flow", flow.name, node.name))
-        found = _topics_in(scene, [node.what])
-        into, targets = (made.writes, found) if found else (made.places, [node.what or node.name])
+        rate = data.written.get(("flow", flow.name, node.name))
+        topics = _topics_in(data, [node.what])
+        into = processor.writes if topics else processor.places
+        targets = topics or [node.what or node.name]
         for target in targets:
             into[target] = rate
     lag = (flow.figures or {}).get("lag")
     if lag is None and groups:
-        lag = sum(scene.groups[each].lag for each in groups)
-    made.note = "flow" if lag is None else f"flow · lag {_short(lag)}"
-    return made
+        lag = sum(data.groups[each].lag for each in groups)
+    processor.note = "flow" if lag is None else f"flow · lag {_short(lag)}"
+    return processor
 
 
-def _agent(scene: Scene, agent: SeenAgent) -> _Processor:
+def _agent(data: FlowMapInput, agent: AgentStatus) -> _Processor:
     parts = agent.parts
     kinds = dict.fromkeys(
         each.component for each in parts if each.kind == "source" and each.component
     )
-    groups = agent.groups & scene.groups.keys()
-    made = _Processor(
+    groups = agent.groups & data.groups.keys()
+    processor = _Processor(
         id=f"agent {agent.name}",
         kind="agent",
         name=agent.name,
         href="#/agents",
         note=" · ".join(["agent", *kinds]),
         groups=groups,
-        status="ERR" if agent.problem else _status(scene, groups),
+        status="ERR" if agent.problem else _status(data, groups),
     )
     for part in parts:
-        known = [each for each in part.topics if each in scene.topics]
-        rate = scene.counted.get(("agent", agent.name, f"{part.kind} {part.name}"))
+        known = [each for each in part.topics if each in data.topics]
+        rate = data.written.get(("agent", agent.name, f"{part.kind} {part.name}"))
         if part.kind == "source":
-            made.reads |= {each: _read(scene, groups, each) for each in known}
+            processor.reads |= {each: _read(data, groups, each) for each in known}
         else:
-            made.writes |= dict.fromkeys(known, rate if part.kind == "sink" else None)
+            processor.writes |= dict.fromkeys(known, rate if part.kind == "sink" else None)
         if part.kind == "sink" and not known and part.component not in _NOWHERE:
-            made.places[part.place or part.component] = rate
-    return made
+            processor.places[part.place or part.component] = rate
+    return processor
 
 
-def _told_by_groups(scene: Scene, folded: set[str]) -> list[_Processor]:
-    """Flows that are known by their group alone: they run elsewhere."""
-    found = []
-    for name, group in scene.groups.items():
+def _flows_elsewhere(data: FlowMapInput, own_groups: set[str]) -> list[_Processor]:
+    """Return the flows that run on another machine: only their groups show them."""
+    processors = []
+    for name, group in data.groups.items():
         flow = flow_of(name)
-        if flow is not None and name not in folded:
-            found.append(
+        if flow is not None and name not in own_groups:
+            processors.append(
                 _Processor(
                     id=f"flow {flow} ",
                     kind="flow",
@@ -187,45 +188,47 @@ def _told_by_groups(scene: Scene, folded: set[str]) -> list[_Processor]:
                     note=f"flow · lag {_short(group.lag)}",
                     groups={name},
                     reads={
-                        topic: scene.read.get((name, topic), 0.0)
+                        topic: data.read.get((name, topic), 0.0)
                         for topic in group.topics
-                        if topic in scene.topics
+                        if topic in data.topics
                     },
                     status=str(group.status),
                 )
             )
-    return found
+    return processors
 
 
-def _readers(scene: Scene, topics: list[str], folded: set[str]) -> list[GroupLag]:
+def _readers(data: FlowMapInput, topics: list[str], own_groups: set[str]) -> list[GroupLag]:
     shown = set(topics)
-    found = [
+    readers = [
         each
-        for name, each in scene.groups.items()
-        if name not in folded and not is_internal_group(name) and shown.intersection(each.topics)
+        for name, each in data.groups.items()
+        if name not in own_groups
+        and not is_internal_group(name)
+        and shown.intersection(each.topics)
     ]
 
     def order(group: GroupLag) -> tuple[float, int, str]:
-        rate = sum(scene.read.get((group.group, topic), 0.0) for topic in group.topics)
+        rate = sum(data.read.get((group.group, topic), 0.0) for topic in group.topics)
         return -rate, -group.lag, group.group
 
-    return sorted(found, key=order)
+    return sorted(readers, key=order)
 
 
-def _topics_in(scene: Scene, texts: Iterable[str]) -> list[str]:
-    """The topics of this cluster that a graph names."""
+def _topics_in(data: FlowMapInput, texts: Iterable[str]) -> list[str]:
+    """Return the topics of this cluster that the texts of a graph name."""
     words = (word.strip() for text in texts for word in text.split(","))
-    return [each for each in dict.fromkeys(words) if each in scene.topics]
+    return [each for each in dict.fromkeys(words) if each in data.topics]
 
 
-def _read(scene: Scene, groups: Iterable[str], topic: str) -> float | None:
-    rates = [scene.read[each, topic] for each in groups if (each, topic) in scene.read]
+def _read(data: FlowMapInput, groups: Iterable[str], topic: str) -> float | None:
+    rates = [data.read[each, topic] for each in groups if (each, topic) in data.read]
     return sum(rates) if rates else None
 
 
-def _status(scene: Scene, groups: Iterable[str]) -> str:
-    found = [str(scene.groups[each].status) for each in groups]
-    return max(found, key=_WORSE.index, default="")
+def _status(data: FlowMapInput, groups: Iterable[str]) -> str:
+    statuses = [str(data.groups[each].status) for each in groups]
+    return max(statuses, key=_WORSE.index, default="")
 
 
 def _short(number: float) -> str:
@@ -240,17 +243,17 @@ def group_href(name: str) -> str:
 
 
 class _Drawing:
-    """Nodes and arrows, as they come together."""
+    """Collects the nodes and arrows of the map."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, data: FlowMapInput) -> None:
+        self._data = data
         self._nodes: dict[str, dict[str, Any]] = {}
         self._arrows: dict[tuple[str, str], float | None] = {}
         self._written: dict[str, list[str]] = {}
 
     def add_topics(self, topics: list[str]) -> None:
         for name in topics:
-            rate, size = self._scene.topics[name], self._scene.bytes_per_record.get(name, 0.0)
+            rate, size = self._data.topics[name], self._data.bytes_per_record.get(name, 0.0)
             self._nodes[f"topic {name}"] = {
                 "kind": "topic",
                 "name": name,
@@ -284,7 +287,7 @@ class _Drawing:
             name = place.rstrip("/").rpartition("/")[2] or place
             note = place if name != place else "sink"
             self._nodes[target] = {"kind": "sink", "name": name, "note": note, "status": ""}
-            # A sink without figures of its own gets what is read, if only that can be meant.
+            # A sink without a rate of its own gets the rate of the only topic that is read.
             (only,) = reads.values() if len(reads) == 1 else (None,)
             self._arrows[each.id, target] = only if rate is None else rate
 
@@ -299,11 +302,12 @@ class _Drawing:
         }
         for topic in group.topics:
             if self._has(topic):
-                rate = self._scene.read.get((group.group, topic), 0.0)
+                rate = self._data.read.get((group.group, topic), 0.0)
                 self._arrows[f"topic {topic}", name] = rate
 
     def add_producers(self, topics: list[str]) -> None:
-        """Who writes what nobody claims; what one alone claims to write has the topic's rate."""
+        """Draw "producers" for topics without a known writer. An arrow from the only writer of a
+        topic gets the topic's rate."""
         orphans = [each for each in topics if each not in self._written]
         if orphans:
             self._nodes[_PRODUCERS] = {
@@ -313,17 +317,17 @@ class _Drawing:
                 "status": "",
             }
         for topic in orphans:
-            self._arrows[_PRODUCERS, f"topic {topic}"] = self._scene.topics[topic]
+            self._arrows[_PRODUCERS, f"topic {topic}"] = self._data.topics[topic]
         for topic, writers in self._written.items():
             arrow = (writers[0], f"topic {topic}")
             if len(writers) == 1 and arrow in self._arrows:
-                self._arrows[arrow] = self._scene.topics[topic]
+                self._arrows[arrow] = self._data.topics[topic]
 
     def _has(self, topic: str) -> bool:
         return f"topic {topic}" in self._nodes
 
     def as_json(self) -> dict[str, Any]:
-        layout = layered(list(self._nodes), self._arrows)
+        layout = LayeredLayout.of(list(self._nodes), self._arrows)
         return {
             "nodes": self._nodes,
             "layers": layout.layers,

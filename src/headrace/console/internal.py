@@ -1,6 +1,6 @@
-"""Topics and groups that keep the books of programs, and hold nothing a person looks for.
+"""Which topics and groups are internal: programs keep their positions and counts in them.
 
-They are left out of lists until somebody asks for them, and of the picture and the sums always.
+Lists leave them out until a user asks for them; the flow map and the totals always do.
 """
 
 from typing import Final
@@ -10,8 +10,8 @@ from headrace.console.change_log import TOPIC as CHANGES_TOPIC
 from headrace.ingest.kafka.topic_writer import POSITIONS_TOPIC
 from headrace.spark.sink.option import DEFAULT_PREFIX as SINK_PREFIX
 
-# A sink's group has the number of its last batch where others have an offset, and its staging topic
-# has what no transaction has taken yet.
+# A sink's group commits the number of its last batch instead of an offset, and its staging topic
+# holds records that no transaction has written to their target yet.
 _PREFIXES: Final = ("__", f"{SINK_PREFIX}-")
 _TOPICS: Final = frozenset({AUDIT_TOPIC, CHANGES_TOPIC, POSITIONS_TOPIC})
 

@@ -1,30 +1,28 @@
-"""What routes ask of a request: who sent it, what is in it, whether that may be done."""
+"""What routes read from a request: the console's state, the user, the body and the query."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from headrace.console.user import Role, User
+from headrace.console.access.user import Role, User
+from headrace.console.console_state import ConsoleState
 from headrace.model.error import InvalidArgument
 
-if TYPE_CHECKING:
-    from headrace.console.desk import Desk
+
+def state_of(request: Request) -> ConsoleState:
+    state: ConsoleState = request.app.state.console
+    return state
 
 
-def desk_of(request: Request) -> "Desk":
-    found: Desk = request.app.state.desk
-    return found
-
-
-def changer(request: Request, role: Role) -> User:
-    """Who wants to change something, if they may.
+def user_with_role(request: Request, role: Role) -> User:
+    """Return the user of a request that changes something.
 
     Raises:
-        HTTPException: they may not, or nobody may.
+        HTTPException: the user lacks the role, or the console is read-only.
     """
-    if desk_of(request).settings.read_only:
+    if state_of(request).settings.read_only:
         raise HTTPException(403, "this console is read-only")
     user: User = request.state.user
     if user.role < role:
@@ -34,25 +32,25 @@ def changer(request: Request, role: Role) -> User:
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object of a request.
+    """Return the JSON object in the body of a request.
 
     Raises:
-        InvalidArgument: it has none.
+        InvalidArgument: the body is something else.
     """
     try:
-        found = json.loads(await request.body())
+        body = json.loads(await request.body())
     except (ValueError, RecursionError, ClientDisconnect):
         raise InvalidArgument("the request's body is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise InvalidArgument("the request's body is no JSON object")
-    return found
+    return body
 
 
 def integer(request: Request, name: str, default: int, *, most: int) -> int:
-    """A number from the query, between 0 and `most`.
+    """Return a number of the query, at most `most`.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: the text is no number.
     """
     text = request.query_params.get(name, "")
     if not text:
@@ -63,12 +61,12 @@ def integer(request: Request, name: str, default: int, *, most: int) -> int:
 
 
 def text_in(body: dict[str, Any], name: str, default: str | None = None) -> str:
-    """A text from a body.
+    """Return a text of a body.
 
     Raises:
         InvalidArgument: it is missing, or something else.
     """
-    found = body.get(name, default)
-    if not isinstance(found, str):
+    text = body.get(name, default)
+    if not isinstance(text, str):
         raise InvalidArgument(f"{name} is missing, or is no text")
-    return found
+    return text

@@ -1,4 +1,4 @@
-"""The console as a server: in the foreground, or in a thread of a program that goes on."""
+"""Serves the console with uvicorn, in the foreground or in a thread."""
 
 import socket
 from threading import Thread
@@ -8,7 +8,7 @@ from typing import Final
 import uvicorn
 
 from headrace.console.app import console_app
-from headrace.console.desk import Desk
+from headrace.console.console_state import ConsoleState
 from headrace.console.settings import ConsoleSettings
 from headrace.model.error import ConfigError
 
@@ -17,18 +17,18 @@ _MOST_CONNECTIONS: Final = 256
 
 
 class ConsoleServer:
-    """Listens as soon as it is made, serves when it is run or started.
+    """Listens once constructed; serves once `run` or `start` is called.
 
     Example:
         with ConsoleServer(ConsoleSettings(ClientSettings.of({}))) as console:
             print(console.url)
 
     Raises:
-        ConfigError: nobody may listen there, or not without a login.
+        ConfigError: the address cannot be bound, or needs a login.
     """
 
     def __init__(self, settings: ConsoleSettings) -> None:
-        settings.check()
+        settings.validate()
         host, port = settings.listen.host, settings.listen.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -41,10 +41,10 @@ class ConsoleServer:
         bound: int = self._socket.getsockname()[1]
         shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host  # noqa: S104
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}/"
-        self.desk = Desk.of(settings)
+        self.state = ConsoleState.of(settings)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                console_app(self.desk),
+                console_app(self.state),
                 log_level="warning",
                 access_log=False,
                 loop="asyncio",
@@ -69,7 +69,7 @@ class ConsoleServer:
         self._thread.start()
 
     def stop(self) -> None:
-        self.desk.stopping = True
+        self.state.stopping = True
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=30)

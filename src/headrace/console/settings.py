@@ -1,4 +1,4 @@
-"""What a console is told when it starts."""
+"""The settings of a console."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from typing import Any
 from headrace.audit.record import TOPIC as AUDIT_TOPIC
 from headrace.client.network.address import Address
 from headrace.client.settings import ClientSettings
+from headrace.console.access.user import Users
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC
-from headrace.console.mask import Masks
-from headrace.console.user import Users
+from headrace.console.message.mask import Masks
 from headrace.model.error import ConfigError
 
 DEFAULT_LISTEN = Address("127.0.0.1", 8080)
@@ -24,9 +24,9 @@ class ConsoleSettings:
 
     Attributes:
         listen: port 0 lets the kernel choose.
-        users: None lets everybody do everything, and only on loopback.
+        users: None gives every request all rights, and allows loopback addresses only.
         schemas: parsed Avro schemas of values, by topic.
-        agents, flows: where they serve their metrics, by name.
+        agents, flows: the URLs of their metrics, by name.
     """
 
     client: ClientSettings
@@ -41,11 +41,11 @@ class ConsoleSettings:
     audit_topic: str = AUDIT_TOPIC
     interval_seconds: float = 2.0
 
-    def check(self) -> None:
-        """Refuse what would open the cluster to everybody.
+    def validate(self) -> None:
+        """Refuse settings that would open the cluster to the network without a login.
 
         Raises:
-            ConfigError: saying what to add.
+            ConfigError: the message says what to add.
         """
         if self.users is None and not self.is_loopback:
             raise ConfigError(
@@ -64,12 +64,12 @@ class ConsoleSettings:
 
 
 def read_schemas(pairs: Sequence[str]) -> dict[str, Any]:
-    """`TOPIC=FILE` pairs as parsed Avro schemas.
+    """Parse the Avro schemas of `TOPIC=FILE` pairs.
 
     Raises:
-        ConfigError: a file that cannot be read, or holds no schema.
+        ConfigError: a file cannot be read, or holds no schema.
     """
-    found = {}
+    schemas = {}
     for pair in pairs:
         topic, equals, name = pair.partition("=")
         if not equals:
@@ -77,22 +77,26 @@ def read_schemas(pairs: Sequence[str]) -> dict[str, Any]:
         try:
             from fastavro import parse_schema
 
-            found[topic] = parse_schema(json.loads(Path(name).read_text()))
+            schemas[topic] = parse_schema(json.loads(Path(name).read_text()))
         except ImportError as error:
             raise ConfigError("Avro needs fastavro: pip install 'headrace[ingest]'") from error
-        except Exception as error:  # fastavro raises whatever its input brings about
+        except Exception as error:  # fastavro raises any exception on hostile input
             raise ConfigError(f"{name} holds no Avro schema: {error}") from error
-    return found
+    return schemas
 
 
-def read_places(pairs: Sequence[str], option: str) -> dict[str, str]:
-    """`NAME=URL` pairs, or URLs that name themselves."""
-    found = {}
+def read_urls(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """Parse `NAME=URL` pairs. A URL without a name is called by its host and port.
+
+    Raises:
+        ConfigError: a URL is not HTTP.
+    """
+    urls = {}
     for pair in pairs:
         name, equals, url = pair.partition("=")
         if not equals or "://" in name:
             name, url = pair.split("://", 1)[-1].split("/", 1)[0], pair
         if not url.startswith(("http://", "https://")):
             raise ConfigError(f"{option} {pair} is no address: write NAME=http://HOST:PORT/metrics")
-        found[name] = url
-    return found
+        urls[name] = url
+    return urls

@@ -1,4 +1,4 @@
-"""The web server's access log: a file that grows and is rotated, for an agent to follow."""
+"""The web server's access log: a file that grows and is rotated, for an agent to tail."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ _ROTATE_BYTES = 8 << 20
 
 
 class AccessLog:
-    """Appends whole lines. A full file is renamed and a new one begun, as logrotate does it; only
+    """Appends whole lines. A full file is renamed and a new one started, as logrotate does; only
     one old file is kept.
 
     Example:

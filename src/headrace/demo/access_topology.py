@@ -1,4 +1,4 @@
-"""The demo's topology over the access log: views per page and minute, and who keeps failing."""
+"""The demo's topology over the access log: views per page and minute, and failing pages."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.demo.audit_board import SETTINGS
+from headrace.demo.demo_audit import SETTINGS
 from headrace.demo.topic import ACCESS, ALERTS, MINUTES
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.plan import Plan
@@ -24,26 +24,26 @@ ALERT_FAILURES = 10
 
 _LINE = re.compile(r'\S+ \S+ \S+ \[([^]]+)\] "\S+ (\S+) [^"]*" (\d{3}) \S+')
 _TIME = "%d/%b/%Y:%H:%M:%S %z"
-# Lines come at most seconds late: older stretches of a page will not be looked at again.
+# Lines come at most seconds late, so that counts of older intervals are no longer needed.
 _KEPT = 6
 
 
 def parse(line: str) -> tuple[str, int, int, int]:
-    """Page, minute, stretch of an alert, status. What is no line of the log raises, and goes to
-    the dead letters.
+    """Return page, minute, alert interval and status. Anything but a line of the log raises, and is
+    written to the dead-letter topic.
 
     >>> parse('127.0.0.1 - ada [01/Jan/1970:00:01:15 +0000] "GET /home HTTP/1.1" 200 -')
     ('/home', 60000, 70000, 200)
     """
-    found = _LINE.fullmatch(line)
-    if found is None:
+    fields = _LINE.fullmatch(line)
+    if fields is None:
         raise ValueError(f"not a line of an access log: {line[:200]!r}")
-    at_ms = int(datetime.strptime(found[1], _TIME).timestamp()) * 1_000
-    return found[2], at_ms - at_ms % MINUTE_MS, at_ms - at_ms % ALERT_MS, int(found[3])
+    at_ms = int(datetime.strptime(fields[1], _TIME).timestamp()) * 1_000
+    return fields[2], at_ms - at_ms % MINUTE_MS, at_ms - at_ms % ALERT_MS, int(fields[3])
 
 
 class KeepsFailing(StatefulBolt):
-    """Tells once of every page that failed often within one stretch of time."""
+    """Emits one alert per page and interval in which the page failed often."""
 
     def __init__(self, failures: int = ALERT_FAILURES) -> None:
         self._failures = failures

@@ -1,4 +1,4 @@
-"""What visitors do besides looking at pages."""
+"""What visitors do besides viewing pages."""
 
 import json
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""The configuration of the demo's agent: it follows the access log into a topic, exactly once."""
+"""The configuration of the demo's agent, which writes the access log to a topic exactly once."""
 
 from pathlib import Path
 
 from headrace.audit.reconciliation import SOURCE_TIER
-from headrace.demo.audit_board import BUCKET_MS
+from headrace.demo.demo_audit import BUCKET_MS
 from headrace.demo.topic import ACCESS
 
 NAME = "site"
@@ -12,8 +12,8 @@ NAME = "site"
 def write_agent_config(path: Path, *, log: Path, positions: Path, brokers: str) -> None:
     """Write a Flume configuration: TAILDIR, a memory channel, a Kafka sink.
 
-    The names of files are a regular expression there, so that rotated ones are followed to their
-    end. Positions travel in the sink's transactions: a killed agent repeats and loses nothing.
+    File names are a regular expression, so that the agent also reads rotated files to their end.
+    The sink commits positions in its transactions: a killed agent repeats and loses nothing.
     """
     keys = {
         "sources": "log",

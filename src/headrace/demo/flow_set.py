@@ -1,4 +1,4 @@
-"""The demo's flows on Spark, and what each of them serves about itself."""
+"""The demo's flows on Spark, and the figures that each of them serves."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from headrace.flow.plan.graph import Graph
 
 NAMES = (page_count.NAME, access_topology.NAME, profile_topology.NAME, landing.NAME)
 
-# Two cores carry four queries: those that nobody waits for take turns.
-_UNHURRIED = {"processingTime": "3 seconds"}
+# Two cores run four queries: those that the dashboard does not wait for run less often.
+_SLOW_TRIGGER = {"processingTime": "3 seconds"}
 
 
 @dataclass(frozen=True, slots=True)
 class FlowSet:
-    """How to start them.
+    """Starts the flows.
 
     Attributes:
-        metrics: by name, where the figures of each are served.
-        tables: what the page count has to show.
+        metrics: the servers of the flows' figures, by name.
+        tables: the tables of the page count.
     """
 
     address: str
@@ -37,7 +37,7 @@ class FlowSet:
         return self.folder / "parquet"
 
     def start(self, spark: Any) -> Iterator[Any]:
-        """Their queries, each started when it is asked for."""
+        """Yield the queries; each is started when the iterator reaches it."""
         from headrace.flow.execution.job import start
 
         yield self._page_count(spark)
@@ -53,7 +53,7 @@ class FlowSet:
                 spark,
                 brokers=self.address,
                 checkpoint=self._checkpoint(plan.name),
-                trigger=_UNHURRIED,
+                trigger=_SLOW_TRIGGER,
                 metrics=metrics,
             )
         yield self._landing(spark)

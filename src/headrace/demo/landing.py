@@ -1,11 +1,11 @@
-"""Views landed as Parquet files by hour."""
+"""Writes views to Parquet files by hour."""
 
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from headrace.demo.audit_board import SETTINGS
+from headrace.demo.demo_audit import SETTINGS
 from headrace.demo.topic import VIEWS
 from headrace.flow.land import LOG, Landing, logged_files
 
@@ -28,7 +28,7 @@ def start_landing(spark: Any, *, address: str, folder: Path, checkpoint: Path) -
 
 
 def landed_rows(folder: Path) -> int:
-    """How many rows there are in the files of finished batches."""
+    """Count the rows in the files of finished batches."""
     if not (folder / LOG).exists():
         return 0
     return sum(pq.read_metadata(each).num_rows for each in logged_files(folder))

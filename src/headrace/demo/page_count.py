@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from headrace.demo.audit_board import BUCKET_MS
+from headrace.demo.demo_audit import BUCKET_MS
 from headrace.demo.rolling_window import RollingWindow
 from headrace.flow.execution.progress_group import group_of
 from headrace.spark.sink.each_batch import each_batch
 
 NAME = "page-count"
 _SCHEMA = "page STRING, user STRING, at_ms BIGINT, status INT"
-# Views are told up to two seconds late; windows are kept a little longer than that.
+# The site writes views up to two seconds late; the watermark allows more.
 _LATENESS = "10 seconds"
 
 
@@ -28,7 +28,7 @@ def start_page_count(
     Every batch writes the new count of each page and window that changed; a reader keeps the
     newest.
     """
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual name
 
     read = (
         spark.readStream.format("headrace")

@@ -1,4 +1,4 @@
-"""One view of one page: what the site tells about a visitor's step."""
+"""One view of one page, as the site writes it."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who the visitors are: a country for each, known when they have signed up."""
+"""The profiles of the visitors: a country for each, known once they have signed up."""
 
 from bisect import bisect_right
 from itertools import accumulate
@@ -13,7 +13,7 @@ _BOUNDS = tuple(accumulate(_SHARES.values()))
 
 
 def country_of(user: str) -> str:
-    """Always the same for a user; the first countries have more of them.
+    """Return the country of a user, always the same; the first countries have more users.
 
     >>> country_of("user-0007") == country_of("user-0007")
     True
@@ -22,5 +22,5 @@ def country_of(user: str) -> str:
 
 
 def profile(user: str, at_ms: int) -> Activity:
-    """The record of a sign-up."""
+    """Return the record of a sign-up."""
     return Activity(PROFILES, user, at_ms, {"country": country_of(user)})

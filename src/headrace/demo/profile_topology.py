@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.demo.audit_board import SETTINGS
+from headrace.demo.demo_audit import SETTINGS
 from headrace.demo.topic import COUNTRIES, PROFILES, VIEWS
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.plan import Plan
@@ -22,8 +22,8 @@ _Known = str | int | None
 
 
 class JoinProfile(StatefulBolt):
-    """Gives every view the country of its user. Views of users whose profile has not come yet wait
-    for it, so the result does not depend on which topic is read first."""
+    """Emits the country of the user of every view. Views of a user without a profile are counted
+    until the profile comes, so that the result does not depend on which topic is read first."""
 
     def execute(self, batch: pa.RecordBatch, emit: Emit) -> None:
         columns = batch.to_pydict()

@@ -1,4 +1,4 @@
-"""Windows of one length that begin every few seconds, so that each view counts in several."""
+"""Windows of one length that start every few seconds, so that each view counts in several."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from headrace.model.error import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class RollingWindow:
-    """Windows begin at the multiples of `slide_ms` since 1970, as Spark's `window` does.
+    """Windows start at the multiples of `slide_ms` since 1970, as those of Spark's `window` do.
 
     >>> RollingWindow(length_ms=30_000, slide_ms=10_000).starts(25_000)
     [20000, 10000, 0]
@@ -24,10 +24,10 @@ class RollingWindow:
             )
 
     def starts(self, at_ms: int) -> list[int]:
-        """Where the windows begin that hold this moment, the newest first."""
+        """Return the starts of the windows that contain this moment, newest first."""
         newest = at_ms - at_ms % self.slide_ms
         return list(range(newest, newest - self.length_ms, -self.slide_ms))
 
     def newest_full(self, at_ms: int) -> int:
-        """Where the newest window begins that is over at this moment."""
+        """Return the start of the newest window that has ended at this moment."""
         return at_ms - at_ms % self.slide_ms - self.length_ms

@@ -1,4 +1,4 @@
-"""Spark, started beside everything else: it takes longest, and nobody else needs it."""
+"""Starts Spark in a thread while the rest of the demo starts, because Spark takes longest."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headrace.demo.muted import stderr_to
+from headrace.process.stderr_redirect import stderr_to
 
 _CONFIG: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "2",
@@ -19,17 +19,17 @@ _CONFIG: Mapping[str, str] = {
 }
 
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 class SparkStart:
-    """A session on its way, stopped when the context is left.
+    """A Spark session that is starting; it is stopped when the context is left.
 
-    Spark puts a handler for Ctrl-C into place if it starts in the main thread, which would raise in
-    the middle of a call to Java: here it does not.
+    If Spark starts in the main thread, it installs a handler for Ctrl-C that raises in the middle
+    of a call to Java. In another thread it does not.
 
     Args:
-        folder: for what Spark writes; Java's complaints go to a file in it.
+        folder: for Spark's files; Java's standard error goes to a file in it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,7 +67,7 @@ class SparkStart:
         try:
             with stderr_to(self._log):
                 self._session = session("headrace demo", "local[2]", config={**_CONFIG, **own})
-        except BaseException as error:  # noqa: BLE001 - whoever asks for the session gets it
+        except BaseException as error:  # noqa: BLE001 - `session` raises it
             self._failure = error
 
     def __enter__(self) -> "SparkStart":
@@ -81,18 +81,21 @@ class SparkStart:
         trace: TracebackType | None,
     ) -> None:
         while self._thread.is_alive():
-            # Nobody needs a session that is not there yet.
+            # The session is not needed any more: end Java, so that the thread ends.
             _end_java()
-            self._thread.join(_LOOK_SECONDS)
+            self._thread.join(_POLL_SECONDS)
         if self._session is not None:
-            # PySpark's own threads complain when Java leaves before them.
+            # PySpark's own threads print errors when Java ends before them.
             with stderr_to(self._log):
                 self._session.stop()
 
 
 def _end_java() -> None:
-    """End what PySpark has started: of our children those that share our session. It tells nobody
-    which process that is before Spark is there. What ends so is told to `session`, by an error."""
+    """End the Java process that PySpark is starting: our child processes that share our session.
+
+    PySpark does not expose that process before Spark has started. Starting then fails with an
+    error, which `SparkStart.session` raises.
+    """
     for task in Path("/proc/self/task").glob("*/children"):
         for child in map(int, task.read_text().split()):
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The topics of the demo, and how long they keep what is in them."""
+"""The topics of the demo and their retention."""
 
 from headrace.audit.record import TOPIC as AUDIT
 from headrace.client.admin.admin import Admin, NewTopic
@@ -17,22 +17,24 @@ COUNTRIES = "country-views"
 
 PARTITIONS = 2
 
-# A demo that is left alone over night must not fill the disk.
+# A demo that runs over night must not fill the disk.
 _HOUR = {"retention.ms": "3600000", "segment.ms": "600000"}
 _NEWEST = {"cleanup.policy": "compact"}
 
 
 def create_topics(address: str) -> None:
-    """Raises:
-    BrokerError: a topic could not be made.
+    """Create the topics.
+
+    Raises:
+        BrokerError: a topic could not be created.
     """
-    wanted = [
+    topics = [
         *(NewTopic(each, PARTITIONS, configs=_HOUR) for each in (VIEWS, SEARCHES, IMPRESSIONS)),
         NewTopic(ACCESS, 1, configs=_HOUR),
         NewTopic(PROFILES, PARTITIONS, configs=_NEWEST),
         *(NewTopic(each, 1, configs=_HOUR) for each in (COUNTS, MINUTES, ALERTS, COUNTRIES, AUDIT)),
     ]
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": address})) as pool:
-        for error in Admin(pool).create_topics(wanted).values():
+        for error in Admin(pool).create_topics(topics).values():
             if error is not None:
                 raise error

@@ -1,10 +1,10 @@
-"""Which pages rise: their views in the newest window that is over, and one window earlier."""
+"""Which pages rise: their views in the newest complete window, and one window earlier."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
+from headrace.demo.answer_reader import AnswerReader
 from headrace.demo.rolling_window import RollingWindow
-from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.topic import COUNTS
 from headrace.flow.monitoring.shown_table import ShownTable
 
@@ -14,26 +14,26 @@ _COLUMNS = ("page", "views", "before", "change")
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """`before` is empty while there is no whole window to compare with."""
+    """Views per page. `before` is empty while there is no whole window to compare with."""
 
     pages: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, scoreboard: Scoreboard, window: RollingWindow, now_ms: int) -> "Trend":
+    def of(cls, reader: AnswerReader, window: RollingWindow, now_ms: int) -> "Trend":
         newest = window.newest_full(now_ms)
-        starts = scoreboard.starts(COUNTS)
+        starts = reader.starts(COUNTS)
         shown = max((start for start in starts if start <= newest), default=0)
         before = shown - window.length_ms
-        # Windows that began before the site opened hold less, and would make every page rise.
+        # A window that started before the site opened has fewer views: every page would rise.
         whole = min(starts, default=0) + window.length_ms
         return cls(
-            scoreboard.totals(COUNTS, shown),
-            scoreboard.totals(COUNTS, before) if before >= whole else Counter(),
+            reader.totals(COUNTS, shown),
+            reader.totals(COUNTS, before) if before >= whole else Counter(),
         )
 
     def table(self, seconds: int) -> ShownTable:
-        """Those that rise most first."""
+        """Return the pages that rise most, as a table for the console."""
         compared = [(page, views) for page, views in self.pages.items() if self.before[page]]
         compared.sort(key=lambda each: (-each[1] / self.before[each[0]], -each[1]))
         rows = tuple(

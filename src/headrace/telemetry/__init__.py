@@ -1,1 +1,1 @@
-"""Logs and metrics."""
+"""Logs and metrics, and the HTTP server that serves them."""

@@ -18,7 +18,7 @@ async def local_broker(
 
     Example:
         async with local_broker(tmp_path) as server:
-            await server.broker.create_topics([NewTopic(name="clicks")])
+            await server.broker.controller.create_topics([NewTopic(name="clicks")])
     """
     texts = {
         **QUICK_SETTINGS,

@@ -21,8 +21,8 @@ FOR_CLUSTER_TESTS: Mapping[str, str] = {
     "headrace.admin.listener": "none",
 }
 
-# Nobody is killed in a process that all brokers share: a session, or a follower, that seems to be
-# late means only that the machine is slow.
+# No broker is killed in a process that all brokers share: a session or a follower that seems late
+# means only that the machine is slow.
 _IN_ONE_PROCESS: Mapping[str, str] = {
     **FOR_CLUSTER_TESTS,
     "replica.lag.time.max.ms": "10000",
@@ -57,7 +57,7 @@ async def local_cluster(
 
     Example:
         async with local_cluster(ensemble, tmp_path) as servers:
-            await servers[0].broker.create_topics([NewTopic(name="clicks")])
+            await servers[0].broker.controller.create_topics([NewTopic(name="clicks")])
     """
     async with AsyncExitStack() as stack:
         servers: list[Server] = []

@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.02
 _FIRST_PORT, _LAST_PORT = 12_000, 32_000
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float = 90.0) -> None:
     """Return as soon as `condition` holds.
 
     Raises:
@@ -46,9 +46,9 @@ def answers_kafka(host: str, port: int) -> bool:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port nobody listens on at this moment; someone may take it before you do.
+    """Return a TCP port that is free now; another process may bind it before you do.
 
-    From below the ports that the kernel gives to whoever asks for any: a server that is down for a
+    From below the range that the kernel hands out for port 0: a server that is down for a
     moment must find its port free when it starts again, whatever else connects meanwhile.
     """
     while True:

@@ -76,7 +76,7 @@ class Api:
         lowest, highest: the versions we serve, both inclusive.
         first_flexible: from this version on, strings and arrays are compact and tagged fields
             may follow; None when no version is.
-        advertised_lowest: the minimum that ApiVersions tells; differs from `lowest` for Produce.
+        advertised_lowest: the minimum that ApiVersions reports; differs from `lowest` for Produce.
         name: as Kafka writes it: `ListOffsets`. Every request is counted under it.
     """
 
@@ -101,8 +101,8 @@ class Api:
         return 2 if self.flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 for flexible versions, except ApiVersions: a client that does not know our versions
-        yet must be able to read that one, so its header stays at 0 (KIP-511)."""
+        """Return 1 for flexible versions, except for ApiVersions: a client that does not know our
+        versions yet must be able to read that one, so its header stays at 0 (KIP-511)."""
         return 1 if self.flexible(version) and self.key is not ApiKey.API_VERSIONS else 0
 
 

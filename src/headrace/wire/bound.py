@@ -44,7 +44,7 @@ class Edit(NamedTuple):
 
 
 class Walk:
-    """The bytes under the checker's feet, how many items they may still hold, and what to cut."""
+    """One pass over a message: its bytes, how many items they may still hold, and the edits."""
 
     __slots__ = ("buffer", "edits", "items_left")
 
@@ -65,7 +65,7 @@ Step = Callable[[Walk, int], int]
 """Takes the position of a field and returns where the next one starts."""
 
 
-def check(schema: Schema, buffer: Frame, at: int, max_items: int) -> tuple[Frame, int, int]:
+def check_body(schema: Schema, buffer: Frame, at: int, max_items: int) -> tuple[Frame, int, int]:
     """Walk one message and return what kio may read: a buffer, where it starts and where it ends.
 
     The buffer is the one that came in unless unknown tagged fields had to be cut out.
@@ -127,7 +127,7 @@ def _skip(size: int) -> Step:
 
 
 def _fixed_size(field: Field) -> int | None:
-    """The bytes of a field that can be skipped unseen, otherwise None."""
+    """Return the bytes of a field that can be skipped unseen, otherwise None."""
     if field.array or _is_mended(field):
         return None
     return FIXED_BYTES.get(field.kind)
@@ -138,7 +138,7 @@ def _is_mended(field: Field) -> bool:
 
 
 def _mend_step(field: Field) -> Step:
-    """Looks at a number and notes an edit when kio could not take it (rule 6)."""
+    """Make a step that notes an edit of a number that kio could not take (rule 6)."""
     number = Struct(">" + FIXED_LETTERS[field.kind])
     mend = _MENDED[field.kind]
 
@@ -165,7 +165,7 @@ _MENDED: Final[Mapping[str, Callable[[int], int]]] = {
 
 
 def _least_size(schema: Schema) -> int:
-    """The fewest bytes a structure can take."""
+    """Return the fewest bytes a structure can take."""
     least = 1 if schema.flexible else 0
     for field in schema.ordinary:
         if field.array:
@@ -205,7 +205,7 @@ def _kind_step(field: Field, flexible: bool) -> Step:
 
 
 def _compact_step(field: Field) -> Step:
-    """A string or bytes: length + 1 as a varint, 0 for null."""
+    """Make a step over a string or bytes: length + 1 as a varint, 0 for null."""
     name, nullable = field.name, field.nullable and not field.array
 
     def step(walk: Walk, at: int) -> int:
@@ -220,7 +220,7 @@ def _compact_step(field: Field) -> Step:
 
 
 def _legacy_step(field: Field) -> Step:
-    """A string with an int16 in front, or bytes with an int32; -1 for null."""
+    """Make a step over a string behind an int16, or bytes behind an int32; -1 for null."""
     name, nullable = field.name, field.nullable and not field.array
     head = INT16 if field.kind == "string" else INT32
     unpack, head_size = head.unpack_from, head.size
@@ -271,7 +271,7 @@ def _array_step(field: Field, flexible: bool) -> Step:
 
 
 def _nullable_struct(step: Step) -> Step:
-    """One byte says whether a structure follows (KIP-893)."""
+    """Make a step over a byte that says whether a structure follows, and over that (KIP-893)."""
 
     def run(walk: Walk, at: int) -> int:
         marker = walk.buffer[at]

@@ -10,7 +10,7 @@ __all__ = ["ErrorCode", "error_code"]
 
 
 def error_code(value: int) -> ErrorCode:
-    """The code for a number; a number from a newer Kafka becomes `unknown_server_error`."""
+    """Return the code for a number; a number from a newer Kafka becomes `unknown_server_error`."""
     try:
         return ErrorCode(value)
     except ValueError:

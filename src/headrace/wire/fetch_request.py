@@ -49,7 +49,7 @@ _REPLICA_STATE: Final = Struct(">iq")
 
 
 class FetchPartition(NamedTuple):
-    """What is wanted from one partition. Epochs and `log_start_offset` are -1 when not told."""
+    """What to fetch from one partition. Epochs and `log_start_offset` are -1 when not known."""
 
     partition: int
     current_leader_epoch: int
@@ -126,7 +126,7 @@ _new: Final = tuple.__new__
 
 
 def read_fetch_request(version: int, frame: Frame, at: int) -> FetchRequest:
-    """The body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
+    """Return the body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
     view = memoryview(frame)
     flexible = version >= FIRST_FLEXIBLE
     replica_id = replica_epoch = session_epoch = -1
@@ -203,7 +203,7 @@ def _read_topics(version: int, view: memoryview, at: int) -> tuple[list[FetchTop
 def _read_flexible_partitions(
     layout: _Layout, view: memoryview, at: int, count: int
 ) -> tuple[list[FetchPartition], int]:
-    """All in one go when no partition has tagged fields, which only followers send."""
+    """Read all in one go when no partition has tagged fields, which only followers send."""
     size = layout.struct.size
     end = at + count * size
     if bytes(view[at + size - 1 : end : size]).count(0) == count:
@@ -249,7 +249,7 @@ def _check_items(what: str, count: int, items_left: int) -> None:
 def pack_fetch_request(
     version: int, correlation_id: int, client_id: str | None, request: FetchRequest
 ) -> bytes:
-    """A whole request with its size in front. Fields that `version` lacks are left out."""
+    """Return a request with its size in front. Fields that `version` lacks are left out."""
     flexible = version >= FIRST_FLEXIBLE
     by_id = version >= FIRST_TOPIC_ID
     end = NOTHING if flexible else b""

@@ -115,7 +115,7 @@ def pack_fetch_response(
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | R]:
-    """A whole response as parts to send one after the other, its size in front.
+    """Return a whole response as parts to send one after the other, its size in front.
 
     Between the bytes stand, untouched, the `records` of each partition with `records_bytes` above
     zero. The size counts both, so the sender must send exactly that many bytes for each.
@@ -166,7 +166,7 @@ def pack_fetch_response(
 def _pack_partition_head(
     out: bytearray, version: int, flexible: bool, partition: FetchPartitionResult[R]
 ) -> None:
-    """Everything up to the records, their length included."""
+    """Append everything up to the records, their length included."""
     index, code, high_watermark, last_stable, log_start, size, _, aborted, preferred, *_ = partition
     if aborted is None and flexible:
         out += _PLAIN_12.pack(
@@ -207,7 +207,7 @@ def _partition_tags(partition: FetchPartitionResult[R]) -> bytes:
 
 
 def read_fetch_response(version: int, frame: Frame, at: int) -> FetchResponse:
-    """The body at `at`, records as views into `frame`.
+    """Return the body at `at`, records as views into `frame`.
 
     Raises what `primitive.READ_ERRORS` names when it does not hold.
     """

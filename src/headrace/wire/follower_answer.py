@@ -1,7 +1,7 @@
-"""What a follower in step is answered with: records of one partition and nothing else.
+"""The response to a follower in step: records of one partition and nothing else.
 
-It is a Fetch response of version 13 and later (`fetch_response`), with fixed numbers where nothing
-is to be said: made and read by one `struct` call.
+It is a Fetch response of version 13 and later (`fetch_response`), with fixed numbers in every other
+field: packed and read by one `struct` call.
 """
 
 from struct import Struct
@@ -31,7 +31,7 @@ class FollowerAnswer(NamedTuple):
 
 
 def pack_follower_answer(answer: FollowerAnswer) -> bytes:
-    """A whole response with its size in front."""
+    """Return a whole response with its size in front."""
     number, session_id, topic_id, partition, high_watermark, last_stable, start, records = answer
     size = pack_uvarint(len(records) + 1)
     head = _ONE.pack(
@@ -56,7 +56,7 @@ def pack_follower_answer(answer: FollowerAnswer) -> bytes:
 
 
 def read_follower_answer(frame: memoryview) -> FollowerAnswer | None:
-    """What a frame without its size says; None when it says anything else."""
+    """Read a frame without its size; return None when it is any other response."""
     if len(frame) <= _ONE.size or bytes(frame[-len(_NO_TAGS) :]) != _NO_TAGS:
         return None
     (

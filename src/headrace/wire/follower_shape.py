@@ -1,6 +1,6 @@
 """Reading a follower's next fetch by the shape of its last one.
 
-A follower in step names one partition in a fetch, the one whose records it has just taken, and the
+A follower in step names one partition in a fetch, the one whose records it has just appended. The
 bytes of that request are those of an earlier one but for three numbers (see `produce_shape`):
 
     key, version | correlation id | front: client id ... session id | session epoch
@@ -31,7 +31,7 @@ _MAX_BYTES: Final = 1024
 
 
 class Asked(NamedTuple):
-    """What differs from one fetch to the next; `place` and `rest` say the rest of it."""
+    """What differs from one fetch to the next, and the bytes around it: `place` and `rest`."""
 
     correlation_id: int
     session_epoch: int
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
     @property
     def tail(self) -> bytes:
-        """What comes behind the partition's numbers."""
+        """The bytes behind the partition's numbers."""
         return self.rest[_NUMBERS.size :]
 
 
@@ -70,7 +70,7 @@ class FollowerShape:
 
     @classmethod
     def of(cls, frame: Frame, request: Request) -> "FollowerShape | None":
-        """The shape of a fetch that was read from `frame`; None when it has none to keep."""
+        """Return the shape of a fetch that was read from `frame`; None when it cannot repeat."""
         header = request.header
         if (
             header.api_key != ApiKey.FETCH
@@ -85,8 +85,8 @@ class FollowerShape:
         topic_id = body.topics[0].topic_id
         if body.replica_id < 0 or topic_id is None:
             return None
-        wanted = body.topics[0].partitions[0]
-        place = (_ONE, topic_id.bytes, _ONE, wanted.partition, wanted.current_leader_epoch)
+        requested = body.topics[0].partitions[0]
+        place = (_ONE, topic_id.bytes, _ONE, requested.partition, requested.current_leader_epoch)
         # The client id is followed by the byte of a header without tagged fields, or this is none.
         client_id = 0 if header.client_id is None else len(header.client_id.encode())
         front_bytes = 2 + client_id + 1 + _LIMITS_BYTES + _SESSION_ID_BYTES
@@ -96,12 +96,12 @@ class FollowerShape:
         front = frame[_FRONT_AT : _FRONT_AT + front_bytes]
         shape = cls(frame[:_KEY_BYTES], front, len(frame))
         asked = shape.read(frame)
-        if asked is None or asked[1] != body.session_epoch or asked[3] != wanted.fetch_offset:
+        if asked is None or asked[1] != body.session_epoch or asked[3] != requested.fetch_offset:
             return None
         return shape
 
     def read(self, frame: Frame) -> Asked | None:
-        """What a frame asks, if it has this shape."""
+        """Return what a frame asks for, if it has this shape; otherwise None."""
         if (
             len(frame) != self._length
             or type(frame) is not bytes
@@ -116,10 +116,10 @@ class FollowerShape:
         correlation_id: int,
         session_epoch: int,
         place: bytes,
-        wanted: FetchPartition,
+        requested: FetchPartition,
         tail: bytes,
     ) -> bytes:
-        """A request of this shape with its size in front."""
+        """Return a request of this shape with its size in front."""
         return self._pack(
             self._length,
             self._key,
@@ -127,6 +127,6 @@ class FollowerShape:
             self._front,
             session_epoch,
             place,
-            *wanted[2:],
+            *requested[2:],
             tail,
         )

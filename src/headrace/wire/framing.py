@@ -7,10 +7,10 @@ Rule 1: a size is checked when its four bytes are there, before anything is allo
 Rule 2: memory follows bytes received, not bytes announced. A frame's own buffer starts small and
 doubles, unless this connection has already sent whole frames of that size. A peer that announces
 100 MiB and stalls holds a few kilobytes.
-Rule 3: a frame belongs to whoever holds it. Small frames are copied out; larger ones are views, and
-their buffer is received into again only when no view of it is left. Nobody has to give it back.
-Rule 4: a byte is copied at most twice for a stranger (doubling) and mostly never for a peer that
-keeps sending frames of about the same size. A peer that sends one byte at a time costs one call a
+Rule 3: a frame belongs to the code that holds it. Small frames are copied out; larger ones are
+views, and their buffer is received into again only when no view of it is left: no call returns it.
+Rule 4: a byte is copied at most twice for a new peer (doubling) and mostly never for a peer that
+keeps sending frames of about the same size. A peer that sends one byte at a time costs one call per
 byte and no copies.
 
 Between frames all connections of an event loop receive into the same scratch buffer, so that an
@@ -53,7 +53,7 @@ class BufferPool:
     Reuse matters: fresh memory is cleared by Python and faulted in by the kernel page by page,
     which costs more than receiving into it. The pool remembers the large buffers that it lends, up
     to `keep_bytes`, and asks each whether a view of it is left. Others are freed with their last
-    view. So whoever wants to keep a buffer keeps a view of it, not the buffer alone.
+    view. So code that keeps a buffer must keep a view of it, not the buffer alone.
     """
 
     __slots__ = ("_keep_bytes", "_kept_bytes", "_lent", "_scratch")
@@ -67,13 +67,13 @@ class BufferPool:
         self._scratch = bytearray(_SCRATCH_BYTES)
 
     def scratch(self) -> bytearray:
-        """The buffer every connection receives into between frames."""
+        """Return the buffer that every connection receives into between frames."""
         if not _unreferenced(self._scratch):
-            self._scratch = self.take(_SCRATCH_BYTES)
+            self._scratch = self.lend(_SCRATCH_BYTES)
         return self._scratch
 
-    def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, with anything in it."""
+    def lend(self, size: int) -> bytearray:
+        """Return a buffer of at least `size` bytes, with anything in it."""
         capacity = 1 << max(size - 1, _FIRST_BYTES - 1).bit_length()
         lent = self._lent.setdefault(capacity, [])
         for position, buffer in enumerate(lent):
@@ -137,7 +137,7 @@ class FrameSplitter:
 
     @property
     def pending_bytes(self) -> int:
-        """How much of an unfinished frame is there."""
+        """How many bytes of an unfinished frame have come."""
         return self._filled + _SIZE_BYTES if self._frame is not None else len(self._head)
 
     @property
@@ -147,7 +147,7 @@ class FrameSplitter:
         return self._frame is None and not self._familiar_bytes and not self._head
 
     def received(self, received: bytes) -> list[Frame]:
-        """As `buffer_updated`, for bytes that were not received into our buffer."""
+        """Do what `buffer_updated` does, for bytes that were not received into our buffer."""
         assert self._frame is None and not self._head, "received in the middle of a frame"
         size = len(received) - _SIZE_BYTES
         if (
@@ -159,13 +159,13 @@ class FrameSplitter:
         return self._split(received, len(received))
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
-        """Where to receive next. Never empty; the hint is not needed."""
+        """Return where to receive next. Never empty; the hint is not needed."""
         if self._frame is not None:
             if self._filled == len(self._frame):
                 self._grow(self._frame)
             return self._frame[self._filled : self._frame_size]
         if self._familiar_bytes + _SIZE_BYTES > _SCRATCH_BYTES:
-            buffer = self._pool.take(min(self._familiar_bytes + _SIZE_BYTES, _RECEIVE_MAX_BYTES))
+            buffer = self._pool.lend(min(self._familiar_bytes + _SIZE_BYTES, _RECEIVE_MAX_BYTES))
         else:
             buffer = self._pool.scratch()
         self._received = buffer
@@ -176,7 +176,7 @@ class FrameSplitter:
         return memoryview(buffer)[len(head) :]
 
     def buffer_updated(self, nbytes: int) -> list[Frame]:
-        """Take note of `nbytes` received and return the frames that are now whole, sizes cut off.
+        """Count `nbytes` received, and return the frames that are now whole, sizes cut off.
 
         Raises:
             FrameTooLarge: a size is negative or above the limit; it carries the frames before it.
@@ -220,7 +220,7 @@ class FrameSplitter:
         return frames
 
     def _begin(self, view: memoryview, at: int, end: int, size: int) -> None:
-        """The last frame of what was received is not whole: give it a room of its own."""
+        """Give the last frame, which is not whole yet, a buffer of its own."""
         body = at + _SIZE_BYTES
         filled = end - body
         familiar = size <= self._familiar_bytes
@@ -229,14 +229,14 @@ class FrameSplitter:
             self._frame = view[body:]
         else:
             room = size if familiar else min(size, max(2 * filled, _FIRST_BYTES))
-            self._frame = memoryview(self._pool.take(room))
+            self._frame = memoryview(self._pool.lend(room))
             self._frame[:filled] = view[body:end]
         self._frame_size = size
         self._filled = filled
         self._head = b""
 
     def _grow(self, frame: memoryview) -> None:
-        larger = memoryview(self._pool.take(min(self._frame_size, 2 * len(frame))))
+        larger = memoryview(self._pool.lend(min(self._frame_size, 2 * len(frame))))
         larger[: len(frame)] = frame
         self._frame = larger
 

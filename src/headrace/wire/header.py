@@ -1,4 +1,4 @@
-"""What stands in front of a request.
+"""The header in front of every request.
 
 Version 1 is api key, api version, correlation id and a nullable client id; version 2 adds tagged
 fields and goes with flexible versions. The client id keeps its old int16 length in both (KIP-511),
@@ -30,7 +30,7 @@ class RequestHeader(NamedTuple):
 
 
 def request_head(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A header's bytes, without the size in front.
+    """Return a header's bytes, without the size in front.
 
     Raises:
         InvalidArgument: an API or a version we cannot write.

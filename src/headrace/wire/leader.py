@@ -40,7 +40,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def hint_tag(tag: int, hint: tuple[int, int], pack: Struct = _HINT) -> bytes:
-    """One tagged field that holds two numbers and no tagged fields of its own."""
+    """Return one tagged field that holds two numbers and no tagged fields of its own."""
     return bytes((tag, pack.size + 1)) + pack.pack(*hint) + NOTHING
 
 
@@ -49,7 +49,7 @@ def read_hint(buffer: Frame, at: int) -> LeaderHint:
 
 
 def endpoints_tag(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """All tagged fields of a Produce or Fetch response: tag 0, or none when there are none."""
+    """Return the tagged fields of a Produce or Fetch response: tag 0 if there are endpoints."""
     if not endpoints:
         return NOTHING
     content = pack_uvarint(len(endpoints) + 1) + b"".join(

@@ -9,7 +9,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from headrace.wire.api import APIS
-from headrace.wire.bound import check
+from headrace.wire.bound import check_body
 from headrace.wire.packer import pack
 from headrace.wire.primitive import Frame, Malformed
 from headrace.wire.schema import Field, Schema, request_schema, response_schema
@@ -28,21 +28,21 @@ def _response_reader(api_key: int, version: int) -> Callable[[Any, int], tuple[A
 
 
 def read_request_body(api_key: int, version: int, buffer: Frame, at: int, max_items: int) -> Any:
-    """The kio entity at `at`, after `bound.check` has passed its bytes."""
-    checked = check(request_schema(api_key, version), buffer, at, max_items)
+    """Return the kio entity at `at`, after `bound.check_body` has passed its bytes."""
+    checked = check_body(request_schema(api_key, version), buffer, at, max_items)
     return _read(_request_reader(api_key, version), *checked)
 
 
 def read_response_body(api_key: int, version: int, buffer: Frame, at: int, max_items: int) -> Any:
-    """As `read_request_body`, for what a broker answered."""
-    checked = check(response_schema(api_key, version), buffer, at, max_items)
+    """Do what `read_request_body` does, for a response."""
+    checked = check_body(response_schema(api_key, version), buffer, at, max_items)
     return _read(_response_reader(api_key, version), *checked)
 
 
 def _read(reader: Callable[[Any, int], tuple[Any, int]], buffer: Frame, at: int, end: int) -> Any:
-    """kio has many errors (bad UTF-8, a time beyond the year 9999): all mean the same here.
+    """Read with kio. All its errors (bad UTF-8, a time beyond the year 9999) mean `Malformed`.
 
-    It refuses writable memory, which a large frame is: a view of a buffer that was received into.
+    kio refuses writable memory, which a large frame is: a view of a buffer that was received into.
     """
     if isinstance(buffer, memoryview):
         buffer = buffer.toreadonly()

@@ -87,14 +87,14 @@ def _steps(schema: Schema, path: tuple[str, ...]) -> tuple[Step, ...]:
 
 
 def _run_step(run: list[Field]) -> Step:
-    """Fixed-size neighbours: one lookup each and one pack for all."""
+    """Make a step for fixed-size neighbours: one lookup each and one pack for all."""
     pack_all = struct.Struct(">" + "".join(FIXED_LETTERS[field.kind] for field in run)).pack
-    wanted = tuple((field.name, field.default) for field in run)
+    defaults = tuple((field.name, field.default) for field in run)
     if not any(field.kind in ("uuid", *_NULLABLE_TIMES) for field in run):
 
         def step(out: bytearray, body: Mapping[str, Any], history: History) -> None:
             get = body.get
-            out += pack_all(*[get(name, default) for name, default in wanted])
+            out += pack_all(*[get(name, default) for name, default in defaults])
 
         return step
 
@@ -205,7 +205,7 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
 
 
 def _nullable_struct(write_struct: Write) -> Write:
-    """One byte says whether a structure follows (KIP-893)."""
+    """Make a writer of a byte that says whether a structure follows, and of that (KIP-893)."""
 
     def write(out: bytearray, value: Any, history: History) -> None:
         if value is None:
@@ -218,7 +218,7 @@ def _nullable_struct(write_struct: Write) -> Write:
 
 
 def _tags_step(schema: Schema, path: tuple[str, ...]) -> Step:
-    """Tagged fields in the order of their tags; those at their default are left out (KIP-482)."""
+    """Make a step for tagged fields in order, without those at their default (KIP-482)."""
     writers = tuple(
         (field.name, pack_uvarint(field.tag or 0), _tag_writer(field, path))
         for field in schema.tagged
@@ -261,7 +261,7 @@ class _NoHistory:
 
 
 def _tag_writer(field: Field, path: tuple[str, ...]) -> Callable[[Any, History], bytes | None]:
-    """The content of one tagged field, or None when it is the default's."""
+    """Make a function to the content of one tagged field, or None when it is the default's."""
     write = _field_writer(field, True, (*path, field.name))
     default = bytearray()
     if field.default is not None:

@@ -1,7 +1,7 @@
 """The few variable-length forms of Kafka's protocol, written once for the hand-made messages.
 
 Everything else on a hot path is one `struct` call. The readers raise `IndexError` or `struct.error`
-past the end of the buffer: whoever parses a message catches `READ_ERRORS` once around it.
+past the end of the buffer: the parser of a message catches `READ_ERRORS` once around all of them.
 """
 
 import struct
@@ -25,7 +25,7 @@ READ_ERRORS: Final = (Malformed, IndexError, struct.error, ValueError)
 
 
 def pack_uvarint(value: int) -> bytes:
-    """Seven bits a byte, the low ones first.
+    """Return seven bits per byte, the low ones first.
 
     >>> pack_uvarint(300).hex()
     'ac02'
@@ -46,7 +46,7 @@ _ONE_BYTE: Final = tuple(bytes([value]) for value in range(0x80))
 
 
 def read_uvarint(buffer: Frame, at: int) -> tuple[int, int]:
-    """The value and where it ends. Five bytes at most, as in Kafka."""
+    """Return the value and where it ends. Five bytes at most, as in Kafka."""
     value = buffer[at]
     at += 1
     if value < 0x80:
@@ -64,7 +64,7 @@ def read_uvarint(buffer: Frame, at: int) -> tuple[int, int]:
 
 
 def pack_string(text: str | None, flexible: bool) -> bytes:
-    """A string or null: in flexible versions after length + 1 as a varint, else after an int16."""
+    """Return a string or null behind length + 1 as a varint if flexible, else behind an int16."""
     if text is None:
         return NOTHING if flexible else b"\xff\xff"
     encoded = text.encode()
@@ -89,12 +89,12 @@ def read_string(buffer: Frame, at: int, flexible: bool) -> tuple[str | None, int
 
 
 def pack_count(count: int, flexible: bool) -> bytes:
-    """The length in front of an array that is not null."""
+    """Return the length in front of an array that is not null."""
     return pack_uvarint(count + 1) if flexible else INT32.pack(count)
 
 
 def read_count(buffer: Frame, at: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
-    """An array's length, checked against the bytes that are left; -1 for null.
+    """Return an array's length, checked against the bytes that are left; -1 for null.
 
     `item_bytes` is the least one item takes, so a count that passes can be allocated for.
     """
@@ -110,7 +110,7 @@ def read_count(buffer: Frame, at: int, flexible: bool, item_bytes: int) -> tuple
 
 
 def read_tags(buffer: Frame, at: int) -> tuple[dict[int, tuple[int, int]], int]:
-    """Tagged fields (KIP-482): where each one's bytes begin and end, by tag; and their end."""
+    """Return where each tagged field (KIP-482) begins and ends, by tag; and the end of all."""
     count = buffer[at]
     if count == 0:
         return {}, at + 1

@@ -63,7 +63,7 @@ class ProduceRequest(NamedTuple):
 
 
 def read_produce_request(version: int, frame: Frame, at: int) -> ProduceRequest:
-    """The body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
+    """Return the body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
     view = memoryview(frame)
     flexible = version >= FIRST_FLEXIBLE
     transactional_id: str | None = None
@@ -126,8 +126,8 @@ def _read_partitions(view: memoryview, at: int, count: int) -> tuple[list[Produc
 def _read_flexible_partitions(
     view: memoryview, at: int, count: int
 ) -> tuple[list[ProducePartition], int]:
-    """The length's first bytes come with the index in one call: at least four bytes follow an
-    index in any whole message (length, tags of partition, topic and request)."""
+    """Read each index and the first bytes of its length in one call: at least four bytes follow
+    an index in any whole message (length, tags of partition, topic and request)."""
     partitions = []
     end = len(view)
     unpack = _INDEX_AND_VARINT.unpack_from
@@ -167,7 +167,7 @@ def _skip_tags(view: memoryview, at: int) -> int:
 def pack_produce_request(
     version: int, correlation_id: int, client_id: str | None, request: ProduceRequest
 ) -> list[bytes | memoryview]:
-    """A whole request with its size in front, as parts to send one after the other.
+    """Return a whole request with its size in front, as parts to send one after the other.
 
     The records are among the parts themselves: nothing copies them.
     """

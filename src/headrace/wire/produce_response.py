@@ -48,9 +48,9 @@ _FIELDS_5: Final = Struct(">ihqqq")
 _FRONT_10: Final = Struct(">iiBB")
 _PLAIN_10: Final = Struct(">BihqqqBBBBiB")
 _PLAIN_10_BYTES: Final = _FRONT_10.size - 4 + _PLAIN_10.size
-_REMARKS: Final = 5  # where a result's numbers end
-_NOTHING_TO_REMARK: Final = ((), None, None)
-_UNREMARKABLE: Final = {
+_DETAILS_AT: Final = 5  # where a result's numbers end
+_NO_DETAILS: Final = ((), None, None)
+_PACKED_NO_DETAILS: Final = {
     # What follows the numbers when there are no record errors, no message and no hint.
     False: INT32.pack(0) + b"\xff\xff",
     True: b"\x01\x00\x00",
@@ -102,11 +102,11 @@ def pack_produce_response(
     throttle_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
-    """A whole response with its size in front."""
+    """Return a whole response with its size in front."""
     if version >= FIRST_LEADER_HINT and len(topics) == 1 and not node_endpoints:
         name, topic_id, partitions = topics[0]
-        if len(partitions) == 1 and partitions[0][_REMARKS:] == _NOTHING_TO_REMARK:
-            numbers = partitions[0][:_REMARKS]
+        if len(partitions) == 1 and partitions[0][_DETAILS_AT:] == _NO_DETAILS:
+            numbers = partitions[0][:_DETAILS_AT]
             return pack_plain_produce_response(
                 version, correlation_id, name, topic_id, *numbers, throttle_ms
             )
@@ -149,7 +149,7 @@ def pack_plain_produce_response(
     log_start_offset: int,
     throttle_ms: int,
 ) -> bytes:
-    """The answer to most requests, with one partition and nothing to remark; from version 10 on."""
+    """Return the response to most requests: one partition, no error details; from version 10 on."""
     if topic_id is not None and version >= FIRST_TOPIC_ID:
         topic = topic_id.bytes
     elif name is not None and version < FIRST_TOPIC_ID:
@@ -217,7 +217,7 @@ def _pack_partition(out: bytearray, version: int, partition: ProducePartitionRes
         return
     flexible = version >= FIRST_FLEXIBLE
     if not errors and message is None and leader is None:
-        out += _UNREMARKABLE[flexible]
+        out += _PACKED_NO_DETAILS[flexible]
         return
     out += pack_count(len(errors), flexible)
     for batch_index, why in errors:
@@ -232,7 +232,7 @@ def _pack_partition(out: bytearray, version: int, partition: ProducePartitionRes
 
 
 def read_produce_response(version: int, frame: Frame, at: int) -> ProduceResponse:
-    """The body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
+    """Return the body at `at`. Raises what `primitive.READ_ERRORS` names when it does not hold."""
     flexible = version >= FIRST_FLEXIBLE
     count, at = read_count(frame, at, flexible, 3)
     topics = []

@@ -75,7 +75,7 @@ class ProduceShape:
 
     @classmethod
     def of(cls, frame: Frame, request: Request) -> "ProduceShape | None":
-        """The shape of a request that was read from `frame`; None when it has none to keep."""
+        """Return the shape of a request that was read from `frame`; None when it cannot repeat."""
         header = request.header
         if header.api_key != ApiKey.PRODUCE or header.api_version < FIRST_FLEXIBLE:
             return None
@@ -92,7 +92,7 @@ class ProduceShape:
         return cls(request, index, bytes(frame[:_FRONT_BYTES]), bytes(frame[MIDDLE_AT:end]))
 
     def read(self, frame: Frame) -> Request | None:
-        """The request in `frame`, if it has this shape."""
+        """Return the request in `frame`, if it has this shape; otherwise None."""
         records = self.records(frame)
         if records is None:
             return None
@@ -108,7 +108,7 @@ class ProduceShape:
         )
 
     def records(self, frame: Frame) -> memoryview | None:
-        """The records in `frame`, if it has this shape."""
+        """Return the records in `frame`, if it has this shape; otherwise None."""
         end = self.end
         if len(frame) < end + 3 or not self._surrounds(frame):
             return None

@@ -31,7 +31,7 @@ class Request:
     def __init__(
         self, api: Api, header: RequestHeader, frame: Frame | None, at: int, body: Any = None
     ) -> None:
-        """`frame` and where the body begins in it, or, without a frame, the body itself."""
+        """Keep `frame` and where the body begins in it, or, without a frame, the body itself."""
         self.api = api
         self.header = header
         self._frame = frame
@@ -106,9 +106,9 @@ def pack_request(
     client_id: str | None,
     body: Mapping[str, Any] | Any,
 ) -> bytes:
-    """A whole request with its size in front, from a mapping of plain values or a kio entity.
+    """Return a request with its size in front, from a mapping of plain values or a kio entity.
 
-    A field that `version` lacks is left out silently: whoever needs one checks the version.
+    A field that `version` lacks is left out silently: callers that need one look at the version.
 
     >>> pack_request(ApiKey.LIST_GROUPS, 0, 7, "me", {}).hex()
     '0000000c001000000000000700026d65'

@@ -26,7 +26,7 @@ _HAND_READ = {
 def pack_response(
     api_key: int, version: int, correlation_id: int, body: Mapping[str, Any] | Any
 ) -> bytes:
-    """A whole response with its size in front, from a mapping of plain values or a kio entity.
+    """Return a response with its size in front, from a mapping of plain values or a kio entity.
 
     One mapping serves all versions: fields that `version` lacks are left out, missing ones take
     Kafka's default. Times are milliseconds.
@@ -52,7 +52,7 @@ def pack_response(
 def api_versions_body(
     apis: Iterable[Api] = APIS.values(), error_code: int = ErrorCode.none, **more: Any
 ) -> dict[str, Any]:
-    """The body of an ApiVersions response for `apis`.
+    """Return the body of an ApiVersions response for `apis`.
 
     Args:
         apis: what this listener serves.
@@ -70,17 +70,17 @@ def api_versions_body(
 
 
 def api_versions_fallback(correlation_id: int, apis: Iterable[Api] = APIS.values()) -> bytes:
-    """The answer to an ApiVersions request of a version we do not know.
+    """Return the response to an ApiVersions request of a version we do not know.
 
-    It has the layout of version 0, which every client reads, and tells the ranges, so that the
-    client can ask again (KIP-511).
+    It has the layout of version 0, which every client reads, and holds the served ranges, so that
+    the client can retry (KIP-511).
     """
     body = api_versions_body(apis, ErrorCode.unsupported_version)
     return pack_response(ApiKey.API_VERSIONS, 0, correlation_id, body)
 
 
 def parse_response(api_key: int, version: int, frame: Frame) -> tuple[int, Any]:
-    """The correlation id and the body of a frame (without its size).
+    """Return the correlation id and the body of a frame (without its size).
 
     The body is a `ProduceResponse`, a `FetchResponse`, or the kio entity of this API and version.
     Records of a Fetch response are views into `frame`.

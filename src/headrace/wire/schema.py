@@ -94,7 +94,7 @@ def response_schema(api_key: int, version: int) -> Schema:
 
 @cache
 def schema_of(entity: type[Any]) -> Schema:
-    """The description of a kio message class."""
+    """Return the description of a kio message class."""
     described = [_field_of(field) for field in fields(entity)]
     return Schema(
         entity.__name__,
@@ -150,7 +150,7 @@ def _default_of(field: Any, kind: str, array: bool, nullable: bool) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A field's value as our packer takes it: times become milliseconds.
+    """Return a field's value as our packer takes it: times become milliseconds.
 
     >>> plain(datetime.timedelta(seconds=2))
     2000

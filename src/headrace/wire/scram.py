@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), the side of whoever logs in.
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), the client's side.
 
 SCRAM proves both sides: a broker that does not know the password cannot sign the last message, and
 is refused. The messages travel inside SaslAuthenticate requests (KIP-152).
@@ -18,7 +18,7 @@ _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class ScramRefused(PeerError):
-    """The broker's side of the exchange is not what one who knows the password says."""
+    """The broker's side of the exchange does not prove that it knows the password."""
 
 
 class ScramClient:
@@ -48,10 +48,10 @@ class ScramClient:
         return f"n,,{self._bare}".encode()
 
     def final(self, challenge: bytes) -> bytes:
-        """The proof.
+        """Return the proof that answers the broker's challenge.
 
         Raises:
-            ScramRefused: the challenge is none.
+            ScramRefused: the challenge cannot be read, or is not for this login.
         """
         server_first = challenge.decode(errors="replace")
         salt, iterations, nonce = self._read(server_first)
@@ -67,7 +67,8 @@ class ScramClient:
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
     def check(self, last: bytes) -> None:
-        """
+        """Verify the broker's last message.
+
         Raises:
             ScramRefused: the broker does not know the password.
         """
@@ -75,7 +76,7 @@ class ScramClient:
             raise ScramRefused("the broker could not prove that it knows our password")
 
     def _read(self, message: str) -> tuple[bytes, int, str]:
-        """Salt, iterations and nonce of the server's first message."""
+        """Return salt, iterations and nonce of the server's first message."""
         fields = dict(part.split("=", 1) for part in message.split(",") if "=" in part)
         try:
             salt, iterations = b64decode(fields["s"], validate=True), int(fields["i"])

@@ -8,7 +8,7 @@ from headrace.wire.primitive import Frame, Malformed, pack_string, read_string
 
 
 def pack_topic(name: str | None, topic_id: UUID | None, by_id: bool, flexible: bool) -> bytes:
-    """Raises `InvalidArgument` when the one that this version needs is missing."""
+    """Return the name or the id. Raises `InvalidArgument` when the one needed is missing."""
     if by_id:
         if topic_id is None:
             raise InvalidArgument(f"this version names topics by id, and topic {name!r} has none")
@@ -20,14 +20,14 @@ def pack_topic(name: str | None, topic_id: UUID | None, by_id: bool, flexible: b
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """Making one takes longer than reading the rest of a partition."""
+    """Return the id. Cached: making one takes longer than reading the rest of a partition."""
     return UUID(bytes=raw)
 
 
 def read_topic(
     buffer: Frame, at: int, by_id: bool, flexible: bool
 ) -> tuple[str | None, UUID | None, int]:
-    """Name or id, whichever this version has, and where it ends."""
+    """Return name or id, whichever this version has, and where it ends."""
     if by_id:
         return None, _uuid(bytes(buffer[at : at + 16])), at + 16
     name, at = read_string(buffer, at, flexible)

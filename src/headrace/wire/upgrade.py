@@ -22,7 +22,7 @@ class _Nothing:
 
 
 def upgrade(message: Any, newest: type[Entity]) -> Entity:
-    """`message`, of any version, as an instance of `newest`."""
+    """Return `message`, of any version, as an instance of `newest`."""
     if type(message) is newest:
         return message
     converted: Entity = _converter(type(message), newest)(message)

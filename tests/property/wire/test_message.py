@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from headrace.wire.api import APIS
-from headrace.wire.bound import REQUEST_MAX_ITEMS, check
+from headrace.wire.bound import REQUEST_MAX_ITEMS, check_body
 from headrace.wire.message import (
     read_request_body,
     read_response_body,
@@ -141,7 +141,9 @@ def test_what_passes_the_check_kio_reads_to_the_same_byte_or_refuses(
         out[at : at + cut] = junk
 
     try:
-        checked, start, end = check(schema_of(api_key, version), bytes(out), 0, REQUEST_MAX_ITEMS)
+        checked, start, end = check_body(
+            schema_of(api_key, version), bytes(out), 0, REQUEST_MAX_ITEMS
+        )
     except READ_ERRORS:
         return
     try:

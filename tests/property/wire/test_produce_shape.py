@@ -40,7 +40,7 @@ def shape_of(frame: bytes) -> ProduceShape | None:
     return ProduceShape.of(frame, parse_request(frame))
 
 
-def told(request: Request) -> tuple[object, object]:
+def content_of(request: Request) -> tuple[object, object]:
     return request.header, request.body
 
 
@@ -61,7 +61,7 @@ def test_the_next_request_of_a_producer_is_read_as_in_full(
     request = shape.read(following)
 
     assert request is not None
-    assert told(request) == told(parse_request(following))
+    assert content_of(request) == content_of(parse_request(following))
 
 
 @settings(deadline=None)
@@ -79,7 +79,7 @@ def test_a_frame_that_differs_by_a_byte_is_read_the_same_or_not_at_all(
     for each in (bytes(damaged), cut):
         request = shape.read(each)
         if request is not None:
-            assert told(request) == told(parse_request(each))
+            assert content_of(request) == content_of(parse_request(each))
 
 
 def test_another_topic_client_or_version_has_another_shape() -> None:

@@ -1,11 +1,17 @@
-"""The picture of the flow: who is drawn, once, and how they hang together."""
+"""The map of the cluster: what is drawn, once, and how it is connected."""
 
 from itertools import pairwise
 from typing import Any
 
-from headrace.console.flow_map import MOST_GROUPS, MOST_PROCESSORS, MOST_TOPICS, Scene, flow_map
-from headrace.console.seen_agent import AgentPart, SeenAgent
-from headrace.console.seen_flow import FlowNode, SeenFlow
+from headrace.console.flow_map import (
+    MOST_GROUPS,
+    MOST_PROCESSORS,
+    MOST_TOPICS,
+    FlowMapInput,
+    flow_map,
+)
+from headrace.console.status.agent_status import AgentPart, AgentStatus
+from headrace.console.status.flow_status import FlowNode, FlowStatus
 from headrace.lag.report import GroupLag, PartitionLag
 from headrace.lag.status import Status
 from headrace.model.ids import TopicPartition
@@ -20,9 +26,9 @@ def groups(*all_of_them: GroupLag) -> dict[str, GroupLag]:
     return {each.group: each for each in all_of_them}
 
 
-def flow(name: str, reads: str, *writes: str) -> SeenFlow:
+def flow(name: str, reads: str, *writes: str) -> FlowStatus:
     sinks = [FlowNode(f"to-{number}", "sink", each) for number, each in enumerate(writes)]
-    return SeenFlow(name, "", nodes=(FlowNode("in", "spout", reads), *sinks))
+    return FlowStatus(name, "", nodes=(FlowNode("in", "spout", reads), *sinks))
 
 
 def names(picture: dict[str, Any], kind: str) -> list[str]:
@@ -37,9 +43,9 @@ def arrows(picture: dict[str, Any]) -> dict[tuple[str, str], float | None]:
     }
 
 
-def test_producers_write_what_nobody_claims_and_groups_read() -> None:
+def test_producers_write_topics_without_a_known_writer() -> None:
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             {"clicks": 10.0}, groups(group("billing", "clicks")), read={("billing", "clicks"): 9.0}
         )
     )
@@ -50,7 +56,7 @@ def test_producers_write_what_nobody_claims_and_groups_read() -> None:
 def test_a_flow_stands_between_its_topics_and_its_group_is_not_drawn_again() -> None:
     own = group("headrace-flow-count", "clicks", status=Status.WARN)
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             {"clicks": 10.0, "counts": 2.0},
             groups(own),
             flows=(flow("count", "clicks", "counts"),),
@@ -70,19 +76,23 @@ def test_a_flow_stands_between_its_topics_and_its_group_is_not_drawn_again() -> 
 def test_a_query_without_a_name_is_known_by_what_it_reads() -> None:
     unnamed = group("spark-kafka-source-clicks", "clicks")
     picture = flow_map(
-        Scene({"clicks": 1.0}, groups(unnamed), flows=(flow("lake", "clicks", "/data/lake"),))
+        FlowMapInput(
+            {"clicks": 1.0}, groups(unnamed), flows=(flow("lake", "clicks", "/data/lake"),)
+        )
     )
     assert (names(picture, "group"), names(picture, "sink")) == ([], ["lake"])
 
 
 def test_a_flow_that_runs_elsewhere_is_known_by_its_group() -> None:
-    picture = flow_map(Scene({"clicks": 1.0}, groups(group("headrace-flow-count", "clicks"))))
+    picture = flow_map(
+        FlowMapInput({"clicks": 1.0}, groups(group("headrace-flow-count", "clicks")))
+    )
     assert (names(picture, "flow"), names(picture, "group")) == (["count"], [])
 
 
-def test_the_books_of_sinks_and_agents_are_not_drawn() -> None:
+def test_internal_topics_and_groups_are_not_drawn() -> None:
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             {"clicks": 1.0, "__consumer_offsets": 9.0, "headrace-agent-positions": 9.0},
             groups(group("headrace-sink-count-1f", "clicks")),
         )
@@ -91,23 +101,23 @@ def test_the_books_of_sinks_and_agents_are_not_drawn() -> None:
 
 
 def test_an_agent_writes_topics_and_places_and_its_groups_are_its_own() -> None:
-    agent = SeenAgent(
+    agent = AgentStatus(
         "mover",
         "",
         parts=(
             AgentPart("source", "old", {}, "kafka", ("c",), ("clicks",), "flume"),
             AgentPart("sink", "copy", {}, "kafka", ("c",), ("copies",)),
             AgentPart("sink", "lake", {}, "hdfs", ("c",), place="hdfs://lake/clicks"),
-            AgentPart("sink", "told", {}, "logger", ("c",)),
+            AgentPart("sink", "log", {}, "logger", ("c",)),
         ),
     )
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             {"clicks": 4.0, "copies": 3.0},
             groups(group("flume", "clicks")),
             agents=(agent,),
             read={("flume", "clicks"): 3.5},
-            counted={("agent", "mover", "sink lake"): 2.5},
+            written={("agent", "mover", "sink lake"): 2.5},
         )
     )
     assert arrows(picture) == {
@@ -122,10 +132,10 @@ def test_an_agent_writes_topics_and_places_and_its_groups_are_its_own() -> None:
 def test_two_writers_of_a_topic_have_rates_of_their_own() -> None:
     both = (flow("one", "clicks", "alerts"), flow("two", "clicks", "alerts"))
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             {"clicks": 1.0, "alerts": 3.0},
             flows=both,
-            counted={("flow", "one", "to-0"): 2.0, ("flow", "two", "to-0"): 1.0},
+            written={("flow", "one", "to-0"): 2.0, ("flow", "two", "to-0"): 1.0},
         )
     )
     found = arrows(picture)
@@ -134,19 +144,19 @@ def test_two_writers_of_a_topic_have_rates_of_their_own() -> None:
 
 def test_a_chain_of_flows_lies_in_as_many_layers() -> None:
     chain = (flow("first", "a", "b"), flow("second", "b", "c"))
-    picture = flow_map(Scene({"a": 3.0, "b": 2.0, "c": 1.0}, flows=chain))
+    picture = flow_map(FlowMapInput({"a": 3.0, "b": 2.0, "c": 1.0}, flows=chain))
     assert [len(each) for each in picture["layers"]] == [1, 1, 1, 1, 1, 1]
 
 
 def test_a_flow_that_writes_what_it_reads_can_be_drawn() -> None:
-    picture = flow_map(Scene({"a": 3.0}, flows=(flow("loop", "a", "a"),)))
+    picture = flow_map(FlowMapInput({"a": 3.0}, flows=(flow("loop", "a", "a"),)))
     assert arrows(picture) == {("a", "loop"): None}
 
 
-def test_the_picture_is_bounded_and_tells_what_it_leaves_out() -> None:
+def test_the_map_is_bounded_and_says_what_it_leaves_out() -> None:
     topics = {f"t{number:03}": float(number) for number in range(200)}
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             topics,
             groups(*(group(f"g{number}", *topics) for number in range(50))),
             flows=tuple(flow(f"f{number}", f"t{number:03}", "/lake") for number in range(60)),
@@ -169,10 +179,10 @@ def test_the_demo_is_drawn_without_a_crossing_that_could_be_spared() -> None:
         *("page-views", "searches", "impressions", "profiles", "access-log"),
         *("page-counts", "page-minutes", "alerts", "country-views"),
     )
-    agent = SeenAgent("site", "", parts=(AgentPart("sink", "k", {}, topics=("access-log",)),))
+    agent = AgentStatus("site", "", parts=(AgentPart("sink", "k", {}, topics=("access-log",)),))
     readers = ("search-index", "ad-billing", "mailer", "recommender", "archive")
     picture = flow_map(
-        Scene(
+        FlowMapInput(
             dict.fromkeys(names_of, 1.0),
             groups(*(group(each, "searches", "impressions") for each in readers)),
             flows=demo,

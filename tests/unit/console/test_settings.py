@@ -1,4 +1,4 @@
-"""What a console may be told."""
+"""The settings of a console, and the command that starts one."""
 
 import socket
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 
 from headrace.client.network.address import Address
 from headrace.client.settings import ClientSettings
+from headrace.console.access.user import Users, hash_password
 from headrace.console.server import ConsoleServer
-from headrace.console.settings import ConsoleSettings, read_places, read_schemas
-from headrace.console.user import Users, hash_password
+from headrace.console.settings import ConsoleSettings, read_schemas, read_urls
 from headrace.model.error import ConfigError
 from testkit.process.command_line import run_headrace
 
@@ -20,17 +20,17 @@ def settings(host: str, users: Users | None = None) -> ConsoleSettings:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_loopback_needs_no_login(host: str) -> None:
-    settings(host).check()
+    settings(host).validate()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.org", ""])
 def test_anywhere_else_does(host: str) -> None:
     with pytest.raises(ConfigError, match="without a login"):
-        settings(host).check()
-    settings(host, Users(f"ada:admin:{hash_password('long enough')}")).check()
+        settings(host).validate()
+    settings(host, Users(f"ada:admin:{hash_password('long enough')}")).validate()
 
 
-def test_a_taken_port_is_told() -> None:
+def test_a_taken_port_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="cannot listen"):
@@ -47,19 +47,19 @@ def test_the_command_adds_users(tmp_path: Path) -> None:
     arguments = ("console", "--users", str(path), "--add-user", "ada", "--role", "admin")
     done = run_headrace(*arguments, stdin=b"long enough\n")
     assert done.code == 0
-    assert Users.read(path).check("ada", "long enough") is not None
+    assert Users.read(path).authenticate("ada", "long enough") is not None
 
 
 def test_agents_may_have_names() -> None:
-    assert read_places(["a1=http://h:1/metrics", "http://h:2/metrics"], "--agent") == {
+    assert read_urls(["a1=http://h:1/metrics", "http://h:2/metrics"], "--agent") == {
         "a1": "http://h:1/metrics",
         "h:2": "http://h:2/metrics",
     }
     with pytest.raises(ConfigError):
-        read_places(["file:///etc/passwd"], "--agent")
+        read_urls(["file:///etc/passwd"], "--agent")
 
 
-def test_a_schema_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_file_without_a_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "schema.avsc"
     path.write_text('{"type": "nonsense"}')
     with pytest.raises(ConfigError, match="no Avro schema"):

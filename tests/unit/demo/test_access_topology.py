@@ -39,7 +39,7 @@ def test_views_are_counted_by_page_and_minute() -> None:
     ]
 
 
-def test_a_page_that_keeps_failing_is_told_once() -> None:
+def test_a_page_that_keeps_failing_gets_one_alert() -> None:
     run = FlowRun(access_plan("127.0.0.1:9092"))
     failed = [PageView("/checkout", "ada", 1_000 + n, 500) for n in range(ALERT_FAILURES - 1)]
 
@@ -51,7 +51,7 @@ def test_a_page_that_keeps_failing_is_told_once() -> None:
     assert run.values(ALERTS) == ['{"page":"/checkout","start_ms":0,"failures":10}']
 
 
-def test_failures_of_different_stretches_do_not_add_up() -> None:
+def test_failures_of_different_intervals_do_not_add_up() -> None:
     run = FlowRun(access_plan("127.0.0.1:9092"))
 
     run.feed(lines(*(PageView("/", "ada", 1_000 * n, 500) for n in range(1, 19))))

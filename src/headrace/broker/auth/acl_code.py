@@ -1,4 +1,4 @@
-"""ACLs between Kafka's codes on the wire and the words of the cluster's state."""
+"""ACLs between Kafka's codes on the wire and the names in the cluster's state."""
 
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -14,13 +14,13 @@ from headrace.cluster.acl import Acl, AclFilter
 from headrace.model.error import InvalidArgument
 
 ANY = 1
-"""In a filter: whatever it is."""
+"""In a filter: it matches every value."""
 
 Code = TypeVar("Code", bound=IntEnum)
 
 
 def read_acl(creation: Any) -> Acl:
-    """The entry of a CreateAcls request.
+    """Return the entry of a CreateAcls request.
 
     Raises:
         InvalidArgument: it could never apply to anything.
@@ -51,20 +51,20 @@ def read_acl(creation: Any) -> Acl:
     )
 
 
-def read_filter(wanted: Any) -> AclFilter:
-    """The filter of a DescribeAcls or DeleteAcls request.
+def read_filter(request: Any) -> AclFilter:
+    """Return the filter of a DescribeAcls or DeleteAcls request.
 
     Raises:
-        InvalidArgument: it holds a code that nobody knows.
+        InvalidArgument: it holds an unknown code.
     """
     return AclFilter(
-        resource_type=_any_or(ResourceType, wanted.resource_type_filter, "resource type"),
-        resource_name=wanted.resource_name_filter,
-        pattern_type=_any_or(PatternType, wanted.pattern_type_filter, "pattern type"),
-        principal=wanted.principal_filter,
-        host=wanted.host_filter,
-        operation=_any_or(Operation, wanted.operation, "operation"),
-        permission=_any_or(Permission, wanted.permission_type, "permission"),
+        resource_type=_any_or(ResourceType, request.resource_type_filter, "resource type"),
+        resource_name=request.resource_name_filter,
+        pattern_type=_any_or(PatternType, request.pattern_type_filter, "pattern type"),
+        principal=request.principal_filter,
+        host=request.host_filter,
+        operation=_any_or(Operation, request.operation, "operation"),
+        permission=_any_or(Permission, request.permission_type, "permission"),
     )
 
 

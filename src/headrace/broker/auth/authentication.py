@@ -1,6 +1,6 @@
 """SASL on a connection: from the mechanism a client chooses to its principal.
 
-Rule 1: an attempt that fails is answered after `connection.failed.authentication.delay.ms`, so that
+Rule 1: a failed attempt is answered after `connection.failed.authentication.delay.ms`, so that
 guessing is slow, and closes the connection.
 Rule 2: with `connections.max.reauth.ms` a session ends; a client authenticates again before that
 (KIP-368), with the same mechanism and as the same user, or the connection is closed.
@@ -15,10 +15,10 @@ import structlog
 
 from headrace.broker.auth import plain, scram
 from headrace.broker.auth.exchange import AuthenticationFailed, Exchange, Step
+from headrace.broker.auth.sasl_peer import SaslPeer
 from headrace.broker.auth.session import Attempt, Failure, Session
 from headrace.broker.auth.user_file import UserFile
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.network.connection import Connection
 from headrace.cluster.credential import ScramCredential
 from headrace.model.clock import Clock
 from headrace.model.error import ConfigError, PeerError
@@ -53,19 +53,19 @@ class Authentication:
     def _session_ms(self) -> int:
         return int(self._settings["connections.max.reauth.ms"])
 
-    def may_begin(self, connection: Connection) -> bool:
-        """Whether a handshake is in place now."""
+    def may_begin(self, connection: SaslPeer) -> bool:
+        """Whether the client may send a SaslHandshake now."""
         busy = isinstance(connection.authentication, Attempt | Failure)
         if busy or not connection.listener.authenticates:
             return False
         return not connection.authenticated or self._session_ms > 0
 
-    def begin(self, connection: Connection, mechanism: str, *, raw: bool) -> None:
-        """The client chose one of `mechanisms`."""
+    def begin(self, connection: SaslPeer, mechanism: str, *, raw: bool) -> None:
+        """Expect tokens of the one of `mechanisms` that the client chose."""
         known = connection.authentication
         if isinstance(known, Session) and known.mechanism != mechanism:
             raise PeerError("a client changed its SASL mechanism when it authenticated again")
-        connection.authentication = Attempt(mechanism, self._exchange(mechanism), raw)
+        connection.begin_authentication(Attempt(mechanism, self._exchange(mechanism), raw))
 
     def _exchange(self, mechanism: str) -> Exchange:
         if mechanism == plain.MECHANISM:
@@ -73,11 +73,11 @@ class Authentication:
             return plain.Plain(self.users.passwords)
         return scram.Scram(mechanism, lambda user, kind: self._credentials.get((user, kind)))
 
-    def take(self, connection: Connection, attempt: Attempt, token: bytes) -> Step:
-        """Take a token; with the last one the connection has its principal.
+    def respond(self, connection: SaslPeer, attempt: Attempt, token: bytes) -> Step:
+        """Return the answer to a token; the last one gives the connection its principal.
 
         Raises:
-            AuthenticationFailed: and the caller ends the connection with `fail`.
+            AuthenticationFailed: the caller ends the connection with `fail`.
         """
         step = attempt.exchange.respond(token)
         if step.user is None:
@@ -86,19 +86,16 @@ class Authentication:
         if connection.authenticated and connection.principal != principal:
             raise AuthenticationFailed("a client cannot become another user on its connection")
         ends_ms = self._clock.monotonic_ms() + self._session_ms if self._session_ms else None
-        connection.authentication = Session(attempt.mechanism, ends_ms)
-        connection.principal = principal
-        connection.authenticated = True
-        connection.allow_requests_of(self._settings["socket.request.max.bytes"])
+        connection.authenticate(principal, Session(attempt.mechanism, ends_ms))
         return step
 
     @property
     def session_lifetime_ms(self) -> int:
-        """What clients are told; 0 is for ever."""
+        """How long a session lasts, as SaslAuthenticate returns it; 0 is for ever."""
         return self._session_ms
 
-    def check_session(self, connection: Connection) -> None:
-        """Called before a request of an authenticated client is served (rule 2)."""
+    def check_session(self, connection: SaslPeer) -> None:
+        """Raise `PeerError` when the session of an authenticated client has ended (rule 2)."""
         session = connection.authentication
         if (
             isinstance(session, Session)
@@ -107,9 +104,8 @@ class Authentication:
         ):
             raise PeerError(f"the session of {connection.principal} ended")
 
-    async def fail(self, connection: Connection, reason: str) -> None:
-        """Wait (rule 1); what is answered after this is the last the client hears."""
-        log.warning("authentication failed", peer=connection.peer_host, reason=reason)
-        connection.authentication = Failure()
-        connection.close_when_idle()
+    async def fail(self, connection: SaslPeer, reason: str) -> None:
+        """Wait (rule 1); the connection closes after the answer that the caller sends next."""
+        log.warning("authentication_failed", peer=connection.peer_host, reason=reason)
+        connection.refuse_authentication()
         await asyncio.sleep(self._settings["connection.failed.authentication.delay.ms"] / 1000)

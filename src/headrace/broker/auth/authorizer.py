@@ -6,8 +6,8 @@ Rule 2: entries apply to a resource by its literal name, by the literal `*`, or 
 Rule 3: one entry that denies wins over any number that allow.
 Rule 4: the operation ALL stands for each. To be allowed READ, WRITE, DELETE or ALTER allows
 DESCRIBE, and ALTER_CONFIGS allows DESCRIBE_CONFIGS. To be denied one denies only that one.
-Rule 5: a resource with entries, none of which is about the one who asks, is closed. A resource
-without any entry is closed too, unless `allow.everyone.if.no.acl.found`.
+Rule 5: a resource with entries, none of which is about the client's principal, is closed to it. A
+resource without any entry is closed too, unless `allow.everyone.if.no.acl.found`.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ _ANYONE = "User:*"
 _DENY = "deny"
 _LITERAL = "literal"
 
-# Decisions are asked for on every produce and fetch. When the table is full it starts again.
+# Every produce and fetch needs a decision. When the table is full it is cleared.
 _MAX_REMEMBERED = 50_000
 
 _IMPLIED_BY = {
@@ -63,13 +63,13 @@ class _Entries:
             self.prefix_lengths = tuple(sorted({len(each) for each in self.prefixed}))
 
     def about(self, name: str) -> list[Acl]:
-        """Every entry that applies to a resource of that name (rule 2)."""
-        found = [*self.literal.get(name, ()), *self.literal.get(WILDCARD, ())]
+        """Return every entry that applies to a resource of that name (rule 2)."""
+        entries = [*self.literal.get(name, ()), *self.literal.get(WILDCARD, ())]
         for length in self.prefix_lengths:
             if length > len(name):
                 break
-            found += self.prefixed.get(name[:length], ())
-        return found
+            entries += self.prefixed.get(name[:length], ())
+        return entries
 
     def all(self) -> Iterable[Acl]:
         for table in (self.literal, self.prefixed):
@@ -96,7 +96,7 @@ class Authorizer:
         self._remembered: dict[tuple[str, str, Operation, ResourceType, str], bool] = {}
 
     def set_acls(self, acls: Iterable[Acl]) -> None:
-        """These are the entries from now on."""
+        """Decide by these entries from now on."""
         entries: dict[str, _Entries] = {}
         for acl in acls:
             entries.setdefault(acl.resource_type, _Entries()).add(acl)
@@ -106,13 +106,13 @@ class Authorizer:
     def allows(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> bool:
-        asked = (principal, host, operation, kind, name)
-        known = self._remembered.get(asked)
+        question = (principal, host, operation, kind, name)
+        known = self._remembered.get(question)
         if known is None:
-            known = self._decide(*asked)
+            known = self._decide(*question)
             if not known:
                 log.info(
-                    "denied",
+                    "access_denied",
                     principal=principal,
                     host=host,
                     operation=operation.name,
@@ -120,7 +120,7 @@ class Authorizer:
                 )
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
-            self._remembered[asked] = known
+            self._remembered[question] = known
         return known
 
     def _decide(
@@ -148,7 +148,7 @@ class Authorizer:
     ) -> bool:
         """Whether there can be a resource of this type on which it is allowed (KIP-679).
 
-        A name that nobody wrote an entry for tells about super users, wildcards and rule 5.
+        A name that no entry can have decides for super users, wildcards and rule 5.
         """
         if self._decide(principal, host, operation, kind, "\0"):
             return True
@@ -168,7 +168,7 @@ class Authorizer:
         )
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
-        """What is allowed on a resource, a bit for each operation's code (KIP-430)."""
+        """Return what is allowed on a resource, one bit per operation code (KIP-430)."""
         return sum(
             1 << operation
             for operation in OPERATIONS[kind]
@@ -177,7 +177,7 @@ class Authorizer:
 
 
 def all_operations(kind: ResourceType) -> int:
-    """The answer of `operations` where nothing is checked."""
+    """Return what `operations` returns where no authorizer is configured."""
     return sum(1 << operation for operation in OPERATIONS[kind])
 
 
@@ -186,7 +186,7 @@ def _is_for(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _covers(deny: Acl, allow: Acl) -> bool:
-    """Whether nothing that `allow` is about escapes `deny`."""
+    """Whether `deny` applies to every resource that `allow` applies to."""
     if deny.pattern_type == _LITERAL:
         if deny.resource_name == WILDCARD:
             return True
@@ -197,7 +197,7 @@ def _covers(deny: Acl, allow: Acl) -> bool:
 
 
 def parse_principals(text: str) -> tuple[str, ...]:
-    """`super.users`: principals separated by semicolons, as names may hold commas.
+    """Return the principals of `super.users`; semicolons separate them, names may hold commas.
 
     >>> parse_principals("User:anna; User:CN=bob,O=x")
     ('User:anna', 'User:CN=bob,O=x')

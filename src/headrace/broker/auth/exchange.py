@@ -1,4 +1,4 @@
-"""What every SASL mechanism is to the broker: tokens in, tokens out, at last a user."""
+"""What every SASL mechanism is to the broker: tokens in, tokens out, and in the end a user."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,14 +9,14 @@ from headrace.model.error import PeerError
 class AuthenticationFailed(PeerError):
     """The client did not prove who it is.
 
-    The message goes to the client: it never holds a password, and never tells whether the user or
+    The message goes to the client: it never holds a password, and never reveals whether the user or
     the password was wrong.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to send back, and once the client has proved it, who it is."""
+    """The token to send back, and the user once the client has proved who it is."""
 
     token: bytes = b""
     user: str | None = None
@@ -26,7 +26,7 @@ class Exchange(Protocol):
     """One client's authentication. It is used for one attempt only."""
 
     def respond(self, token: bytes) -> Step:
-        """Take the client's next token.
+        """Return the answer to the client's next token.
 
         Raises:
             AuthenticationFailed: it is malformed, out of turn, or wrong.
@@ -34,5 +34,5 @@ class Exchange(Protocol):
 
 
 def refused() -> AuthenticationFailed:
-    """The same words for an unknown user and for a wrong password."""
+    """Return the failure that is the same for an unknown user and for a wrong password."""
     return AuthenticationFailed("authentication failed: the user or the password is wrong")

@@ -1,7 +1,7 @@
 """SASL PLAIN (RFC 4616): the password itself, in one token.
 
-The token is `[authorization id] NUL user NUL password` in UTF-8. On a listener without TLS anyone
-on the way can read it: SCRAM is the better choice.
+The token is `[authorization id] NUL user NUL password` in UTF-8. On a listener without TLS every
+machine in between can read it: SCRAM is the better choice.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Plain:
         if authorization_id not in ("", user):
             raise AuthenticationFailed("the authorization id differs from the user")
         known = self._passwords.get(user)
-        # Compared even for an unknown user, and as digests, so that time tells nothing.
+        # Compared even for an unknown user, and as digests, so that the time reveals nothing.
         same = compare_digest(_digest(password), _digest(known or ""))
         if known is None or not same:
             raise refused()

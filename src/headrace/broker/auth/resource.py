@@ -1,5 +1,7 @@
-"""What ACLs are about. Values are Kafka's codes on the wire; the state keeps the names in lower
-case."""
+"""Resources and operations of ACLs, by Kafka's codes on the wire.
+
+The cluster's state keeps their names in lower case.
+"""
 
 from enum import IntEnum
 
@@ -7,7 +9,7 @@ CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER."""
 
 UNKNOWN_OPERATIONS = -(2**31)
-"""The answer where a client did not ask which operations it is allowed."""
+"""Returned when a client did not ask which operations it is allowed."""
 
 
 class ResourceType(IntEnum):
@@ -47,7 +49,7 @@ class Permission(IntEnum):
     ALLOW = 3
 
 
-# What a client is told it may do (KIP-430), by the type of the resource.
+# The operations that responses report (KIP-430), by the type of the resource.
 OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: (
         Operation.READ,

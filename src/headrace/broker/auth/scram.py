@@ -10,8 +10,8 @@ Neither the password nor anything that could stand for it crosses the wire:
     server  v=<HMAC(server key, everything said so far)>
 
 Rule 1: what the client sends is parsed once, by the one pattern that the message may have.
-Rule 2: an unknown user is asked for a proof too, with a salt that is always the same for that name,
-so that a stranger cannot find out who exists. The proof then fails like a wrong password.
+Rule 2: an unknown user is challenged too, with a salt that is always the same for that name, so
+that a stranger cannot find out which users exist. The proof then fails like a wrong password.
 Rule 3: keys and nonces are compared in constant time.
 """
 
@@ -65,41 +65,41 @@ class Scram:
         return self._answer_final(token)
 
     def _answer_first(self, token: bytes) -> Step:
-        found = _CLIENT_FIRST.fullmatch(_text(token))
-        if found is None:
+        match = _CLIENT_FIRST.fullmatch(_text(token))
+        if match is None:
             raise AuthenticationFailed("the first SCRAM message of the client is malformed")
-        user = _unescape(found["user"])
-        if found["authorization"] is not None and _unescape(found["authorization"]) != user:
+        user = _unescape(match["user"])
+        if match["authorization"] is not None and _unescape(match["authorization"]) != user:
             raise AuthenticationFailed("the authorization id differs from the user")
-        if "tokenauth=true" in found["extensions"].split(","):
+        if "tokenauth=true" in match["extensions"].split(","):
             raise AuthenticationFailed("delegation tokens are not supported: use a password")
-        self._user, self._header = user, found["header"]
+        self._user, self._header = user, match["header"]
         self._credential = self._lookup(user, self._mechanism)
         self._own_nonce = self._make_nonce()
-        salt, iterations = self._asked_for(user)
-        answer = f"r={found['nonce']}{self._own_nonce},s={b64encode(salt).decode()},i={iterations}"
-        self._said = f"{found['bare']},{answer}"
+        salt, iterations = self._challenge(user)
+        answer = f"r={match['nonce']}{self._own_nonce},s={b64encode(salt).decode()},i={iterations}"
+        self._said = f"{match['bare']},{answer}"
         return Step(answer.encode())
 
-    def _asked_for(self, user: str) -> tuple[bytes, int]:
+    def _challenge(self, user: str) -> tuple[bytes, int]:
         if self._credential is not None:
             return self._credential.salt, self._credential.iterations
         return digest(_SECRET, user.encode(), "sha256")[:24], MIN_ITERATIONS
 
     def _answer_final(self, token: bytes) -> Step:
-        found = _CLIENT_FINAL.fullmatch(_text(token))
-        if found is None:
+        match = _CLIENT_FINAL.fullmatch(_text(token))
+        if match is None:
             raise AuthenticationFailed("the last SCRAM message of the client is malformed")
-        if _decoded(found["channel"]) != self._header.encode():
+        if _decoded(match["channel"]) != self._header.encode():
             raise AuthenticationFailed("the channel binding is not the one that was announced")
         # Our part must come back at the end, which is what Kafka asks for. Older librdkafka repeats
         # its own part before the two: asking for exactly both would lock it out.
-        ended = found["nonce"][-len(self._own_nonce) :]
+        ended = match["nonce"][-len(self._own_nonce) :]
         if not compare_digest(ended.encode(), self._own_nonce.encode()):
             raise AuthenticationFailed("the nonce is not the one that was agreed on")
-        said = f"{self._said},{found['unproved']}".encode()
+        said = f"{self._said},{match['unproved']}".encode()
         credential = self._credential
-        if credential is None or not self._proves(credential, said, _decoded(found["proof"])):
+        if credential is None or not self._proves(credential, said, _decoded(match["proof"])):
             raise refused()
         signature = digest(credential.server_key, said, self._hash)
         return Step(b"v=" + b64encode(signature), credential.user)

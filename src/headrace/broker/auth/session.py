@@ -1,4 +1,4 @@
-"""What a connection keeps as its `authentication`: first an attempt, then what it led to."""
+"""How far SASL is on a connection: first an attempt, then a session or a failure."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,16 @@ class Attempt:
 
 
 class Failure:
-    """The attempt failed. Nothing more is taken on this connection while it is being closed."""
+    """The attempt failed: the connection takes no more requests and is being closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An authenticated client; None as the end is a session without one."""
+    """An authenticated client.
+
+    Attributes:
+        ends_ms: when the client must have authenticated again; None when it need not.
+    """
 
     mechanism: str
     ends_ms: int | None

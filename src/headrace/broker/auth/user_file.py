@@ -16,35 +16,36 @@ log = structlog.get_logger(__name__)
 
 
 class UserFile:
-    """Reads wait for the disk: call `refresh` in a thread."""
+    """Users and passwords. `refresh` waits for the disk: call it in a thread."""
 
     def __init__(self, path: Path) -> None:
-        """
+        """Read the users.
+
         Raises:
-            ConfigError: the file cannot be read, or a line of it means nothing.
+            ConfigError: the file cannot be read, or a line of it is not user=password.
         """
         self._path = path
         self._stamp = self._stamp_now()
         self.passwords: Mapping[str, str] = _read(path)
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            log.warning("others can read the passwords", file=str(path), do="chmod 600")
+            log.warning("password_file_readable_by_others", file=str(path), do="chmod 600")
 
     def refresh(self) -> None:
-        """Read the file again if it is another one than last time."""
+        """Read the file again if it has changed."""
         try:
             stamp = self._stamp_now()
             if stamp != self._stamp:
                 self.passwords = _read(self._path)
                 self._stamp = stamp
         except ConfigError as error:
-            log.error("the users of PLAIN stay as they were", reason=str(error))
+            log.error("password_file_not_reloaded", reason=str(error))
 
     def _stamp_now(self) -> tuple[int, int, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError as error:
             raise ConfigError(f"cannot read {self._path}: {error.strerror or error}") from error
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def _read(path: Path) -> dict[str, str]:

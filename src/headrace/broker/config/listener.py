@@ -1,4 +1,4 @@
-"""Where the broker listens and what it tells clients: Kafka's `NAME://HOST:PORT`."""
+"""Where the broker listens, and the addresses it advertises: Kafka's `NAME://HOST:PORT`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ class Listener:
 
     @property
     def encrypted(self) -> bool:
-        """It speaks TLS."""
+        """Whether clients speak TLS on it."""
         return self.protocol in _ENCRYPTED
 
     @property
     def wildcard(self) -> bool:
-        """It stands for every address of the machine, so no client can be told to connect to it."""
+        """Whether it stands for every address of the machine: no client can connect to that."""
         return self.host in _WILDCARDS
 
     @property
@@ -73,7 +73,7 @@ class Listener:
 
 
 def parse_protocols(texts: tuple[str, ...]) -> dict[str, str]:
-    """listener.security.protocol.map: `NAME:PROTOCOL`, one a listener.
+    """Parse listener.security.protocol.map: `NAME:PROTOCOL`, one per listener.
 
     >>> parse_protocols(("INSIDE:PLAINTEXT",))
     {'INSIDE': 'PLAINTEXT'}
@@ -91,7 +91,8 @@ def parse_protocols(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def check_distinct(listeners: tuple[Listener, ...]) -> None:
-    """A name stands once, or once with an IPv4 and once with an IPv6 address (KIP-797)."""
+    """Raise ConfigError unless each name occurs once, or once with an IPv4 and once with an IPv6
+    address (KIP-797)."""
     seen: set[tuple[str, bool]] = set()
     for listener in listeners:
         kind = (listener.name, ":" in listener.host)
@@ -104,7 +105,7 @@ def check_distinct(listeners: tuple[Listener, ...]) -> None:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `[IPv6]:PORT` or `:PORT` (every address of the machine).
+    """Return host and port of `HOST:PORT`, `[IPv6]:PORT` or `:PORT` (every address of the machine).
 
     >>> split_address("[::1]:9092")
     ('::1', 9092)
@@ -124,21 +125,21 @@ def advertised(
     texts: tuple[str, ...],
     protocols: Mapping[str, str] | None = None,
 ) -> dict[str, Listener]:
-    """What clients of each listener are told to connect to, by the listener's name.
+    """Return where clients of each listener connect, by the listener's name.
 
-    A listener that is not advertised on its own tells its own address; port 0 is filled in by the
-    server once the kernel has chosen.
+    A listener without an advertised address has its own; the server fills in port 0 once the kernel
+    has chosen one.
     """
-    told: dict[str, Listener] = {}
+    addresses: dict[str, Listener] = {}
     for listener in listeners:
-        told.setdefault(listener.name, listener)
+        addresses.setdefault(listener.name, listener)
     for text in texts:
         listener = Listener.parse(text, protocols)
-        if listener.name not in told:
+        if listener.name not in addresses:
             raise ConfigError(
                 f"advertised.listeners has {listener.name}, which is not among listeners"
             )
         if listener.wildcard:
             raise ConfigError(f"advertised.listeners has {text!r} without a host to connect to")
-        told[listener.name] = listener
-    return told
+        addresses[listener.name] = listener
+    return addresses

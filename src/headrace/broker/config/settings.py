@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from headrace.broker.auth.authorizer import Authorizer, parse_principals
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import (
     Listener,
     advertised,
@@ -14,7 +14,6 @@ from headrace.broker.config.listener import (
     parse_protocols,
     split_address,
 )
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
 from headrace.groups.config import GroupConfig
 from headrace.model.broker_config import parse_broker_config, topic_defaults
@@ -50,12 +49,15 @@ class BrokerSettings:
         if not self.listeners:
             raise ConfigError("listeners is empty: write at least one, as PLAINTEXT://HOST:PORT")
         check_distinct(self.listeners)
-        self.told = advertised(self.listeners, self._list("advertised.listeners"), protocols)
+        self.advertised_listeners = advertised(
+            self.listeners, self._list("advertised.listeners"), protocols
+        )
         self.inter_broker_listener = self._inter_broker_listener()
         self.log_dirs = tuple(Path(text) for text in self._list("log.dirs"))
         if not self.log_dirs:
             raise ConfigError("log.dirs is empty: write at least one directory")
         self.admin_address = self._admin_address()
+        self._subscribers: list[Callable[[], None]] = []
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -64,8 +66,18 @@ class BrokerSettings:
         return self._values
 
     def set_dynamic(self, texts: Mapping[str, str]) -> None:
-        """What was set while the broker runs, on top of what it was started with (KIP-226)."""
+        """Set what was changed while the broker runs, on top of what it was started with, and call
+        every subscriber (KIP-226)."""
         self._values = parse_broker_config({**self.written, **texts})
+        for subscriber in self._subscribers:
+            subscriber()
+
+    def subscribe(self, subscriber: Callable[[], None]) -> None:
+        """Call `subscriber` after every change; it reads the values it needs again."""
+        self._subscribers.append(subscriber)
+
+    def unsubscribe(self, subscriber: Callable[[], None]) -> None:
+        self._subscribers.remove(subscriber)
 
     def _list(self, name: str) -> tuple[str, ...]:
         value = self._values[name]
@@ -73,7 +85,7 @@ class BrokerSettings:
         return value
 
     def _inter_broker_listener(self) -> Listener | None:
-        """None only for a broker alone: nobody has to reach it."""
+        """Return the listener that other brokers use; None only for a broker without others."""
         name, protocol = self["inter.broker.listener.name"], self["security.inter.broker.protocol"]
         if name is not None:
             if "security.inter.broker.protocol" in self.written:
@@ -126,17 +138,7 @@ class BrokerSettings:
     def fetch_session_slots(self) -> int:
         return int(self["max.incremental.fetch.session.cache.slots"])
 
-    # -- what others are made with
-
-    def authorizer(self) -> Authorizer | None:
-        """None where requests are not checked."""
-        if not self["authorizer.class.name"]:
-            return None
-        principals = parse_principals(self["super.users"])
-        for principal in principals:
-            if not principal.startswith("User:"):
-                raise ConfigError(f"super.users has {principal!r}: write it as User:{principal}")
-        return Authorizer(principals, open_without_acl=bool(self["allow.everyone.if.no.acl.found"]))
+    # -- the configuration of other parts
 
     def groups(self) -> GroupConfig:
         return GroupConfig(
@@ -161,7 +163,8 @@ class BrokerSettings:
         )
 
     def internal_topic(self, name: str, brokers: int = 1) -> NewTopic:
-        """How a coordinator's topic is made: compacted, with no more replicas than brokers."""
+        """Return how a coordinator's topic is created: compacted, with no more replicas than
+        brokers."""
         prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
         key = prefix[name]
         return NewTopic(
@@ -178,16 +181,17 @@ class BrokerSettings:
     def log_configs(
         self, topic_configs: Callable[[str], Mapping[str, str]]
     ) -> Callable[[str], LogConfig]:
-        """The configuration of a topic's logs: the broker's defaults, then the topic's own."""
+        """Return a function from a topic to the configuration of its logs: the topic's own values
+        over the broker's defaults."""
 
         def config_of(topic: str) -> LogConfig:
             own = TOPIC_CONFIG.parse(topic_configs(topic))
             try:
                 return LogConfig.of({**topic_defaults(self._values), **own})
             except ConfigError as error:
-                # The topic's own keys were checked together, the broker's defaults under them not:
-                # a default that contradicts them must not keep the log from being opened.
-                log.error("the broker's defaults do not fit", topic=topic, reason=str(error))
+                # The topic's own keys were validated without the broker's defaults. A default that
+                # contradicts them must not keep the log from being opened.
+                log.error("broker_defaults_ignored", topic=topic, reason=str(error))
                 return LogConfig.of(own)
 
         return config_of

@@ -24,9 +24,9 @@ from uuid import UUID
 
 import structlog
 
-from headrace.broker.coordinator.host import Host
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
+from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Effects, Producer, Reply, Token
 from headrace.groups.error import GroupError, Refusal
@@ -58,7 +58,7 @@ Expected = TypeVar("Expected", bound=Answer)
 class BrokerTopics:
     """The broker's topics as the registries want to see them."""
 
-    def __init__(self, broker: Host) -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
 
     @property
@@ -101,7 +101,7 @@ class _Shard:
 class GroupCoordinator:
     """All shards of this broker. Lives on the event loop; only replaying runs in a thread."""
 
-    def __init__(self, broker: Host, config: GroupConfig) -> None:
+    def __init__(self, broker: CoordinatorHost, config: GroupConfig) -> None:
         self._broker = broker
         self._config = config
         self._topics = BrokerTopics(broker)
@@ -201,7 +201,7 @@ class GroupCoordinator:
             Refusal: this broker cannot say.
         """
         try:
-            topic = await self._broker.internal_topic(CONSUMER_OFFSETS)
+            topic = await self._broker.controller.internal_topic(CONSUMER_OFFSETS)
         except HeadraceError as error:
             raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         shard = self._shards.get(shard_of(group_id, len(topic.partitions)))

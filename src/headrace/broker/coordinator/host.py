@@ -4,16 +4,23 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from headrace.broker.peer.transaction_client import TransactionPeers
+from headrace.broker.coordinator.producer_id_source import ProducerIdSource
+from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import Topic, Topics
+from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.model.clock import Clock
-from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 
 Result = TypeVar("Result")
 
 
-class Host(Protocol):
+class InternalTopics(Protocol):
+    """Creates the topics in which coordinators keep their state."""
+
+    async def internal_topic(self, name: str) -> HostedTopic:
+        """Return the topic, after creating it if it does not exist."""
+
+
+class CoordinatorHost(Protocol):
     """The broker, seen from a coordinator."""
 
     @property
@@ -23,25 +30,23 @@ class Host(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def topics(self) -> Topics: ...
+    def topics(self) -> TopicTable: ...
+
+    @property
+    def controller(self) -> InternalTopics: ...
+
+    @property
+    def producer_ids(self) -> ProducerIdSource: ...
+
+    @property
+    def transaction_client(self) -> TransactionClient: ...
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         """Run blocking work off the loop."""
 
-    async def internal_topic(self, name: str) -> Topic:
-        """The topic a coordinator keeps its records in, made if it is not there yet."""
-
     def when_synced(self, partition: Partition, end: int) -> "asyncio.Future[object]":
-        """Done when every record below `end` is on disk."""
+        """Return a future that is done when every record below `end` is on disk."""
 
     def when_safe(self, partition: Partition, end: int) -> "asyncio.Future[object]":
-        """Done when every record below `end` is with all replicas in sync, and on disk if asked."""
-
-    def leader_elsewhere(self, name: TopicPartition) -> BrokerId | None:
-        """Which other broker leads a partition; None if this one does, or nobody."""
-
-    @property
-    def peers(self) -> TransactionPeers: ...
-
-    def take_producer_id(self) -> ProducerId | None:
-        """An id never given before; None while more of them are being claimed."""
+        """Return a future that is done when every record below `end` is with all replicas in sync,
+        and on disk where the topic asks for that."""

@@ -1,17 +1,18 @@
-"""Writes the markers that end transactions: into a partition, and on to the groups it concerns."""
+"""Writes the markers that end transactions, and tells the groups whose offsets they concern."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, Topics
+from headrace.broker.replica.topic_table import TopicTable
 from headrace.model.error import LogDirectoryOffline
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 
 
 class OffsetsEnded(Protocol):
-    """Told when a marker went into a partition of `__consumer_offsets`."""
+    """Called after a marker was appended to a partition of `__consumer_offsets`."""
 
     def __call__(self, partition: int, producer_id: ProducerId, *, commit: bool) -> None: ...
 
@@ -27,19 +28,19 @@ class Marker:
     transaction_version: int = 0
 
 
-class Written(NamedTuple):
-    """Where a marker is: `partition` must be synced up to `end` if it syncs at all."""
+class WrittenMarker(NamedTuple):
+    """Where a marker was appended: `partition` must be synced up to `end` if it syncs at all."""
 
     partition: Partition
     end: int
 
 
 class MarkerWriter:
-    """For the coordinator in this broker, and for WriteTxnMarkers. Lives on the event loop."""
+    """Serves the coordinator in this broker, and WriteTxnMarkers. Lives on the event loop."""
 
     def __init__(
         self,
-        topics: Topics,
+        topics: TopicTable,
         offsets_ended: OffsetsEnded,
         written: Callable[[ProducerId], None] = lambda _: None,
     ) -> None:
@@ -47,8 +48,8 @@ class MarkerWriter:
         self._offsets_ended = offsets_ended
         self._written = written
 
-    def write(self, marker: Marker, name: TopicPartition) -> Written | None:
-        """Append the marker; None when the partition does not exist (any more).
+    def write(self, marker: Marker, name: TopicPartition) -> WrittenMarker | None:
+        """Append the marker; return None when the partition does not exist (any more).
 
         Raises:
             LogDirectoryOffline: it exists and cannot be written now. It must get its marker later,
@@ -72,4 +73,4 @@ class MarkerWriter:
         self._written(marker.producer_id)
         if name.topic == CONSUMER_OFFSETS:
             self._offsets_ended(name.partition, marker.producer_id, commit=marker.commit)
-        return Written(partition, appended.last_offset + 1)
+        return WrittenMarker(partition, appended.last_offset + 1)

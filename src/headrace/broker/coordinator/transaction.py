@@ -1,11 +1,12 @@
 """The transaction coordinator of this broker: finds the shard of an id and hands requests to it.
 
 Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed, and
-COORDINATOR_NOT_AVAILABLE once it is lost. Clients try both again.
-Rule 2: nothing here raises for what the coordinator refuses: every answer carries its error, so
-that no client ever reads UNKNOWN_SERVER_ERROR, after which some of them give up for good.
-Rule 3: no record of a transaction is appended anywhere before `join` said that its partition is in
-the transaction. Otherwise nobody would write its marker, and readers would wait there for ever.
+COORDINATOR_NOT_AVAILABLE once it is lost. Clients retry both.
+Rule 2: nothing here raises when the coordinator refuses a request: every reply carries its error,
+so that no client ever reads UNKNOWN_SERVER_ERROR, after which some of them stop for good.
+Rule 3: no record of a transaction is appended anywhere before `join` returned that its partition is
+in the transaction. Otherwise no coordinator would write its marker, and readers would wait there
+for ever.
 """
 
 import asyncio
@@ -14,13 +15,13 @@ from typing import TypeVar, cast
 
 import structlog
 
-from headrace.broker.coordinator.host import Host
-from headrace.broker.coordinator.key_queue import Turns
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
+from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.key_queue import KeyQueue
 from headrace.broker.coordinator.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
-from headrace.broker.coordinator.transaction_verifier import Refused, TransactionQuestions
+from headrace.broker.coordinator.transaction_verifier import Refused, TransactionVerifier
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import TRANSACTION_STATE
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, TopicPartition
@@ -44,7 +45,7 @@ Answer = TypeVar("Answer", InitReply, AddReply, EndReply)
 
 
 class TransactionRefusal(HeadraceError):
-    """This broker cannot say: not the coordinator, or still loading."""
+    """This broker cannot answer: it is not the coordinator, or still loads."""
 
     def __init__(self, error: TransactionError) -> None:
         super().__init__(f"the transaction coordinator answers {error.name}")
@@ -54,11 +55,13 @@ class TransactionRefusal(HeadraceError):
 class TransactionCoordinator:
     """All shards of this broker. Lives on the event loop."""
 
-    def __init__(self, host: Host, config: TransactionConfig, offsets_ended: OffsetsEnded) -> None:
-        self._questions = TransactionQuestions(host)
-        self.markers = MarkerWriter(host.topics, offsets_ended, self._questions.marker_written)
-        # Produce requests of an id that had to wait; those that come after them wait behind them.
-        self.produce_turns = Turns()
+    def __init__(
+        self, host: CoordinatorHost, config: TransactionConfig, offsets_ended: OffsetsEnded
+    ) -> None:
+        self._verifier = TransactionVerifier(host)
+        self.markers = MarkerWriter(host.topics, offsets_ended, self._verifier.marker_written)
+        # Produce requests of an id that had to wait; later ones of the same id wait behind them.
+        self.produce_queue = KeyQueue()
         self._host = host
         self._config = config
         self._shards: dict[int, TransactionShard] = {}
@@ -85,38 +88,44 @@ class TransactionCoordinator:
     def _make(self, partition: Partition) -> TransactionShard:
         registry = TransactionRegistry(
             coordinator_epoch=partition.leader_epoch,
-            take_id=self._host.take_producer_id,
+            take_id=self._host.producer_ids.next,
             config=self._config,
             now_ms=self._host.clock.wall_ms(),
         )
         return TransactionShard(self._host, self.markers, partition, registry)
 
     def unload(self, index: int) -> None:
-        """Another broker leads this shard from now on, and carries on what was begun."""
+        """Stop serving a shard: another broker leads it, and continues what was begun."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.lose()
 
+    def topics_deleted(self, names: set[str]) -> None:
+        """Stop when the coordinator's own topic was deleted: it has no transactions left."""
+        if TRANSACTION_STATE in names:
+            self.stop()
+
     def stop(self) -> None:
-        """What was begun is carried on by whoever loads the shards next."""
+        """Serve nothing any more; the broker that loads the shards next continues from the log."""
         for shard in self._shards.values():
             shard.lose()
         for task in self._loads:
             task.cancel()
-        self._questions.stop()
+        self._verifier.stop()
         self._shards.clear()
 
     async def _shard(self, transactional_id: str) -> TransactionShard:
-        """The shard of an id for which nothing waits; the topic is made when the first id comes.
+        """Return the shard of an id, once no change of that id is under way. The first id creates
+        the topic.
 
         Raises:
-            TransactionRefusal: this broker cannot say.
+            TransactionRefusal: this broker cannot answer.
         """
         while True:
             try:
-                topic = await self._host.internal_topic(TRANSACTION_STATE)
+                topic = await self._host.controller.internal_topic(TRANSACTION_STATE)
             except HeadraceError as error:
-                log.error("there is no topic for transactions", reason=str(error))
+                log.error("transaction_topic_missing", reason=str(error))
                 raise TransactionRefusal(TransactionError.COORDINATOR_NOT_AVAILABLE) from error
             index = coordinator_partition(transactional_id, len(topic.partitions))
             shard = self._shard_at(index)
@@ -140,7 +149,7 @@ class TransactionCoordinator:
         return shard
 
     def _shard_now(self, transactional_id: str, unknown: TransactionError) -> TransactionShard:
-        """As `_shard`, busy or not. Without the topic every id is `unknown`."""
+        """Return the shard of an id, busy or not. Without the topic every id is `unknown`."""
         topic = self._host.topics.by_name(TRANSACTION_STATE)
         if topic is None:
             raise TransactionRefusal(unknown)
@@ -149,8 +158,9 @@ class TransactionCoordinator:
     # -- requests
 
     async def init_producer_id(self, event: InitProducerId) -> InitReply:
-        """A producer takes over. If that aborts an open transaction it is told to come again, so
-        we ask once more ourselves, which spares it its backoff of up to half a second."""
+        """Let a producer take over an id. If that aborts an open transaction the reply is
+        CONCURRENT_TRANSACTIONS, so the coordinator retries once itself, which spares the client its
+        backoff of up to half a second."""
         for _ in range(2):
             reply = await self._ask(
                 event.transactional_id,
@@ -185,7 +195,7 @@ class TransactionCoordinator:
     # -- partitions
 
     def verify(self, event: AddPartitions) -> VerifyReply:
-        """Whether the partitions are in the transaction (AddPartitionsToTxn with verify_only)."""
+        """Return which partitions are in the transaction (AddPartitionsToTxn, verify_only)."""
         unknown = TransactionError.INVALID_PRODUCER_ID_MAPPING
         try:
             shard = self._shard_now(event.transactional_id, unknown)
@@ -194,13 +204,14 @@ class TransactionCoordinator:
         return shard.registry.verify_partitions(event)
 
     def join(self, event: AddPartitions, *, implicit: bool) -> "Refused | asyncio.Future[None]":
-        """Records are about to be appended: are their partitions in the transaction?
+        """Make sure that the partitions of records that are about to be appended are in the
+        transaction.
 
         With `implicit` (KIP-890: Produce 12, TxnOffsetCommit 5) those that are not are added;
         otherwise they must have been. Append before anything else happens on the loop.
 
         Returns:
-            What was refused; or a future: call again when it is done.
+            the refused partitions; or a future: call again when it is done.
         """
         coordinator = self._elsewhere(event.transactional_id)
         if coordinator is not None:
@@ -225,18 +236,18 @@ class TransactionCoordinator:
         return _refused(event, VerifyReply(error=cast(AddReply, added.result()).error))
 
     def _elsewhere(self, transactional_id: str) -> BrokerId | None:
-        """Which other broker coordinates an id."""
+        """Return the other broker that coordinates an id; None if this one does."""
         topic = self._host.topics.by_name(TRANSACTION_STATE)
         if topic is None:
             return None
         index = coordinator_partition(transactional_id, len(topic.partitions))
-        return self._host.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
+        return self._host.topics.leader_elsewhere(TopicPartition(TRANSACTION_STATE, index))
 
     def _join_elsewhere(
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
     ) -> "Refused | asyncio.Future[None]":
-        """A partition with an open transaction of this producer is in it; for all others its
-        coordinator is asked."""
+        """Verify with the coordinator the partitions that have no open transaction of this
+        producer."""
         missing = [
             name
             for name in event.partitions
@@ -245,18 +256,18 @@ class TransactionCoordinator:
         ]
         if not missing:
             return {}
-        return self._questions.ask(coordinator, event, implicit=implicit)
+        return self._verifier.verify(coordinator, event, implicit=implicit)
 
     async def joined(self, event: AddPartitions, *, implicit: bool) -> Refused:
-        """As `join`, waiting where it must."""
+        """Return the refused partitions, as `join`, after waiting where it must."""
         while isinstance(joined := self.join(event, implicit=implicit), asyncio.Future):
             await asyncio.wait((joined,))
         return joined
 
-    # -- questions
+    # -- listings
 
     def registries(self) -> list[TransactionRegistry]:
-        """All of them, for listings.
+        """Return the registries of all shards, for listings.
 
         Raises:
             TransactionRefusal: some are not loaded, so that a list would not be whole.

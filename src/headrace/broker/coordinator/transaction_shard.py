@@ -8,12 +8,12 @@ then it is adopted, answered and followed by the next step. So a marker never co
 decision, the Complete record never before its markers, and records never before their partition is
 in the transaction, whatever a power cut takes.
 Rule 2: while a change waits for the disk its id is in `busy`, and requests for it wait too instead
-of being turned away. Without group commit nothing waits and every reply is immediate.
+of being refused. Without group commit nothing waits and every reply is immediate.
 Rule 3: markers are appended here and now where this broker leads, and go to the other leaders by
-WriteTxnMarkers. A partition that is gone needs none; one that is offline, or has no leader, is
-tried again until it has got its marker.
-Rule 4: after an append or a sync that failed in an unknown way nobody knows what a restart will
-find. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
+WriteTxnMarkers. A partition that is gone needs none; for one that is offline, or has no leader, the
+marker is retried until it is written.
+Rule 4: after an append or a sync that failed in an unknown way it is open what a restart will
+read. The shard is lost: it changes nothing and answers nothing from then on. A full disk is not
 such a failure: the log made sure that nothing was kept.
 """
 
@@ -25,8 +25,8 @@ from typing import TypeAlias
 import structlog
 
 from headrace.broker.coordinator.group import stored_batches
-from headrace.broker.coordinator.host import Host
-from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, Written
+from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, WrittenMarker
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (
     CoordinatorFenced,
@@ -71,7 +71,7 @@ class TransactionShard:
 
     def __init__(
         self,
-        host: Host,
+        host: CoordinatorHost,
         markers: MarkerWriter,
         partition: Partition,
         registry: TransactionRegistry,
@@ -96,35 +96,35 @@ class TransactionShard:
         return self.partition.log.log_end_offset <= self.partition.log.log_start_offset
 
     async def load(self) -> None:
-        """Replay the partition, and carry on what was decided and not carried out."""
+        """Replay the partition, and continue what was decided and not carried out."""
         try:
             records = await self._host.in_thread(lambda: list(_records(self.partition)))
             due = self.registry.load(records, self._now_ms)
         except HeadraceError as error:
             name = str(self.partition.name)
-            log.error("cannot load transactions", shard=name, reason=str(error))
+            log.error("transactions_not_loaded", shard=name, reason=str(error))
             self.lose()
             return
         self.open(due)
 
     def open(self, due: Sequence[Effects] = ()) -> None:
-        """From now on requests are served."""
+        """Serve requests from now on."""
         self.loading = False
         self._carry_out_all(due)
 
     def lose(self) -> None:
-        """Serve nothing any more: whoever loads the partition next reads what counts."""
+        """Serve nothing any more: the broker that loads the partition next reads what counts."""
         self.lost = True
         if self._timer is not None:
             self._timer.cancel()
 
     @property
     def reloadable(self) -> bool:
-        """Lost only because too few replicas were in sync: what counts is in the log."""
+        """Whether only too few replicas in sync caused the loss: the log has what counts."""
         return self.lost and self._uncommitted and not self.partition.resigned
 
     def hand_over(self, decide: Decide) -> "asyncio.Future[object]":
-        """Let the registry decide. Without group commit the reply is there on return.
+        """Let the registry decide. Without group commit the reply is done on return.
 
         A client that goes away cancels its own reply and nothing else.
         """
@@ -136,7 +136,8 @@ class TransactionShard:
     # -- records
 
     def _carry_out_all(self, due: Sequence[Effects]) -> None:
-        """Some now, the rest in later turns: after a start, or when many ids expire at once."""
+        """Carry out some effects now, the rest in later turns: there are many after a start, or
+        when many ids expire at once."""
         if self.lost:
             return
         for effects in due[:_EFFECTS_PER_TURN]:
@@ -147,7 +148,7 @@ class TransactionShard:
             self._host.loop.call_soon(self._carry_out_all, later)
 
     def _carry_out(self, effects: Effects) -> None:
-        """Append, settle and go on with what is due next, until nothing is."""
+        """Append, settle and continue with what is due next, until nothing is."""
         if effects.records:
             self._append(effects)
             return
@@ -162,7 +163,7 @@ class TransactionShard:
         except Exception as error:  # noqa: BLE001 - also a mistake of ours must leave no change open
             self._not_appended(effects, error)
             return
-        written = [Written(self.partition, appended.last_offset + 1)]
+        written = [WrittenMarker(self.partition, appended.last_offset + 1)]
         self._when_synced(effects.transactional_id, written, partial(self._settle, effects))
 
     def _settle(self, effects: Effects, failure: HeadraceError | None) -> None:
@@ -176,7 +177,7 @@ class TransactionShard:
     def _not_appended(self, effects: Effects, error: Exception) -> None:
         ours = None if isinstance(error, HeadraceError) else error
         name = str(self.partition.name)
-        log.error("cannot append", shard=name, reason=str(error), exc_info=ours)
+        log.error("transaction_not_appended", shard=name, reason=str(error), exc_info=ours)
         if not isinstance(error, DiskFull | NotEnoughReplicas):
             self._uncommitted = isinstance(error, NotEnoughReplicasAfterAppend)
             self.lose()
@@ -185,10 +186,10 @@ class TransactionShard:
     def _when_synced(
         self,
         transactional_id: str,
-        written: Iterable[Written],
+        written: Iterable[WrittenMarker],
         then: Callable[[HeadraceError | None], None],
     ) -> None:
-        """Go on, with an error if there is one: at once, or when the disk has what it must have.
+        """Call `then`, with an error if there is one: at once, or when the disk has the records.
 
         An id never waits twice at a time: one change of it is pending, or its markers are.
         """
@@ -225,7 +226,7 @@ class TransactionShard:
     def _write_markers(
         self, markers: WriteMarkers, names: Sequence[TopicPartition], *, failed: bool
     ) -> None:
-        """Some now, the rest in later turns; what failed is tried again after the last."""
+        """Write some markers now, the rest in later turns; retry what failed after the last."""
         if self.lost:
             return
         now, later = names[:_MARKERS_PER_TURN], names[_MARKERS_PER_TURN:]
@@ -248,7 +249,7 @@ class TransactionShard:
                 self.registry.markers_failed(markers, self._now_ms)
                 self._schedule()
 
-        written = [outcome for outcome in outcomes.values() if isinstance(outcome, Written)]
+        written = [outcome for outcome in outcomes.values() if isinstance(outcome, WrittenMarker)]
         if not elsewhere:
             self._when_synced(markers.transactional_id, written, go_on)
             return
@@ -262,7 +263,7 @@ class TransactionShard:
     def _elsewhere(self, names: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
         found: dict[BrokerId, list[TopicPartition]] = {}
         for name in names:
-            leader = self._host.leader_elsewhere(name)
+            leader = self._host.topics.leader_elsewhere(name)
             if leader is not None:
                 found.setdefault(leader, []).append(name)
         return found
@@ -273,10 +274,11 @@ class TransactionShard:
         elsewhere: Mapping[BrokerId, Sequence[TopicPartition]],
         then: Callable[[Mapping[TopicPartition, bool]], None],
     ) -> None:
-        """To the leaders that are other brokers. Requests for the id wait meanwhile (rule 2)."""
+        """Send markers to the leaders that are other brokers. Requests for the id wait meanwhile
+        (rule 2)."""
         busy = self.busy[markers.transactional_id] = self._host.loop.create_future()
         sending = [
-            self._host.peers.write_markers(leader, markers, found)
+            self._host.transaction_client.write_markers(leader, markers, found)
             for leader, found in elsewhere.items()
         ]
 
@@ -292,8 +294,9 @@ class TransactionShard:
 
         asyncio.gather(*sending).add_done_callback(sent)
 
-    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> Written | bool:
-        """Where it is; True when the partition needs none, False when it must be tried again."""
+    def _write_marker(self, markers: WriteMarkers, name: TopicPartition) -> WrittenMarker | bool:
+        """Return where the marker is; True when the partition needs none, False when it must be
+        retried."""
         marker = Marker(
             producer_id=markers.producer_id,
             producer_epoch=markers.producer_epoch,
@@ -304,13 +307,13 @@ class TransactionShard:
         try:
             return self._markers.write(marker, name) or True
         except (InvalidProducerEpoch, CoordinatorFenced) as error:
-            # Somebody wrote there under our producer id and a later epoch; trying again is no use.
-            log.error("a marker is refused", partition=str(name), reason=str(error))
+            # A later epoch of this producer id has written there: a retry would fail, too.
+            log.error("marker_refused", partition=str(name), reason=str(error))
             return True
         except HeadraceError as error:
             if markers.ending not in self._warned:
                 self._warned.add(markers.ending)
-                log.warning("cannot write a marker yet", partition=str(name), reason=str(error))
+                log.warning("marker_not_written", partition=str(name), reason=str(error))
             return False
 
     # -- time

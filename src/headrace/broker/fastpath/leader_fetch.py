@@ -1,31 +1,31 @@
-"""The shortest way of a follower's fetches: those that repeat an earlier one but for their offset.
+"""The fast path of a follower's fetches that repeat an earlier one but for their offset.
 
 Theory of operation
 -------------------
-A follower in step asks over and over for what comes next in the partition whose records it has just
-taken (`wire.follower_shape`). What else there may be news of need not be looked for: partitions say
-when they grow, and the lane notes them as *due*. So a fetch costs a comparison, the word that the
-follower has come so far, and, when nothing is due, a wait. The answer to it is mostly the batch
-that a producer has just sent, which is still in memory (`Partition.tail`).
+A follower in step fetches over and over what comes next in the partition whose records it has just
+appended (`wire.follower_shape`). The leader need not look for news in the other partitions of the
+session: partitions report when they grow, and the fast path notes them as *due*. So a fetch costs a
+comparison, counting the follower's new log end, and, when nothing is due, a wait. The response is
+mostly the batch that a producer has just sent, which is still in memory (`Partition.tail`).
 
-Rule 1: a lane serves a request completely or not at all. `None` means that nothing has happened,
-and the handler takes the request.
-Rule 2: at least every `_LOOK_MS` the handler has a request, and looks at all partitions of the
-session: that is how a leader knows of an idle partition that its follower is alive, and how a
-follower hears of a high watermark alone.
-Rule 3: a partition stays due until the follower has asked for its log end: what was sent and not
-taken is sent again.
-Rule 4: a lane is good for one version of `Topics` and one set of partitions. Where an authorizer or
-quotas are in force it stands aside.
+Rule 1: the fast path serves a request completely or declines it. `None` means that nothing has
+happened, and the handler serves the request.
+Rule 2: at least every `_LOOK_MS` the fast path declines, and the handler looks at all partitions of
+the session. So a leader learns of an idle partition that its follower is alive, and a follower
+learns of a high watermark that moved without new records.
+Rule 3: a partition stays due until the follower has fetched from its log end: what was sent and not
+appended is sent again.
+Rule 4: what was learned is good for one version of `Topics` and one set of partitions. Where an
+authorizer or quotas are in force the fast path declines.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.handlers.fetch import ReplicaFetch
-from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition, FetchSession
 from headrace.broker.replica.partition import Partition
@@ -42,13 +42,31 @@ _LOOK_MS: Final = 250
 _new: Final = tuple.__new__
 
 
-class _Place:
-    """A partition of the session: notes for the lane when it grows."""
+class SlowFetch(Protocol):
+    """The handler's work for some partitions of a session: `handlers.fetch.FollowerFetch`."""
 
-    __slots__ = ("_lane", "item", "partition", "rest")
+    failed: bool
 
-    def __init__(self, lane: "ReplicaLane", item: FetchedPartition, partition: Partition) -> None:
-        self._lane = lane
+    def read(self) -> tuple[list[Any], int]:
+        """Return one result per partition, and the bytes of their records."""
+
+    def pack(self, results: list[Any]) -> Parts:
+        """Return the response that holds the results."""
+
+
+MakeSlowFetch: TypeAlias = Callable[[Broker, Call, FetchRequest, Admission], SlowFetch]
+"""Makes the handler's fetch; the follower's log ends have been counted already."""
+
+
+class _SessionPartition:
+    """A partition of the session: it is due once it has grown."""
+
+    __slots__ = ("_fast_path", "item", "partition", "rest")
+
+    def __init__(
+        self, fast_path: "FastLeaderFetch", item: FetchedPartition, partition: Partition
+    ) -> None:
+        self._fast_path = fast_path
         self.item = item
         self.partition = partition
         # The end of a request for this partition; none is known yet.
@@ -56,22 +74,25 @@ class _Place:
 
     @property
     def in_step(self) -> bool:
-        """Whether the follower has asked for the log end: it has everything."""
-        return self.item.wanted.fetch_offset == self.partition.log.log_end_offset
+        """Whether the follower has fetched from the log end: it has everything."""
+        return self.item.requested.fetch_offset == self.partition.log.log_end_offset
 
     def grew(self, size_bytes: int) -> None:
-        self._lane.grew(self)
+        self._fast_path.grew(self)
 
     def finish(self) -> None:
-        self._lane.finish()
+        self._fast_path.finish()
 
 
-class ReplicaLane:
-    """The fetches of one follower over one connection. Lives on the event loop."""
+class FastLeaderFetch:
+    """Serves the fetches of one follower over one connection. Lives on the event loop."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(
+        self, broker: Broker, connection: Connection, make_slow_fetch: MakeSlowFetch
+    ) -> None:
         self._broker = broker
         self._connection = connection
+        self._make_slow_fetch = make_slow_fetch
         self._shape: FollowerShape | None = None
         self._session: FetchSession | None = None
         self._changes = -1
@@ -79,18 +100,18 @@ class ReplicaLane:
         self._looked_ms = 0
         self._header = RequestHeader(ApiKey.FETCH, 0, 0, None)
         self._request: FetchRequest | None = None
-        self._places: list[_Place] = []
-        self._by_key: dict[bytes, _Place] = {}
-        self._due: dict[_Place, None] = {}
+        self._partitions: list[_SessionPartition] = []
+        self._by_key: dict[bytes, _SessionPartition] = {}
+        self._due: dict[_SessionPartition, None] = {}
         # The request that waits: its correlation id and its answer.
-        self._waiting: tuple[int, Promise[Parts | None]] | None = None
+        self._waiting: tuple[int, CallbackFuture[Parts | None]] | None = None
         self._scheduled = False
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """The follower is gone."""
-        self._leave()
+        """Forget the follower, which is gone."""
+        self._unsubscribe()
         self._session = None
         if self._timer is not None:
             self._timer.cancel()
@@ -99,7 +120,7 @@ class ReplicaLane:
     # -- learning
 
     def learn(self, frame: Frame, request: Request) -> None:
-        """The handler has had this fetch, and looked at all partitions (rule 2)."""
+        """Serve fetches like this one, which the handler has just served (rule 2)."""
         body: FetchRequest = request.body
         session = self._broker.fetch_sessions.find(body.session_id)
         shape = FollowerShape.of(frame, request)
@@ -114,53 +135,53 @@ class ReplicaLane:
             self._changes,
             self._version,
         ):
-            self._leave()
+            self._unsubscribe()
             self._session, self._changes = session, session.changes
             self._version = topics.version
-            self._enter(session)
+            self._subscribe(session)
         self._shape = shape
         asked = shape.read(frame)
-        wanted, topic_id = body.topics[0].partitions[0], body.topics[0].topic_id
-        item = None if topic_id is None else session.partitions.get((topic_id, wanted.partition))
-        if asked is None or item is None or len(self._by_key) > len(self._places):
+        requested, topic_id = body.topics[0].partitions[0], body.topics[0].topic_id
+        item = None if topic_id is None else session.partitions.get((topic_id, requested.partition))
+        if asked is None or item is None or len(self._by_key) > len(self._partitions):
             self._by_key.clear()
             return
-        for place in self._places:
-            # With records of this very epoch it has them from this leader, and nothing else.
-            if place.item is item and wanted.last_fetched_epoch == place.partition.leader_epoch:
-                place.rest = asked.rest
-                self._by_key[asked.place] = place
+        for each in self._partitions:
+            # With records of this very epoch it has them from this leader, and none from another.
+            if each.item is item and requested.last_fetched_epoch == each.partition.leader_epoch:
+                each.rest = asked.rest
+                self._by_key[asked.place] = each
 
-    def _enter(self, session: FetchSession) -> None:
+    def _subscribe(self, session: FetchSession) -> None:
         for item in session.partitions.values():
-            partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+            partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
             if partition is not None:
-                place = _Place(self, item, partition)
-                self._places.append(place)
-                self._due[place] = None
-                partition.add_replica_waiter(place)
+                waiter = _SessionPartition(self, item, partition)
+                self._partitions.append(waiter)
+                self._due[waiter] = None
+                partition.add_replica_waiter(waiter)
 
-    def _leave(self) -> None:
-        for place in self._places:
-            place.partition.remove_replica_waiter(place)
-        self._places.clear()
+    def _unsubscribe(self) -> None:
+        for each in self._partitions:
+            each.partition.remove_replica_waiter(each)
+        self._partitions.clear()
         self._by_key.clear()
         self._due.clear()
 
     # -- serving
 
     def serve(self, frame: Frame) -> Answer:
-        """Answer a follower's fetch, now or when there is something to tell; or None (rule 1)."""
+        """Answer a follower's fetch, now or when there is something new; or None (rule 1)."""
         shape, session, broker = self._shape, self._session, self._broker
         asked = None if shape is None else shape.read(frame)
         if asked is None or session is None or self._waiting is not None:
             return None
         correlation_id, session_epoch, key, fetch_offset, rest = asked
-        place = self._by_key.get(key)
+        fetched = self._by_key.get(key)
         now_ms = broker.clock.monotonic_ms()
         if (
-            place is None
-            or place.rest != rest
+            fetched is None
+            or fetched.rest != rest
             or broker.topics.version != self._version
             or session.epoch != session_epoch
             or session.changes != self._changes
@@ -170,7 +191,7 @@ class ReplicaLane:
             or now_ms - self._looked_ms >= _LOOK_MS
         ):
             return None
-        request, partition, wanted = self._request, place.partition, place.item.wanted
+        request, partition, requested = self._request, fetched.partition, fetched.item.requested
         assert request is not None
         if (
             fetch_offset > partition.log.log_end_offset
@@ -179,50 +200,52 @@ class ReplicaLane:
         ):
             return None
         broker.metrics.requests[_API.name] += 1
-        broker.fetch_sessions.go_on(session, now_ms)
-        place.item.wanted = _new(FetchPartition, (*wanted[:2], fetch_offset, *wanted[3:]))
+        broker.fetch_sessions.advance(session, now_ms)
+        fetched.item.requested = _new(
+            FetchPartition, (*requested[:2], fetch_offset, *requested[3:])
+        )
         broker.follower_fetched(
             partition, request.replica_id, fetch_offset, request.replica_epoch, now_ms
         )
         if fetch_offset < partition.log.log_end_offset:
-            self._due[place] = None
+            self._due[fetched] = None
         return self._answer(correlation_id) or self._wait(correlation_id)
 
-    def grew(self, place: _Place) -> None:
-        self._due[place] = None
+    def grew(self, grown: _SessionPartition) -> None:
+        self._due[grown] = None
         if self._waiting is not None and not self._scheduled:
             self._scheduled = True
-            self._broker.soon(self._look)
+            self._broker.call_after_event(self._look)
 
     def finish(self) -> None:
         """Answer now, whatever there is."""
         if self._waiting is None:
             return
-        correlation_id, promise = self._waiting
+        correlation_id, response = self._waiting
         self._waiting = None
         try:
-            answer = self._pack_all(correlation_id)
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-            promise.set_exception(error)
+            parts = self._pack_all(correlation_id)
+        except Exception as error:  # noqa: BLE001 - the connection must learn of it
+            response.set_exception(error)
         else:
-            promise.set_result(answer)
+            response.set_result(parts)
 
     def _wait(self, correlation_id: int) -> Answer:
-        promise: Promise[Parts | None] = Promise()
-        self._waiting = correlation_id, promise
-        promise.add_done_callback(self._over)
+        response: CallbackFuture[Parts | None] = CallbackFuture()
+        self._waiting = correlation_id, response
+        response.add_done_callback(self._done)
         assert self._request is not None
         loop = self._broker.loop
         self._deadline = loop.time() + self._request.max_wait_ms / 1000
         if self._timer is None:
             self._timer = loop.call_at(self._deadline, self._watch)
-        return promise
+        return response
 
-    def _over(self, _: Promise[Parts | None]) -> None:
+    def _done(self, _: CallbackFuture[Parts | None]) -> None:
         self._waiting = None
 
     def _watch(self) -> None:
-        """One timer for many requests: it is only set again when it is over."""
+        """Time out the request that waits. One timer serves many: it is set again only here."""
         self._timer = None
         if self._waiting is None:
             return
@@ -236,51 +259,51 @@ class ReplicaLane:
         if self._waiting is None:
             return
         if self._broker.topics.version != self._version:
-            # A partition may be led by somebody else, of which the follower must hear.
+            # Another broker may lead a partition by now, and the response must say so.
             self.finish()
             return
-        correlation_id, promise = self._waiting
+        correlation_id, response = self._waiting
         try:
-            answer = self._answer(correlation_id)
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-            promise.set_exception(error)
+            parts = self._answer(correlation_id)
+        except Exception as error:  # noqa: BLE001 - the connection must learn of it
+            response.set_exception(error)
             return
-        if answer is not None:
-            promise.set_result(answer)
+        if parts is not None:
+            response.set_result(parts)
 
     # -- answering
 
     def _answer(self, correlation_id: int) -> Parts | None:
-        """What is due, if there are records among it."""
+        """Return a response with the partitions that are due, if some have records."""
         due = self._due
         if len(due) > 1:
-            for place in [each for each in due if each.in_step]:
-                del due[place]
+            for each in [each for each in due if each.in_step]:
+                del due[each]
         if not due:
             return None
         if len(due) == 1:
-            (place,) = due
-            tail = place.partition.tail
-            throttled = place.partition.log.config.leader_replication_throttled_replicas
-            if tail is not None and tail[0] == place.item.wanted.fetch_offset and not throttled:
-                return self._pack_tail(correlation_id, place, tail[1])
-            if place.in_step:
-                del due[place]
+            (only,) = due
+            tail = only.partition.tail
+            throttled = only.partition.log.config.leader_replication_throttled_replicas
+            if tail is not None and tail[0] == only.item.requested.fetch_offset and not throttled:
+                return self._pack_tail(correlation_id, only, tail[1])
+            if only.in_step:
+                del due[only]
                 return None
-        fetch = self._fetch(correlation_id, tuple([place.item for place in due]))
+        fetch = self._fetch(correlation_id, tuple([each.item for each in due]))
         results, size = fetch.read()
         return fetch.pack(results) if size or fetch.failed else None
 
-    def _pack_tail(self, correlation_id: int, place: _Place, records: bytes) -> Parts:
-        item, log, session = place.item, place.partition.log, self._session
+    def _pack_tail(self, correlation_id: int, only: _SessionPartition, records: bytes) -> Parts:
+        item, log, session = only.item, only.partition.log, self._session
         assert session is not None
         assert item.topic_id is not None
-        item.told_high_watermark = high_watermark = log.high_watermark
-        item.told_log_start = log_start = log.log_start_offset
+        item.last_sent_high_watermark = high_watermark = log.high_watermark
+        item.last_sent_log_start = log_start = log.log_start_offset
         self._broker.metrics.fetched_bytes += len(records)
-        told = (high_watermark, log.last_stable_offset, log_start)
-        place_of = (item.topic_id.bytes, item.wanted.partition)
-        answer = (correlation_id, session.session_id, *place_of, *told, records)
+        offsets = (high_watermark, log.last_stable_offset, log_start)
+        partition = (item.topic_id.bytes, item.requested.partition)
+        answer = (correlation_id, session.session_id, *partition, *offsets, records)
         return (pack_follower_answer(_new(FollowerAnswer, answer)),)
 
     def _pack_all(self, correlation_id: int) -> Parts:
@@ -288,10 +311,10 @@ class ReplicaLane:
         fetch = self._fetch(correlation_id, tuple(self._session.partitions.values()))
         return fetch.pack(fetch.read()[0])
 
-    def _fetch(self, correlation_id: int, items: tuple[FetchedPartition, ...]) -> ReplicaFetch:
-        """The handler's own work, for some partitions of the session."""
+    def _fetch(self, correlation_id: int, items: tuple[FetchedPartition, ...]) -> SlowFetch:
+        """Return the handler's fetch of some partitions of the session."""
         assert self._request is not None
         header = self._header._replace(correlation_id=correlation_id)
         call = Call(self._connection, Request(_API, header, None, 0, self._request))
         admission = Admission(items, self._session, incremental=True)
-        return ReplicaFetch(self._broker, call, self._request, admission, counted=True)
+        return self._make_slow_fetch(self._broker, call, self._request, admission)

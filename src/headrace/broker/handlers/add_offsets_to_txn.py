@@ -7,8 +7,8 @@ from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.error_mapping import transaction_code
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
 from headrace.groups.shard import shard_of
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -44,5 +44,5 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 async def offsets_partition(broker: Broker, group_id: str) -> TopicPartition:
     """Where a group's offsets are kept."""
-    topic = await broker.internal_topic(CONSUMER_OFFSETS)
+    topic = await broker.controller.internal_topic(CONSUMER_OFFSETS)
     return TopicPartition(CONSUMER_OFFSETS, shard_of(group_id, len(topic.partitions)))

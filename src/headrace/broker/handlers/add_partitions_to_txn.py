@@ -103,7 +103,7 @@ async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only
 def _refusal(broker: Broker, call: Call, name: TopicPartition, *, verify_only: bool) -> ErrorCode:
     if not verify_only and broker.guard.denies_topic(call, Operation.WRITE, name.topic):
         return ErrorCode.topic_authorization_failed
-    if not broker.exists(name.topic, name.partition):
+    if not broker.topics.exists(name.topic, name.partition):
         return ErrorCode.unknown_topic_or_partition
     return ErrorCode.none
 

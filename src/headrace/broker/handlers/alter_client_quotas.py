@@ -34,7 +34,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             for entry in request.entries
         ]
 
-    outcomes = await broker.administer(alter, broker.follow_quotas)
+    outcomes = await broker.controller.administer(alter)
     return {
         "entries": [
             _answer(entry, ErrorCode.none, None)

@@ -28,6 +28,4 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             )
         return controller.replace_topic_configs(target.topic, configs, validate_only=validate_only)
 
-    return await change_configs(
-        broker, call, request.resources, change, validate_only=validate_only
-    )
+    return await change_configs(broker, call, request.resources, change)

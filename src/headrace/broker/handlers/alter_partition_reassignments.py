@@ -34,7 +34,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         for one in topic.partitions
     }
-    plan = await broker.administer(lambda controller: controller.reassign(wanted))
+    plan = await broker.controller.administer(lambda controller: controller.reassign(wanted))
     return {
         "allow_replication_factor_change": request.allow_replication_factor_change,
         "responses": [

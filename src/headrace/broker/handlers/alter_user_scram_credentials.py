@@ -1,7 +1,7 @@
 """AlterUserScramCredentials (51), version 0: set and delete credentials (KIP-554).
 
-The client sends its password salted and hashed; from that follow the two keys we keep. A user of
-whom one change cannot be made keeps all that was.
+The client sends its password salted and hashed; the two keys that are kept follow from that. If one
+change of a user is invalid, none of that user's changes is made.
 """
 
 from collections import Counter
@@ -41,8 +41,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         message = "not allowed to alter the cluster"
         return {"results": [_failed(user, denied, message) for user in users]}
     changes, rejected = _read(request)
-    outcome = await broker.administer(
-        lambda controller: _apply(controller, changes, rejected), broker.follow_credentials
+    outcome = await broker.controller.administer(
+        lambda controller: _apply(controller, changes, rejected)
     )
     return {
         "results": [
@@ -55,7 +55,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _read(request: AlterUserScramCredentialsRequest) -> tuple[list[_Change], dict[str, Rejection]]:
-    """What is asked for, and the users of whom something cannot be."""
+    """Return the valid changes, and the users with an invalid one."""
     changes: list[_Change] = []
     rejected: dict[str, Rejection] = {}
     for deletion in request.deletions:

@@ -1,14 +1,15 @@
-"""ApiVersions (18), versions 0 to 4: what we serve, and which features clients may switch on."""
+"""ApiVersions (18), versions 0 to 4: the APIs that are served, and the features of the cluster."""
 
 from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.handlers.registry import SERVED
 from headrace.wire.api import APIS, ApiKey
 
 API = ApiKey.API_VERSIONS
 
-# What we can do; what is switched on is in the cluster's state (UpdateFeatures).
+# What this broker supports; the cluster's state has the levels in force (UpdateFeatures).
 # group.version 1 turns KIP-848 groups on in clients, transaction.version 2 KIP-890 transactions.
 FEATURES = {"group.version": 1, "transaction.version": 2}
 
@@ -17,9 +18,8 @@ _FIRST_CLIENT_NAMES = 3
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     if call.version >= _FIRST_CLIENT_NAMES:
-        call.connection.client_software = (
-            f"{call.body.client_software_name}/{call.body.client_software_version}"
-        )
+        # The client's name is not kept, but a body that cannot be read must end the connection.
+        _ = call.body
     return answer(broker)
 
 
@@ -32,15 +32,15 @@ def answer(broker: Broker) -> dict[str, Any]:
                 "max_version": api.highest,
             }
             for api in APIS.values()
-            if broker.serves(api.key)
+            if api.key in SERVED
         ],
         "supported_features": [
             {"name": name, "min_version": 0, "max_version": level}
             for name, level in FEATURES.items()
         ],
-        "finalized_features_epoch": broker.features_epoch,
+        "finalized_features_epoch": broker.features.epoch,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in broker.features.items()
+            for name, level in broker.features.levels.items()
         ],
     }

@@ -27,7 +27,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     read = [_read(creation) for creation in creations]
     acls = [one for one in read if isinstance(one, Acl)]
     if acls:
-        await broker.administer(lambda controller: controller.create_acls(acls), broker.follow_acls)
+        await broker.controller.administer(lambda controller: controller.create_acls(acls))
     return {"results": [{} if isinstance(one, Acl) else one for one in read]}
 
 

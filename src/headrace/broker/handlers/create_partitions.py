@@ -7,8 +7,8 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, Cre
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.replica.topic_table import INTERNAL
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.topic_command import NewPartitions, TopicPlan
@@ -31,7 +31,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     def grow(controller: Controller) -> TopicPlan:
         return controller.create_partitions(wanted, validate_only=request.validate_only)
 
-    plan = await (broker.administer(grow) if request.validate_only else broker.change_topics(grow))
+    plan = await broker.controller.administer(grow)
     names = dict.fromkeys(topic.name for topic in request.topics)
     return {"results": [_answer(name, plan) for name in names]}
 

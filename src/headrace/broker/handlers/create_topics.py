@@ -26,7 +26,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, topic.name)
     }
-    plan = await broker.create_topics(
+    plan = await broker.controller.create_topics(
         [_wanted(topic) for topic in request.topics if topic.name not in denied],
         validate_only=request.validate_only,
     )

@@ -32,9 +32,7 @@ async def _delete(broker: Broker, each: DeleteAclsFilter) -> dict[str, Any]:
         wanted = read_filter(each)
     except InvalidArgument as error:
         return _failed(ErrorCode.invalid_request, str(error))
-    deleted = await broker.administer(
-        lambda controller: controller.delete_acls(wanted), broker.follow_acls
-    )
+    deleted = await broker.controller.administer(lambda controller: controller.delete_acls(wanted))
     return {
         "matching_acls": [{**resource_fields(acl), **entry_fields(acl)} for acl in deleted],
     }

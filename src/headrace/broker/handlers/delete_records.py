@@ -35,11 +35,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _delete(
     broker: Broker, call: Call, topic: str, wanted: DeleteRecordsPartition
 ) -> dict[str, Any]:
-    partition = broker.find(topic, None, wanted.partition_index)
+    partition = broker.topics.find(topic, None, wanted.partition_index)
     if broker.guard.denies_topic(call, Operation.DELETE, topic):
         code, low = ErrorCode.topic_authorization_failed, _NOTHING
     elif partition is None:
-        code, low = broker.missing_code(topic, None, wanted.partition_index), _NOTHING
+        code, low = broker.topics.missing_code(topic, None, wanted.partition_index), _NOTHING
     elif not partition.log.config.deleted:
         code, low = ErrorCode.policy_violation, _NOTHING
     else:

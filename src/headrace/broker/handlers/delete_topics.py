@@ -9,8 +9,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.replica.topic_table import INTERNAL
 from headrace.cluster.rejection import Rejection
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -48,7 +48,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         allowed = []
     if allowed:
         names = [item.name for item in allowed if item.name is not None]
-        plan = await broker.change_topics(lambda controller: controller.delete_topics(names))
+        plan = await broker.controller.administer(
+            lambda controller: controller.delete_topics(names)
+        )
         for item in allowed:
             outcome = plan.outcomes[item.name or ""]
             if isinstance(outcome, Rejection):
@@ -78,7 +80,7 @@ def _resolve(broker: Broker, call: Call, name: str | None, topic_id: UUID | None
             item.error_code = ErrorCode.unknown_topic_id
             item.error_message = "there is no topic with this id in this cluster"
             return item
-        # Who may not describe the topic does not learn its name either.
+        # A client that may not describe the topic does not learn its name either.
         if broker.guard.may(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             item.name = topic.name
     if item.name in INTERNAL:

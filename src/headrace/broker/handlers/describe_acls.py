@@ -30,7 +30,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         wanted = read_filter(request)
     except InvalidArgument as error:
         return _failed(ErrorCode.invalid_request, str(error))
-    found = await broker.administer(
+    found = await broker.controller.administer(
         lambda controller: sorted(acl for acl in controller.state.acls if wanted.accepts(acl))
     )
     by_resource: dict[tuple[str, str, str], list[Acl]] = {}

@@ -7,7 +7,6 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from headrace.broker.auth.resource import CLUSTER_NAME, UNKNOWN_OPERATIONS, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.membership.view import describe_nodes
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -36,7 +35,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     return {
         "endpoint_type": _BROKERS,
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.controller_id,
+        "controller_id": broker.membership.controller_id,
         "brokers": [
             {
                 "broker_id": node["node_id"],
@@ -44,7 +43,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
                 "port": node["port"],
                 "rack": node["rack"],
             }
-            for node in describe_nodes(broker, call)
+            for node in broker.cluster_view.describe_nodes(call)
         ],
         "cluster_authorized_operations": operations,
     }

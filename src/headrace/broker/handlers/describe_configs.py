@@ -25,7 +25,7 @@ from headrace.wire.error_code import ErrorCode
 API = ApiKey.DESCRIBE_CONFIGS
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value comes from; Kafka's codes."""
 
     DYNAMIC_TOPIC = 1
@@ -35,8 +35,8 @@ class Source(IntEnum):
     DEFAULT = 5
 
 
-Layer = tuple[Source, Mapping[str, str]]
-Found = tuple[str, str | None, Source]
+Layer = tuple[ConfigSource, Mapping[str, str]]
+Found = tuple[str, str | None, ConfigSource]
 """The key a value was written under, the value, and where that was."""
 
 
@@ -53,7 +53,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             for resource, target in zip(request.resources, targets, strict=True)
         ]
 
-    return {"results": await broker.administer(lambda controller: describe(controller.state))}
+    return {
+        "results": await broker.controller.administer(lambda controller: describe(controller.state))
+    }
 
 
 def _describe(
@@ -91,22 +93,22 @@ def _find(
         record = state.topics.get(target.topic)
         if record is None:
             return None
-        layers = [(Source.DYNAMIC_TOPIC, record.configs), *layers]
+        layers = [(ConfigSource.DYNAMIC_TOPIC, record.configs), *layers]
         return [(key, _look_up(key, layers)) for key in TOPIC_CONFIG]
     if target.broker_id is not None:
         return [(key, _look_up(key, layers)) for key in BROKER_CONFIG]
     # All brokers: what was set for all of them, and nothing else.
     return [
-        (BROKER_CONFIG[name], [(name, text, Source.DYNAMIC_DEFAULT_BROKER)])
+        (BROKER_CONFIG[name], [(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)])
         for name, text in _dynamic(state, None).items()
     ]
 
 
 def _broker_layers(broker: Broker, state: ClusterState) -> list[Layer]:
     return [
-        (Source.DYNAMIC_BROKER, _dynamic(state, broker.node_id)),
-        (Source.DYNAMIC_DEFAULT_BROKER, _dynamic(state, None)),
-        (Source.STATIC_BROKER, broker.settings.written),
+        (ConfigSource.DYNAMIC_BROKER, _dynamic(state, broker.node_id)),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, _dynamic(state, None)),
+        (ConfigSource.STATIC_BROKER, broker.settings.written),
     ]
 
 
@@ -119,11 +121,11 @@ def _look_up(key: ConfigKey, layers: list[Layer]) -> list[Found]:
     """Every value there is for a key, the one that counts first."""
     found: list[Found] = []
     for source, texts in layers:
-        name = key.name if source is Source.DYNAMIC_TOPIC else key.broker_default or key.name
+        name = key.name if source is ConfigSource.DYNAMIC_TOPIC else key.broker_default or key.name
         # A topic's key without a broker's counterpart is looked for in the topic alone.
-        if name in texts and (source is Source.DYNAMIC_TOPIC or name in BROKER_CONFIG):
+        if name in texts and (source is ConfigSource.DYNAMIC_TOPIC or name in BROKER_CONFIG):
             found.append((name, texts[name], source))
-    found.append((key.broker_default or key.name, key.render(key.default), Source.DEFAULT))
+    found.append((key.broker_default or key.name, key.render(key.default), ConfigSource.DEFAULT))
     return found
 
 

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: who writes to a partition with sequences."""
+"""DescribeProducers (61), version 0: the producers that write to a partition with sequences."""
 
 from typing import Any
 
@@ -31,11 +31,11 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
 def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, Any]:
     if broker.guard.denies_topic(call, Operation.READ, topic):
         return {"partition_index": index, "error_code": ErrorCode.topic_authorization_failed}
-    partition = broker.find(topic, None, index)
+    partition = broker.topics.find(topic, None, index)
     if partition is None:
         return {
             "partition_index": index,
-            "error_code": broker.missing_code(topic, None, index),
+            "error_code": broker.topics.missing_code(topic, None, index),
         }
     return {
         "partition_index": index,

@@ -11,8 +11,7 @@ from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartiti
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.membership.view import describe_partition
-from headrace.broker.replica.topic_table import Topic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.ids import topic_name_problem
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -64,7 +63,9 @@ def _missing(name: str) -> ErrorCode:
     return ErrorCode.unknown_topic_or_partition
 
 
-def _describe(broker: Broker, call: Call, topic: Topic, start: int, end: int) -> dict[str, Any]:
+def _describe(
+    broker: Broker, call: Call, topic: HostedTopic, start: int, end: int
+) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
@@ -76,9 +77,9 @@ def _describe(broker: Broker, call: Call, topic: Topic, start: int, end: int) ->
     }
 
 
-def _partition(broker: Broker, topic: Topic, index: int) -> dict[str, Any]:
+def _partition(broker: Broker, topic: HostedTopic, index: int) -> dict[str, Any]:
     return {
-        **describe_partition(broker, topic, index),
+        **broker.cluster_view.describe_partition(topic, index),
         "eligible_leader_replicas": [],
         "last_known_elr": [],
     }

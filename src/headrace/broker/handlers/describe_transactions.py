@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), version 0: what the coordinator knows about transactional ids."""
+"""DescribeTransactions (65), version 0: the state of transactional ids at their coordinator."""
 
 from itertools import groupby
 from typing import Any

@@ -1,4 +1,5 @@
-"""DescribeUserScramCredentials (50), version 0: who has one; never what it is (KIP-554)."""
+"""DescribeUserScramCredentials (50), version 0: which users have one, never what it is
+(KIP-554)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -28,7 +29,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             "error_code": ErrorCode.cluster_authorization_failed,
             "error_message": "not allowed to describe the cluster",
         }
-    known = await broker.administer(lambda controller: dict(controller.state.credentials))
+    known = await broker.controller.administer(
+        lambda controller: dict(controller.state.credentials)
+    )
     by_user: dict[str, list[ScramCredential]] = {}
     for (user, _), credential in sorted(known.items()):
         by_user.setdefault(user, []).append(credential)

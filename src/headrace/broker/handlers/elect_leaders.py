@@ -35,7 +35,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         code = ErrorCode.cluster_authorization_failed
         return _answer(code, [(name, code, None) for name in wanted or ()])
     unclean = getattr(request, "election_type", 0) == _UNCLEAN
-    plan = await broker.administer(
+    plan = await broker.controller.administer(
         lambda controller: controller.elect_leaders(wanted, unclean=unclean)
     )
     rows: list[tuple[TopicPartition, ErrorCode, str | None]] = []

@@ -1,7 +1,7 @@
 """EndTxn (26), versions 0 to 5: commit or abort.
 
 From version 5 on the answer carries the producer's epoch for its next transaction (KIP-890). The
-answer is never UNKNOWN_SERVER_ERROR: whatever went wrong here, the client has to ask again.
+answer is never UNKNOWN_SERVER_ERROR: whatever went wrong here, the client has to retry.
 """
 
 from typing import Any

@@ -1,22 +1,21 @@
-"""Fetch (1), versions 4 to 18: records from partitions, waiting for them if asked to.
+"""Fetch (1), versions 4 to 18: records from partitions, waiting for them if the client does.
 
 Records go out as slices of segment files. A small slice is read instead and sent together with the
 bytes around it, which saves system calls where sendfile would save no copying worth having.
 
-A follower fetches like a consumer, but up to the log end, and what it asks for tells how far it has
-come. A consumer may read from a follower as well, up to its high watermark (KIP-392).
-"""
+A follower fetches like a consumer, but up to the log end, and its fetch offset says how much it has
+copied. A consumer may read from a follower as well, up to its high watermark (KIP-392).
 
-from collections.abc import Sequence
+Fetches of a follower that repeat themselves are served by `broker.fastpath.leader_fetch`.
+"""
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
-from headrace.broker.membership.view import leader_endpoints
-from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Part, Parts
-from headrace.broker.replica.delayed_fetch import DelayedFetch, ReplicaGround, WaitingGround
+from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, LogEndGrowth
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition, check_epoch
@@ -57,21 +56,21 @@ def handle(broker: Broker, call: Call) -> Answer:
             call.version, call.request.header.correlation_id, (), error_code=admission.error
         )
     if request.replica_id >= 0:
-        return ReplicaFetch(broker, call, request, admission).run()
+        return FollowerFetch(broker, call, request, admission).run()
     return _Fetch(broker, call, request, admission).run()
 
 
 class _Fetch:
-    """One fetch: read once, and read again when it waited."""
+    """One fetch: it reads once, and reads again when it waited."""
 
     __slots__ = (
         "_admission",
         "_broker",
         "_call",
-        "_found",
-        "_future",
+        "_delayed",
         "_request",
-        "_wait",
+        "_response",
+        "_results",
         "failed",
     )
 
@@ -83,71 +82,69 @@ class _Fetch:
         self._request = request
         self._admission = admission
         self.failed = False
-        self._found: list[tuple[FetchedPartition, Result]] | None = None
-        self._wait: DelayedFetch | None = None
-        self._future: Promise[Parts | None] | None = None
+        # What `readable_bytes` read, when that is enough to answer.
+        self._results: list[tuple[FetchedPartition, Result]] | None = None
+        self._delayed: DelayedFetch | None = None
+        self._response: CallbackFuture[Parts | None] | None = None
 
     def run(self) -> Answer:
         results, size = self.read()
         request = self._request
         if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
             return self.pack(results)
-        return self._park(results, size)
+        return self._delay(results, size)
 
-    def _park(self, results: list[tuple[FetchedPartition, Result]], size: int) -> Answer:
-        grounds = [
-            ground
+    def _delay(self, results: list[tuple[FetchedPartition, Result]], have_bytes: int) -> Answer:
+        """Answer once there is enough to send; at once where no partition can grow."""
+        sources = [
+            source
             for item in self._admission.partitions
-            if (ground := self._ground(item)) is not None
+            if (source := self._source(item)) is not None
         ]
-        if not grounds:
+        if not sources:
             return self.pack(results)
-        return self._wait_for(grounds, size)
-
-    def _ground(self, item: FetchedPartition) -> WaitingGround | None:
-        key = (item.name, item.topic_id, item.wanted.partition)
-        return self._broker.find(*key) or self._broker.topics.follower(*key)
-
-    def _wait_for(self, partitions: Sequence[WaitingGround], have_bytes: int) -> Answer:
-        self._future = Promise()
-        self._wait = DelayedFetch(
-            self._broker.loop,
-            partitions,
-            soon=self._broker.soon,
+        self._response = CallbackFuture()
+        self._delayed = DelayedFetch(
+            self._broker,
+            self,
+            sources,
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
-            readable_bytes=self._look_again,
-            done=self._finish,
         )
-        self._future.add_done_callback(self._forget)
-        return self._future
+        self._response.add_done_callback(self._done)
+        return self._response
 
-    def _forget(self, future: Promise[Parts | None]) -> None:
-        if future.cancelled() and self._wait is not None:
-            self._wait.cancel()
+    def _source(self, item: FetchedPartition) -> GrowthSource | None:
+        key = (item.name, item.topic_id, item.requested.partition)
+        return self._broker.topics.find(*key) or self._broker.topics.follower(*key)
 
-    def _look_again(self) -> int:
-        """How much there is now; an error (the topic was deleted) is told at once, too."""
+    def _done(self, response: CallbackFuture[Parts | None]) -> None:
+        if response.cancelled() and self._delayed is not None:
+            self._delayed.cancel()
+
+    def readable_bytes(self) -> int:
+        """Read again, and return how much that is; an error (a deleted topic) counts as enough."""
         results, size = self.read()
         if self.failed:
             size = max(size, self._request.min_bytes)
-        self._found = results if size >= self._request.min_bytes else None
+        self._results = results if size >= self._request.min_bytes else None
         return size
 
-    def _finish(self) -> None:
-        if self._future is None or self._future.done():
+    def complete(self) -> None:
+        """Answer a fetch that has waited."""
+        if self._response is None or self._response.done():
             return
         try:
-            results = self.read()[0] if self._found is None else self._found
-            self._future.set_result(self.pack(results))
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-            self._future.set_exception(error)
+            results = self.read()[0] if self._results is None else self._results
+            self._response.set_result(self.pack(results))
+        except Exception as error:  # noqa: BLE001 - the connection must learn of it
+            self._response.set_exception(error)
 
     # -- reading
 
     def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
-        """One result a partition, within the byte budget, and how many bytes of records that is."""
+        """Return one result per partition, within the byte budget, and the bytes of records."""
         budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
         results: list[tuple[FetchedPartition, Result]] = []
         size = 0
@@ -160,43 +157,45 @@ class _Fetch:
         return results, size
 
     def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
-        wanted, broker = item.wanted, self._broker
+        requested, broker = item.requested, self._broker
         if broker.guard.authorizer is not None and broker.guard.denies_topic(
             self._call, Operation.READ, item.name, item.topic_id
         ):
-            return FetchPartitionResult(wanted.partition, ErrorCode.topic_authorization_failed)
-        partition = broker.topics.find(item.name, item.topic_id, wanted.partition)
+            return FetchPartitionResult(requested.partition, ErrorCode.topic_authorization_failed)
+        partition = broker.topics.find(item.name, item.topic_id, requested.partition)
         if partition is None:
             return self._read_follower(item, budget, at_least_one)
-        claimed = wanted.current_leader_epoch
+        claimed = requested.current_leader_epoch
         if claimed >= 0 and claimed != partition.leader_epoch:
-            return FetchPartitionResult(wanted.partition, partition.check_epoch(claimed))
+            return FetchPartitionResult(requested.partition, partition.check_epoch(claimed))
         if self._request.rack_id:
-            nearer = broker.nearer_replica(partition, self._request.rack_id, wanted.fetch_offset)
+            nearer = broker.topics.nearer_replica(
+                partition, self._request.rack_id, requested.fetch_offset
+            )
             if nearer is not None:
                 log = partition.log
-                told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+                offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
                 return FetchPartitionResult(
-                    wanted.partition, 0, *told, preferred_read_replica=nearer
+                    requested.partition, 0, *offsets, preferred_read_replica=nearer
                 )
         try:
             return self._read_log(partition, item, budget, at_least_one)
         except HeadraceError as error:
-            return FetchPartitionResult(wanted.partition, code_of(error))
+            return FetchPartitionResult(requested.partition, code_of(error))
 
     def _read_follower(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
-        """What a follower has, up to its high watermark (KIP-392); or where the leader is."""
-        wanted, broker = item.wanted, self._broker
-        index = wanted.partition
+        """Read from a follower's log up to its high watermark (KIP-392); or name the leader."""
+        requested, broker = item.requested, self._broker
+        index = requested.partition
         follower = broker.topics.follower(item.name, item.topic_id, index)
         if follower is None or self._call.version < _FIRST_FOLLOWER_READ:
             return FetchPartitionResult(
                 index,
-                broker.missing_code(item.name, item.topic_id, index),
-                leader=broker.leader_hint(item.name, item.topic_id, index),
+                broker.topics.missing_code(item.name, item.topic_id, index),
+                leader=broker.topics.leader_hint(item.name, item.topic_id, index),
             )
-        code = check_epoch(follower.leader_epoch, wanted.current_leader_epoch)
-        if not code and wanted.fetch_offset > follower.log.high_watermark:
+        code = check_epoch(follower.leader_epoch, requested.current_leader_epoch)
+        if not code and requested.fetch_offset > follower.log.high_watermark:
             code = ErrorCode.offset_not_available
         if code:
             return FetchPartitionResult(index, code)
@@ -212,26 +211,25 @@ class _Fetch:
         budget: int,
         at_least_one: bool,
     ) -> Result:
-        log, wanted = partition.log, item.wanted
+        log, requested = partition.log, item.requested
         committed = self._request.isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
         bound = last_stable if committed else high_watermark
         offsets = (high_watermark, last_stable, log.log_start_offset)
-        if wanted.fetch_offset == bound and log.storage.failure is None:
-            # Nothing new, as in most partitions of most fetches: the log need not be asked.
-            return _new(
-                FetchPartitionResult,
-                (wanted.partition, 0, *offsets, 0, None, [] if committed else None, -1, None, None),
-            )
-        limit = wanted.max_bytes if wanted.max_bytes < budget else budget
+        if requested.fetch_offset == bound and log.storage.failure is None:
+            # Nothing new, as in most partitions of most fetches: the log need not be read.
+            none_aborted: list[AbortedTransaction] | None = [] if committed else None
+            row = (requested.partition, 0, *offsets, 0, None, none_aborted, -1, None, None)
+            return _new(FetchPartitionResult, row)
+        limit = requested.max_bytes if requested.max_bytes < budget else budget
         piece = log.read(
-            wanted.fetch_offset,
+            requested.fetch_offset,
             limit if limit > 0 else 0,
             max_offset=bound,
             at_least_one=at_least_one,
         )
-        aborted = _aborted(partition, wanted.fetch_offset, piece) if committed else None
-        return FetchPartitionResult(wanted.partition, 0, *offsets, piece.size, piece, aborted)
+        aborted = _aborted(partition, requested.fetch_offset, piece) if committed else None
+        return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
 
     # -- answering
 
@@ -241,8 +239,8 @@ class _Fetch:
             results = [entry for entry in results if _has_news(*entry)]
         if admission.session is not None:
             for item, result in results:
-                item.told_high_watermark = result.high_watermark
-                item.told_log_start = result.log_start_offset
+                item.last_sent_high_watermark = result.high_watermark
+                item.last_sent_log_start = result.log_start_offset
                 if result.records_bytes and item.key in admission.session.partitions:
                     admission.session.rotate(item)
         size = sum([result.records_bytes for _, result in results])
@@ -256,19 +254,19 @@ class _Fetch:
             _by_topic(results),
             throttle_ms=throttle_ms,
             session_id=admission.session_id,
-            node_endpoints=leader_endpoints(
-                self._broker, self._call, [result.leader for _, result in results]
+            node_endpoints=self._broker.cluster_view.leader_endpoints(
+                self._call, [result.leader for _, result in results]
             )
             if self.failed
             else (),
         )
 
 
-class ReplicaFetch(_Fetch):
-    """A follower's fetch. Whoever may fetch so may act for the cluster (CLUSTER_ACTION).
+class FollowerFetch(_Fetch):
+    """A follower's fetch. It needs the permission to act for the cluster (CLUSTER_ACTION).
 
     Args:
-        counted: how far the follower has come has been noted already.
+        counted: the fetch offsets have been counted as the follower's log ends already.
     """
 
     __slots__ = ("_counted",)
@@ -291,57 +289,59 @@ class ReplicaFetch(_Fetch):
         request = self._request
         if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
             return self.pack(results)
-        return self._park(results, size)
+        return self._delay(results, size)
 
-    def _ground(self, item: FetchedPartition) -> WaitingGround | None:
-        partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
-        return None if partition is None else ReplicaGround(partition)
+    def _source(self, item: FetchedPartition) -> GrowthSource | None:
+        partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
+        return None if partition is None else LogEndGrowth(partition)
 
     def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
-        wanted, broker, request = item.wanted, self._broker, self._request
-        index = wanted.partition
+        requested, broker, request = item.requested, self._broker, self._request
+        index = requested.partition
         if not broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
             return FetchPartitionResult(index, ErrorCode.cluster_authorization_failed)
         partition = broker.topics.find(item.name, item.topic_id, index)
         if partition is None:
-            return FetchPartitionResult(index, broker.missing_code(item.name, item.topic_id, index))
-        code = partition.check_epoch(wanted.current_leader_epoch)
+            return FetchPartitionResult(
+                index, broker.topics.missing_code(item.name, item.topic_id, index)
+            )
+        code = partition.check_epoch(requested.current_leader_epoch)
         if code:
             return FetchPartitionResult(index, code)
         if request.replica_id not in partition.state.replicas:
             return FetchPartitionResult(index, ErrorCode.not_leader_or_follower)
         log = partition.log
-        told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        # With records of this very epoch it has them from this leader, and nothing else.
-        ours = wanted.last_fetched_epoch == partition.leader_epoch
-        if not ours or wanted.fetch_offset > log.log_end_offset:
-            parted = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)
+        offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        # With records of this very epoch it has them from this leader, and none from another.
+        ours = requested.last_fetched_epoch == partition.leader_epoch
+        if not ours or requested.fetch_offset > log.log_end_offset:
+            parted = partition.divergence(requested.last_fetched_epoch, requested.fetch_offset)
             if parted is not None:
                 self.failed = True
                 diverging = DivergingEpoch(*parted)
-                return FetchPartitionResult(index, 0, *told, diverging_epoch=diverging)
+                return FetchPartitionResult(index, 0, *offsets, diverging_epoch=diverging)
         piece: LogSlice | None = None
-        news = wanted.fetch_offset != log.log_end_offset or log.storage.failure is not None
+        news = requested.fetch_offset != log.log_end_offset or log.storage.failure is not None
         if news and not self._must_wait(partition):
             try:
                 piece = log.read(
-                    wanted.fetch_offset,
-                    max(0, min(wanted.max_bytes, budget)),
+                    requested.fetch_offset,
+                    max(0, min(requested.max_bytes, budget)),
                     max_offset=log.log_end_offset,
                     at_least_one=at_least_one,
                 )
             except HeadraceError as error:
-                return FetchPartitionResult(index, code_of(error), *told)
+                return FetchPartitionResult(index, code_of(error), *offsets)
         if not self._counted:
             broker.follower_fetched(
                 partition,
                 request.replica_id,
-                wanted.fetch_offset,
+                requested.fetch_offset,
                 request.replica_epoch,
                 broker.clock.monotonic_ms(),
             )
-            told = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
-        return FetchPartitionResult(index, 0, *told, 0 if piece is None else piece.size, piece)
+            offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return FetchPartitionResult(index, 0, *offsets, 0 if piece is None else piece.size, piece)
 
     def _must_wait(self, partition: Partition) -> bool:
         return self._is_throttled(partition) and self._broker.leader_throttle.exceeded
@@ -356,7 +356,9 @@ class ReplicaFetch(_Fetch):
     def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         for item, result in results:
             if result.records_bytes:
-                partition = self._broker.find(item.name, item.topic_id, item.wanted.partition)
+                partition = self._broker.topics.find(
+                    item.name, item.topic_id, item.requested.partition
+                )
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
@@ -365,7 +367,7 @@ class ReplicaFetch(_Fetch):
 def _by_topic(
     results: list[tuple[FetchedPartition, Result]],
 ) -> list[FetchTopicResult[Part]]:
-    """Neighbours of one topic together; the order of a session is kept."""
+    """Group neighbours of one topic; the order of a session is kept."""
     topics: list[FetchTopicResult[Part]] = []
     rows: list[Result] = []
     last: FetchedPartition | None = None
@@ -385,13 +387,13 @@ def _by_topic(
 
 
 def _has_news(item: FetchedPartition, result: Result) -> bool:
-    """Rule of KIP-227: an incremental answer leaves out what the client knows already."""
+    """Whether an incremental response must hold it (KIP-227): the client does not know it yet."""
     return bool(
         result.error_code
         or result.records_bytes
-        or result.high_watermark != item.told_high_watermark
+        or result.high_watermark != item.last_sent_high_watermark
         or result.diverging_epoch is not None
-        or result.log_start_offset != item.told_log_start
+        or result.log_start_offset != item.last_sent_log_start
     )
 
 
@@ -407,5 +409,5 @@ def _aborted(
 ) -> list[AbortedTransaction] | None:
     if not piece.size:
         return []
-    found = partition.log.aborted_transactions(start, piece.end_offset)
-    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found]
+    aborted = partition.log.aborted_transactions(start, piece.end_offset)
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in aborted]

@@ -1,8 +1,8 @@
-"""FindCoordinator (10), versions 0 to 6: who looks after a group or a transactional id.
+"""FindCoordinator (10), versions 0 to 6: the broker that coordinates a group or a transactional id.
 
-Since version 4 a request may name many (KIP-699). It is the leader of that partition of the
-coordinator's topic which the name hashes to. Asking makes the topic, so that a client's next
-request finds its shard.
+Since version 4 a request may name many (KIP-699). The coordinator is the leader of that partition
+of the coordinator's topic which the name hashes to. The request creates the topic, so that the
+client's next request finds its shard.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.membership.view import find_node
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
@@ -40,7 +40,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _answer(
-    broker: Broker, call: Call, key_type: int, key: str, topic: Topic | dict[str, Any]
+    broker: Broker, call: Call, key_type: int, key: str, topic: HostedTopic | dict[str, Any]
 ) -> dict[str, Any]:
     denied = _denied(broker, call, key_type, key)
     if denied is not None:
@@ -48,7 +48,7 @@ def _answer(
     if isinstance(topic, dict):
         return topic
     leader = topic.record.partitions[coordinator_partition(key, len(topic.partitions))].leader
-    node = find_node(broker, call, leader)
+    node = broker.cluster_view.find_node(call, leader)
     if node is None:
         return _nowhere(ErrorCode.coordinator_not_available, "its partition has no leader now")
     return {"node_id": node["node_id"], "host": node["host"], "port": node["port"]}
@@ -67,13 +67,13 @@ def _denied(broker: Broker, call: Call, key_type: int, key: str) -> dict[str, An
     return None
 
 
-async def _topic(broker: Broker, key_type: int) -> Topic | dict[str, Any]:
-    """The coordinator's topic, or the answer where there is none."""
+async def _topic(broker: Broker, key_type: int) -> HostedTopic | dict[str, Any]:
+    """Return the coordinator's topic, or the error response where there is none."""
     topic = _TOPICS.get(key_type)
     if topic is None:
         return _nowhere(ErrorCode.invalid_request, f"there is no coordinator of type {key_type}")
     try:
-        return await broker.internal_topic(topic)
+        return await broker.controller.internal_topic(topic)
     except HeadraceError as error:
         return _nowhere(ErrorCode.coordinator_not_available, str(error))
 

@@ -38,9 +38,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             target.topic, alterations, validate_only=validate_only
         )
 
-    return await change_configs(
-        broker, call, request.resources, change, validate_only=validate_only
-    )
+    return await change_configs(broker, call, request.resources, change)
 
 
 def _alterations(resource: AlterConfigsResource) -> list[ConfigAlteration] | Rejection:

@@ -1,7 +1,7 @@
 """InitProducerId (22), versions 0 to 5: an identity for a producer.
 
 Without a transactional id it is a new producer id, good for idempotence. With one the coordinator
-gives the id's next epoch, which fences whoever had it before.
+gives the id's next epoch, which fences the producer that had it before.
 """
 
 from typing import Any
@@ -46,7 +46,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _denied(broker: Broker, call: Call, named: str | None) -> ErrorCode:
-    """Who may write to any topic may be an idempotent producer (KIP-679)."""
+    """Return why a producer is refused. One that may write to any topic may be idempotent
+    (KIP-679)."""
     if named is not None:
         if broker.guard.denies_transactional_id(call, Operation.WRITE, named):
             return ErrorCode.transactional_id_authorization_failed
@@ -58,12 +59,12 @@ def _denied(broker: Broker, call: Call, named: str | None) -> ErrorCode:
 
 
 def _new_producer(broker: Broker, request: InitProducerIdRequest) -> InitReply:
-    """A producer that resumes (KIP-360) gets a new id too: nobody here remembers the old one."""
+    """Return a new id, also for a producer that resumes (KIP-360): the old one is not kept."""
     id_given = ProducerId(request.producer_id) != NO_PRODUCER_ID
     epoch_given = ProducerEpoch(request.producer_epoch) != NO_PRODUCER_EPOCH
     if id_given != epoch_given:
         return InitReply(error=TransactionError.INVALID_REQUEST)
-    taken = broker.take_producer_id()
-    if taken is None:
+    producer_id = broker.producer_ids.next()
+    if producer_id is None:
         return InitReply(error=TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
-    return InitReply(producer_id=taken, producer_epoch=ProducerEpoch(0))
+    return InitReply(producer_id=producer_id, producer_epoch=ProducerEpoch(0))

@@ -47,11 +47,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _answer(
     broker: Broker, call: Call, topic: str, wanted: ListOffsetsPartition, committed: bool
 ) -> dict[str, Any]:
-    partition = broker.find(topic, None, wanted.partition_index)
+    partition = broker.topics.find(topic, None, wanted.partition_index)
     if broker.guard.denies_topic(call, Operation.DESCRIBE, topic):
         code: int = ErrorCode.topic_authorization_failed
     elif partition is None:
-        code = broker.missing_code(topic, None, wanted.partition_index)
+        code = broker.topics.missing_code(topic, None, wanted.partition_index)
     else:
         code = partition.check_epoch(wanted.current_leader_epoch)
     if partition is None or code:
@@ -80,7 +80,7 @@ async def _find(
         return TimestampedOffset(NO_TIMESTAMP_MS, Offset(log.log_start_offset), epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return TimestampedOffset()
-    # A search by time opens batches: off the loop, so that nobody else waits for it.
+    # A search by time opens batches: off the loop, so that no other client waits for it.
     if timestamp == MAX_TIMESTAMP:
         return await broker.in_thread(log.offset_of_max_timestamp)
     return await broker.in_thread(lambda: log.offset_for_timestamp(timestamp, max_offset=end))

@@ -7,7 +7,7 @@ from kio.schema.list_partition_reassignments.v0.request import ListPartitionReas
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.replica.topic_table import Topic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -34,7 +34,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _moving(topic: Topic, wanted: set[int] | None) -> list[dict[str, Any]]:
+def _moving(topic: HostedTopic, wanted: set[int] | None) -> list[dict[str, Any]]:
     return [
         {
             "partition_index": index,

@@ -1,4 +1,4 @@
-"""ListTransactions (66), versions 0 to 2: the transactional ids this broker looks after.
+"""ListTransactions (66), versions 0 to 2: the transactional ids this broker coordinates.
 
 Version 1 filters by how long a transaction is open (KIP-994), version 2 by a pattern (KIP-1152).
 """

@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0 to 13: the brokers, the topics, and who leads their partitions."""
+"""Metadata (3), versions 0 to 13: the brokers, the topics, and the leaders of their partitions."""
 
 from typing import Any
 from uuid import UUID
@@ -14,9 +14,9 @@ from headrace.broker.auth.resource import (
 )
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.membership.view import describe_nodes, describe_partition
-from headrace.broker.replica.topic_table import INTERNAL, Topic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.ids import topic_name_problem
@@ -48,9 +48,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in topics:
             topic["topic_authorized_operations"] = _operations(broker, call, topic)
     return {
-        "brokers": describe_nodes(broker, call),
+        "brokers": broker.cluster_view.describe_nodes(call),
         "cluster_id": broker.cluster_id,
-        "controller_id": broker.controller_id,
+        "controller_id": broker.membership.controller_id,
         "topics": topics,
         "cluster_authorized_operations": broker.guard.operations(
             call, ResourceType.CLUSTER, CLUSTER_NAME
@@ -67,7 +67,7 @@ def _operations(broker: Broker, call: Call, topic: dict[str, Any]) -> int:
 
 
 async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) -> set[str]:
-    """Create what may be created; the names of those that the caller is not allowed to."""
+    """Create the missing topics, and return the names of those that the client may not create."""
     if not request.allow_auto_topic_creation or not broker.settings["auto.create.topics.enable"]:
         return set()
     missing = [
@@ -93,10 +93,10 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
     ]
     if not wanted:
         return denied
-    plan = await broker.create_topics(wanted)
+    plan = await broker.controller.create_topics(wanted)
     for name, outcome in plan.outcomes.items():
         if isinstance(outcome, Rejection) and outcome.error != ClusterError.TOPIC_ALREADY_EXISTS:
-            log.warning("cannot create a topic", topic=name, reason=outcome.message)
+            log.warning("topic_not_created", topic=name, reason=outcome.message)
     return denied
 
 
@@ -123,12 +123,13 @@ def _answer(
     return _describe(broker, topic)
 
 
-def _describe(broker: Broker, topic: Topic) -> dict[str, Any]:
+def _describe(broker: Broker, topic: HostedTopic) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.internal,
         "partitions": [
-            describe_partition(broker, topic, index) for index in range(len(topic.partitions))
+            broker.cluster_view.describe_partition(topic, index)
+            for index in range(len(topic.partitions))
         ],
     }

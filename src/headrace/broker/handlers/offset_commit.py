@@ -14,7 +14,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
-from headrace.broker.replica.topic_table import Topic
+from headrace.broker.replica.topic_table import HostedTopic
 from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
@@ -89,17 +89,17 @@ def _answer(call: Call, code: Callable[[int, int], ErrorCode]) -> dict[str, Any]
     }
 
 
-def _topic(broker: Broker, call: Call, named: Any) -> Topic | None:
+def _topic(broker: Broker, call: Call, named: Any) -> HostedTopic | None:
     if call.version < _FIRST_TOPIC_ID:
         return broker.topics.by_name(named.name)
     return None if named.topic_id is None else broker.topics.by_id(named.topic_id)
 
 
-def _has(topic: Topic, index: int) -> bool:
+def _has(topic: HostedTopic, index: int) -> bool:
     return 0 <= index < len(topic.partitions)
 
 
-def _offset(topic: Topic, partition: OffsetCommitRequestPartition) -> OffsetToCommit:
+def _offset(topic: HostedTopic, partition: OffsetCommitRequestPartition) -> OffsetToCommit:
     return OffsetToCommit(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
@@ -116,7 +116,7 @@ def _retention_ms(call: Call) -> int | None:
     return milliseconds(retention)
 
 
-def _code(call: Call, topic: Topic | None, index: int, reply: CommitReply) -> ErrorCode:
+def _code(call: Call, topic: HostedTopic | None, index: int, reply: CommitReply) -> ErrorCode:
     if topic is None and call.version >= _FIRST_TOPIC_ID:
         return ErrorCode.unknown_topic_id
     if topic is None or not _has(topic, index):

@@ -37,11 +37,11 @@ def _answer(
             "partition": wanted.partition,
             "error_code": ErrorCode.topic_authorization_failed,
         }
-    partition = broker.find(topic, None, wanted.partition)
+    partition = broker.topics.find(topic, None, wanted.partition)
     if partition is None:
         return {
             "partition": wanted.partition,
-            "error_code": broker.missing_code(topic, None, wanted.partition),
+            "error_code": broker.topics.missing_code(topic, None, wanted.partition),
         }
     stale = partition.check_epoch(wanted.current_leader_epoch)
     if stale:

@@ -1,13 +1,13 @@
-"""Produce (0), versions 3 to 13: append batches, answer when they are as safe as was asked.
+"""Produce (0), versions 3 to 13: append batches, and answer when they are as safe as acks asks.
 
-Requests that repeat themselves come here only once: then `broker.fastpath.produce` has them.
+Requests that repeat themselves come here only once: `broker.fastpath.produce` serves the next ones.
 
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
 
 A transactional batch is appended only when its partition is in the transaction (`_join`); the flag
 in the batch decides, not the transactional id of the request. So that the flag can be trusted, a
-partition takes one batch a request, as Kafka's does.
+request holds one batch per partition, as in Kafka.
 """
 
 import asyncio
@@ -18,15 +18,13 @@ from typing import TypeAlias
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.coordinator.key_queue import Turn
+from headrace.broker.config.internal_topic import INTERNAL
+from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
-from headrace.broker.membership.view import leader_endpoints
-from headrace.broker.network.callback_future import Promise, future_of
+from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.replica.delayed_produce import Acknowledgement, Failures, Safe
+from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import INTERNAL
-from headrace.log.partition.append import Appended
 from headrace.model.error import (
     CorruptBatch,
     HeadraceError,
@@ -64,7 +62,7 @@ _LENGTH = Struct(">i")
 
 
 class UnansweredError(PeerError):
-    """A produce with acks=0 failed; the connection is closed so that the client asks again."""
+    """A produce with acks=0 failed; the connection is closed so that the client notices."""
 
 
 def handle(broker: Broker, call: Call) -> Answer:
@@ -72,31 +70,31 @@ def handle(broker: Broker, call: Call) -> Answer:
     if request.acks not in _ACKS:
         return _pack(broker, call, request, _refuse(request, ErrorCode.invalid_required_acks))
     if not _is_transactional(request):
-        return _append_and_answer(broker, call, request, {})
+        return _append_all(broker, call, request, {})
     named = request.transactional_id
-    # Nobody may use no transactional id: Kafka answers the same for both.
+    # Kafka answers a missing transactional id like one that the client may not use.
     if named is None or broker.guard.denies_transactional_id(call, Operation.WRITE, named):
         code = ErrorCode.transactional_id_authorization_failed
         return _answer(broker, call, request, _refuse(request, code), [])
-    if named not in broker.transactions.produce_turns:
+    if named not in broker.transactions.produce_queue:
         joined = _join(broker, call, request)
         if not isinstance(joined, asyncio.Future):
-            return _append_and_answer(broker, call, request, joined)
-    turn = broker.transactions.produce_turns.take(named)
-    task = broker.loop.create_task(_append_in_turn(broker, call, request, turn))
+            return _append_all(broker, call, request, joined)
+    ticket = broker.transactions.produce_queue.enqueue(named)
+    task = broker.loop.create_task(_append_when_joined(broker, call, request, ticket))
     # Also when the client goes away before the task has begun.
-    task.add_done_callback(lambda _: turn.done())
+    task.add_done_callback(lambda _: ticket.done())
     return task
 
 
 Refused = Mapping[TopicPartition, ErrorCode]
 """Partitions whose transactional batch must not be appended."""
 
-Appending: TypeAlias = "Parts | Promise[Parts | None] | None"
-"""The answer, when it will be there, or None with acks=0."""
+Appending: TypeAlias = "Parts | CallbackFuture[Parts | None] | None"
+"""The response, a future of it, or None with acks=0."""
 
-Unsynced = list[tuple[int, int, Safe]]
-"""Which topic, which partition in it, and when its records are as safe as was asked."""
+Unsafe = list[tuple[int, int, Safe]]
+"""Positions of a topic and of a partition in it, and when its records are as safe as acks asks."""
 
 
 # -- transactions
@@ -111,7 +109,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 
 def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asyncio.Future[None]":
-    """The partitions that are refused; or a future: call again when it is done."""
+    """Return the partitions that are refused; or a future: call again when it is done."""
     batches = _transactional_batches(broker, call, request)
     if not batches:
         return {}
@@ -138,8 +136,8 @@ def _join(broker: Broker, call: Call, request: ProduceRequest) -> "Refused | asy
 def _transactional_batches(
     broker: Broker, call: Call, request: ProduceRequest
 ) -> dict[TopicPartition, Batch]:
-    """Where there is such a partition. What is broken is left to the log to refuse."""
-    found: dict[TopicPartition, Batch] = {}
+    """Return the transactional batches, by partition. The log refuses what is broken in them."""
+    batches: dict[TopicPartition, Batch] = {}
     for topic in request.topics:
         if broker.guard.denies_topic(call, Operation.WRITE, topic.name, topic.topic_id):
             continue
@@ -148,33 +146,35 @@ def _transactional_batches(
                 continue
             if not records[_FLAGS_AT] & TRANSACTIONAL_BIT:
                 continue
-            partition = broker.find(topic.name, topic.topic_id, index)
+            partition = broker.topics.find(topic.name, topic.topic_id, index)
             if partition is not None:
-                found[partition.name] = Batch(records)
-    return found
+                batches[partition.name] = Batch(records)
+    return batches
 
 
-async def _append_in_turn(
-    broker: Broker, call: Call, request: ProduceRequest, turn: Turn
+async def _append_when_joined(
+    broker: Broker, call: Call, request: ProduceRequest, ticket: Ticket
 ) -> Parts | None:
-    """A producer sends up to five requests without waiting for an answer, and numbers its records
+    """Append after the earlier requests of the same producer, and answer.
+
+    A producer sends up to five requests without waiting for a response, and numbers its records
     over all of them: the next must not be appended before this one."""
-    await turn.wait()
+    await ticket.wait()
     while isinstance(joined := _join(broker, call, request), asyncio.Future):
         await asyncio.wait((joined,))
-    answer = _append_and_answer(broker, call, request, joined)
-    turn.done()
-    return await future_of(answer, broker.loop) if isinstance(answer, Promise) else answer
+    answer = _append_all(broker, call, request, joined)
+    ticket.done()
+    return await future_of(answer, broker.loop) if isinstance(answer, CallbackFuture) else answer
 
 
 # -- appending
 
 
-def _append_and_answer(
-    broker: Broker, call: Call, request: ProduceRequest, refused: Refused
-) -> Appending:
+def _append_all(broker: Broker, call: Call, request: ProduceRequest, refused: Refused) -> Appending:
+    """Append each partition's batch, and answer. Every Produce request but those of the fast path
+    goes through here."""
     results: list[ProduceTopicResult] = []
-    unsynced: Unsynced = []
+    unsafe: Unsafe = []
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
@@ -184,44 +184,12 @@ def _append_and_answer(
             results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
             continue
         for produced in topic.partitions:
-            at_once = None if refused else _append_at_once(broker, topic, produced)
-            if at_once is not None:
-                partitions.append(at_once)
-                continue
-            result, appended_to, end = _append(
-                broker, topic, produced, refused, implicit, request.acks == _ALL
-            )
-            if appended_to is not None and appended_to.waits_before_answer:
-                safe = _when_safe(broker, appended_to, end, request.acks)
-                if safe is not None:
-                    unsynced.append((len(results), len(partitions), safe))
+            result, safe = _append(broker, topic, produced, refused, implicit, request.acks)
+            if safe is not None:
+                unsafe.append((len(results), len(partitions), safe))
             partitions.append(result)
         results.append(ProduceTopicResult(topic.name, topic.topic_id, partitions))
-    return _answer(broker, call, request, results, unsynced)
-
-
-def _append_at_once(
-    broker: Broker, topic: ProduceTopic, produced: ProducePartition
-) -> ProducePartitionResult | None:
-    """A plain batch where nothing has to be waited for. None: nothing has happened, and `_append`
-    takes it, or says what is wrong with it."""
-    index, records = produced
-    partition = broker.topics.find(topic.name, topic.topic_id, index)
-    if (
-        partition is None
-        or not records
-        or not partition.answers_at_once
-        or partition.name.topic in INTERNAL
-    ):
-        return None
-    try:
-        appended = partition.append_plain(records)
-    except HeadraceError:
-        return None
-    if appended is None:
-        return None
-    broker.metrics.produced_bytes += appended.size_bytes
-    return _succeeded(index, appended)
+    return _answer(broker, call, request, results, unsafe)
 
 
 def _append(
@@ -230,32 +198,39 @@ def _append(
     produced: ProducePartition,
     refused: Refused,
     implicit: bool,
-    acks_all: bool,
-) -> tuple[ProducePartitionResult, Partition | None, int]:
-    partition = broker.topics.find(topic.name, topic.topic_id, produced.partition)
+    acks: int,
+) -> "tuple[ProducePartitionResult, Safe | None]":
+    """Append one partition's batch. Return its result, and what the response must wait for."""
+    index, records = produced
+    partition = broker.topics.find(topic.name, topic.topic_id, index)
     if partition is None:
-        missing = broker.missing_code(topic.name, topic.topic_id, produced.partition)
-        hint = broker.leader_hint(topic.name, topic.topic_id, produced.partition)
-        return ProducePartitionResult(produced.partition, missing, leader=hint), None, 0
+        missing = broker.topics.missing_code(topic.name, topic.topic_id, index)
+        hint = broker.topics.leader_hint(topic.name, topic.topic_id, index)
+        return ProducePartitionResult(index, missing, leader=hint), None
     if partition.name.topic in INTERNAL:
         # Only the coordinators write there: what they cannot read they could not load again.
-        code = ErrorCode.invalid_topic_exception
-        return ProducePartitionResult(produced.partition, code), None, 0
+        return ProducePartitionResult(index, ErrorCode.invalid_topic_exception), None
     if refused and partition.name in refused:
-        return ProducePartitionResult(produced.partition, refused[partition.name]), None, 0
-    try:
-        records = _one_batch(produced.records)
-        strict = implicit and bool(records[_FLAGS_AT] & TRANSACTIONAL_BIT)
-        appended = partition.append(records, strict_start=strict, acks_all=acks_all)
-    except HeadraceError as error:
-        return _failed(produced.partition, error), None, 0
-    if not appended.duplicate:
-        broker.metrics.produced_bytes += appended.size_bytes
-    return _succeeded(produced.partition, appended), partition, appended.last_offset + 1
+        return ProducePartitionResult(index, refused[partition.name]), None
+    appended = partition.append_plain(records, acks_all=acks == _ALL) if records else None
+    if appended is None:
+        try:
+            batch = _one_batch(records)
+            strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
+            appended = partition.append(batch, strict_start=strict, acks_all=acks == _ALL)
+        except HeadraceError as error:
+            return _failed(index, error), None
+    base_offset, last_offset, append_time_ms, log_start, duplicate, size_bytes = appended
+    if not duplicate:
+        broker.metrics.produced_bytes += size_bytes
+    result = ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
+    if not partition.waits_before_answer:
+        return result, None
+    return result, _when_safe(broker, partition, last_offset + 1, acks)
 
 
 def _when_safe(broker: Broker, partition: Partition, end: int, acks: int) -> "Safe | None":
-    """None when there is nothing to wait for."""
+    """Return what a response with these acks waits for; None when it need not wait."""
     if acks == _ALL:
         if not partition.syncs_before_answer:
             return partition.when_committed(end)
@@ -281,37 +256,32 @@ def _answer(
     call: Call,
     request: ProduceRequest,
     results: list[ProduceTopicResult],
-    unsynced: Unsynced,
+    unsafe: Unsafe,
 ) -> Appending:
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)
         return None
-    if not unsynced and not broker.quotas.active and len(broker.members) <= 1:
+    if not unsafe and not broker.quotas.active and len(broker.members) <= 1:
         header = call.request.header
         return (pack_produce_response(header.api_version, header.correlation_id, results),)
-    if not unsynced:
+    if not unsafe:
         return _pack(broker, call, request, results)
 
     def pack(failures: Failures) -> Parts:
-        for (topic, partition, _), error in zip(unsynced, failures, strict=True):
+        for (topic, partition, _), error in zip(unsafe, failures, strict=True):
             if error is not None:
                 partitions = results[topic].partitions
                 assert isinstance(partitions, list)
                 partitions[partition] = _failed(partitions[partition].partition, error)
         return _pack(broker, call, request, results)
 
-    return Acknowledgement(
+    return DelayedProduce(
         broker,
-        [safe for _, _, safe in unsynced],
+        [safe for _, _, safe in unsafe],
         timeout_ms=request.timeout_ms if request.acks == _ALL else None,
         pack=pack,
-    ).answer
-
-
-def _succeeded(index: int, appended: Appended) -> ProducePartitionResult:
-    base_offset, _, append_time_ms, log_start, _, _ = appended
-    return ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
+    ).response
 
 
 def _failed(index: int, error: HeadraceError) -> ProducePartitionResult:
@@ -351,13 +321,16 @@ def _pack(
             call.request.header.correlation_id,
             results,
             throttle_ms=_throttle(broker, call, request),
-            node_endpoints=leader_endpoints(broker, call, hints) if hints else (),
+            node_endpoints=broker.cluster_view.leader_endpoints(call, hints) if hints else (),
         ),
     )
 
 
 def _throttle(broker: Broker, call: Call, request: ProduceRequest) -> int:
-    """For how many milliseconds the client must wait; with acks=0 it is not told, only held."""
+    """Return for how many milliseconds the client must wait.
+
+    With acks=0 no response can say so, and only its connection is muted.
+    """
     if not broker.quotas.active:
         return 0
     size = sum(len(p.records or b"") for topic in request.topics for p in topic.partitions)

@@ -1,8 +1,8 @@
-"""Every API there is a handler for. One that is not here is not advertised and not served.
+"""Every API that has a handler. One that is not here is neither advertised nor served.
 
-The handler of an API lies in the file of its name and is imported when it is first asked for: a
-broker serves its first client before it has loaded what hardly anybody uses. `load_all` fetches the
-rest in the background, so that nobody waits for it later.
+The handler of an API lies in the file of its name and is imported with the first request: a broker
+serves its first client before it has loaded what hardly any client uses. `load_all` imports the
+rest in the background, so that no request waits for it later.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from headrace.wire.api import ApiKey
 
 Handler: TypeAlias = Callable[..., Any]
-"""`handle(broker, call)`: returns fields of the answer, a coroutine of them, or parts to send."""
+"""`handle(broker, call)`: returns the response's fields, a coroutine of them, or parts to send."""
 
 SERVED = frozenset(
     {
@@ -75,7 +75,7 @@ SERVED = frozenset(
 
 
 def load(api: ApiKey) -> Handler:
-    """The handler of a served API."""
+    """Return the handler of a served API."""
     module = import_module(f"headrace.broker.handlers.{api.name.lower()}")
     assert module.API is api
     handle: Handler = module.handle

@@ -29,7 +29,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             "error_message": "SaslAuthenticate came without a SaslHandshake before it",
         }
     try:
-        step = authentication.take(connection, attempt, token)
+        step = authentication.respond(connection, attempt, token)
     except AuthenticationFailed as error:
         await authentication.fail(connection, str(error))
         return {
@@ -40,12 +40,12 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     return {"auth_bytes": step.token, "session_lifetime": lifetime_ms}
 
 
-def take_raw_token(
+def answer_raw_token(
     broker: Broker, connection: Connection, attempt: Attempt, frame: Frame
 ) -> Answer:
-    """A token without a header; a wrong one ends the connection, there is nothing to say it in."""
+    """Answer a token without a header; a wrong one ends the connection, without an error code."""
     try:
-        step = broker.authentication.take(connection, attempt, bytes(frame))
+        step = broker.authentication.respond(connection, attempt, bytes(frame))
     except AuthenticationFailed as error:
         return broker.loop.create_task(_end(broker, connection, str(error)))
     return (_SIZE.pack(len(step.token)) + step.token,)

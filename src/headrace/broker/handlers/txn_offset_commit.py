@@ -46,7 +46,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     def code(name: TopicPartition) -> ErrorCode:
         if name.topic in denied:
             return ErrorCode.topic_authorization_failed
-        if not broker.exists(name.topic, name.partition):
+        if not broker.topics.exists(name.topic, name.partition):
             return ErrorCode.unknown_topic_or_partition
         return group_code(reply.error or reply.errors.get(name))
 
@@ -94,7 +94,7 @@ async def _commit(broker: Broker, request: TxnOffsetCommitRequest, denied: set[s
             for topic in request.topics
             if topic.name not in denied
             for each in topic.partitions
-            if broker.exists(topic.name, each.partition_index)
+            if broker.topics.exists(topic.name, each.partition_index)
         },
         producer=Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
     )

@@ -43,7 +43,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
                 controller.finalize_feature(Feature(name, level))
         return None
 
-    failed = await broker.administer(update, broker.follow_features)
+    failed = await broker.controller.administer(update)
     if failed is None:
         return {"results": [{"feature": name} for name, _, _ in wanted]}
     code, message = ErrorCode.invalid_update_version, f"{failed[0]}: {failed[1]}"

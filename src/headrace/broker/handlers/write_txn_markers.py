@@ -1,7 +1,7 @@
 """WriteTxnMarkers (27), versions 1 and 2: end transactions in partitions this broker leads.
 
-Coordinators of other brokers send it, and `kafka-transactions abort`, for a transaction that hangs
-because its coordinator forgot it.
+Coordinators of other brokers send it; so does `kafka-transactions abort`, for a transaction that
+hangs because its coordinator has lost it.
 """
 
 from typing import Any

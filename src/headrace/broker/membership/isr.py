@@ -1,19 +1,20 @@
-"""Keeps the in-sync replicas of the partitions this broker leads: proposes, commits, withdraws.
+"""Maintains the in-sync replicas of the partitions this broker leads: proposes, commits, withdraws.
 
 Rule 1: a proposal counts from the moment it is made (`replication.state`), and until the cluster's
-state has been read after its commit: a commit whose answer was lost may have been done.
-Rule 2: one proposal a partition at a time; those of all partitions go in one commit.
-Rule 3: nothing is given up. What was refused is proposed again if it still holds.
+state has been read after its commit: a commit whose response was lost may have been done.
+Rule 2: one proposal per partition at a time; those of all partitions go in one commit.
+Rule 3: a proposal that was refused is made again if it still holds.
 Rule 4: while the session with the cluster's store is over, a partition whose followers fetch no
-more is stranded (`Partition`): they cannot be taken out of sync, and one of them may lead by now.
+more is stranded (`Partition`): they cannot be removed from the in-sync replicas, and one of them
+may lead by now.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
+from headrace.broker.membership.host import MemberHost
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
@@ -22,38 +23,51 @@ from headrace.cluster.topic import TopicRecord
 from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
-if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
-
 log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 0.5
 
 
-class IsrKeeper:
-    """Lives on the event loop."""
+class Registration(Protocol):
+    """This broker's registration with the cluster's store."""
 
-    def __init__(self, broker: "Broker", max_lag_ms: int, joined: Callable[[], bool]) -> None:
-        self._broker = broker
-        self._is_joined = joined
-        self._max_lag_ms = max_lag_ms
+    @property
+    def joined(self) -> bool:
+        """Whether the session with the store is alive, and the broker registered in it."""
+
+    def set_cut_off(self, cut_off: bool) -> None:
+        """Learn whether some partition that this broker leads is stranded."""
+
+
+class IsrManager:
+    """Lives on the event loop. It proposes nothing by itself before `start`."""
+
+    def __init__(self, host: MemberHost, registration: Registration) -> None:
+        self._host = host
+        self._registration = registration
+        self._max_lag_ms: int = host.settings["replica.lag.time.max.ms"]
         self._proposed: dict[TopicPartition, Partition] = {}
         self._flushing: asyncio.Task[None] | None = None
-        self._checking = broker.loop.create_task(self._check_for_ever())
+        self._checking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look for followers that lag behind, again and again."""
+        self._checking = self._host.loop.create_task(self._check_for_ever())
 
     def propose(self, partition: Partition, isr: frozenset[BrokerId]) -> None:
+        """Let the cluster's state adopt these in-sync replicas; one proposal at a time (rule 2)."""
         if partition.state.proposed is not None or partition.resigned:
             return
         log.info(
-            "in-sync replicas",
+            "isr_proposed",
             partition=str(partition.name),
-            proposed=sorted(isr),
-            were=sorted(partition.state.isr),
+            isr=sorted(isr),
+            before=sorted(partition.state.isr),
         )
         partition.state.propose(isr)
         self._proposed[partition.name] = partition
         if self._flushing is None or self._flushing.done():
-            self._flushing = self._broker.loop.create_task(self._flush())
+            self._flushing = self._host.loop.create_task(self._flush())
 
     async def stop(self) -> None:
         tasks = [task for task in (self._checking, self._flushing) if task is not None]
@@ -62,41 +76,42 @@ class IsrKeeper:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _check_for_ever(self) -> None:
-        """Kafka looks as often: a follower is out after one and a half times its lag at most."""
+        """Check as often as Kafka: a follower is out after at most one and a half times its lag."""
         while True:
             await asyncio.sleep(self._max_lag_ms / 2000)
             try:
                 self.check()
             except Exception as error:
-                log.error("in-sync replicas could not be checked", exc_info=error)
+                log.error("isr_check_failed", exc_info=error)
 
     def check(self) -> None:
-        """Also called when the session with the store has come back: rule 4 is over then."""
-        now_ms = self._broker.clock.monotonic_ms()
-        joined, stranded = self._is_joined(), False
-        for partition in self._broker.topics.partitions():
+        """Propose to remove followers that lag, and find stranded partitions. `ClusterMember` also
+        calls it when the session with the store has come back: rule 4 is over then."""
+        now_ms = self._host.clock.monotonic_ms()
+        joined, stranded = self._registration.joined, False
+        for partition in self._host.topics.partitions():
             state = partition.state
             late = state.late(now_ms, self._max_lag_ms) if len(state.isr) > 1 else frozenset()
             partition.set_stranded(not joined and state.is_alone(now_ms, self._max_lag_ms))
             stranded = stranded or partition.stranded
             if late and state.proposed is None:
                 self.propose(partition, state.shrunk(late))
-        self._broker.cut_off = stranded
+        self._registration.set_cut_off(stranded)
 
     async def _flush(self) -> None:
         while self._proposed:
-            taken, self._proposed = self._proposed, {}
+            proposed, self._proposed = self._proposed, {}
             proposals = [
                 proposal
-                for partition in taken.values()
+                for partition in proposed.values()
                 if (proposal := self._proposal(partition)) is not None
             ]
             await self._commit(proposals)
-            # To its end, whatever goes wrong: a proposal that stays open would be the last one.
-            await self._settle(list(taken.values()))
+            # Whatever went wrong: a partition with an open proposal can make no other.
+            await self._settle(list(proposed.values()))
 
     def _proposal(self, partition: Partition) -> IsrProposal | None:
-        topic = self._broker.topics.by_name(partition.name.topic)
+        topic = self._host.topics.by_name(partition.name.topic)
         state = partition.state
         if topic is None or state.proposed is None or partition.resigned:
             return None
@@ -116,14 +131,16 @@ class IsrKeeper:
         if not proposals:
             return
         try:
-            await self._broker.administer(lambda controller: controller.alter_isr(proposals))
+            await self._host.controller.administer(
+                lambda controller: controller.alter_isr(proposals)
+            )
         except HeadraceError as error:
-            log.warning("the in-sync replicas could not be changed", reason=str(error))
+            log.warning("isr_not_changed", reason=str(error))
         except Exception as error:
-            log.error("the in-sync replicas could not be changed", exc_info=error)
+            log.error("isr_not_changed", exc_info=error)
 
     async def _settle(self, partitions: list[Partition]) -> None:
-        """Rule 1: read, and only then forget a proposal that was not taken."""
+        """Read the cluster's state, then withdraw a proposal that it did not adopt (rule 1)."""
         open_ = [each for each in partitions if each.state.proposed is not None]
         while open_:
             paths = {node_path(TopicRecord.KIND, each.name.topic) for each in open_}
@@ -132,14 +149,14 @@ class IsrKeeper:
                 controller.catch_up(paths)
 
             try:
-                await self._broker.administer(read)
+                await self._host.controller.administer(read)
             except StorageError as error:
-                # It cannot be reached, or the session is over: as long as it takes.
-                log.warning("the in-sync replicas could not be read yet", reason=str(error))
+                # The store cannot be reached, or the session is over: retry until it can.
+                log.warning("isr_not_read", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             except Exception as error:
-                log.error("the in-sync replicas could not be read yet", exc_info=error)
+                log.error("isr_not_read", exc_info=error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             for partition in open_:

@@ -1,4 +1,4 @@
-"""An answer that comes later, and is handed on in the very moment it is there."""
+"""A future that calls its callbacks at once, in the call that completes it."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,22 +7,24 @@ from typing import Generic, TypeVar
 Result = TypeVar("Result")
 
 
-class Promise(Generic[Result]):
-    """What a connection needs of `asyncio.Future`, without the turn of the event loop that a future
-    takes to tell that it is done. A long poll that ends is answered by whoever ended it.
+class CallbackFuture(Generic[Result]):
+    """What a connection needs of `asyncio.Future`, without the extra turn of the event loop.
+
+    An `asyncio.Future` schedules its callbacks for the loop's next turn. Here `set_result` calls
+    them itself, so that the event that ends a long poll also sends its response.
 
     Like a future that is not a task it is a wait, not work: `cancel` ends it. Lives on the loop.
 
     Example:
-        promise: Promise[int] = Promise()
-        promise.add_done_callback(lambda done: print(done.result()))
-        promise.set_result(7)
+        future: CallbackFuture[int] = CallbackFuture()
+        future.add_done_callback(lambda done: print(done.result()))
+        future.set_result(7)
     """
 
     __slots__ = ("_callbacks", "_cancelled", "_done", "_error", "_result")
 
     def __init__(self) -> None:
-        self._callbacks: list[Callable[[Promise[Result]], object]] = []
+        self._callbacks: list[Callable[[CallbackFuture[Result]], object]] = []
         self._done = False
         self._cancelled = False
         self._error: BaseException | None = None
@@ -38,14 +40,14 @@ class Promise(Generic[Result]):
         return self._error
 
     def result(self) -> Result:
-        """Only when it is done, and was not cancelled."""
-        assert self._done and not self._cancelled, "a promise that was not kept has no result"
+        """Return the result, or raise the exception, of a future that is done and not cancelled."""
+        assert self._done and not self._cancelled, "only a future that is done has a result"
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]
 
-    def add_done_callback(self, callback: "Callable[[Promise[Result]], object]") -> None:
-        """Called once, at once if it is done already; in the order in which they were added."""
+    def add_done_callback(self, callback: "Callable[[CallbackFuture[Result]], object]") -> None:
+        """Call `callback` once when this is done, at once if it is; in the order of adding."""
         if self._done:
             callback(self)
         else:
@@ -65,7 +67,7 @@ class Promise(Generic[Result]):
             self._finish()
 
     def _finish(self) -> None:
-        assert not self._done, "a promise is kept once"
+        assert not self._done, "a future is completed once"
         self._done = True
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -73,12 +75,12 @@ class Promise(Generic[Result]):
 
 
 def future_of(
-    promise: Promise[Result], loop: asyncio.AbstractEventLoop
+    waited: CallbackFuture[Result], loop: asyncio.AbstractEventLoop
 ) -> "asyncio.Future[Result]":
-    """For those who can only await; a future that is cancelled cancels the promise."""
+    """Return an awaitable future with the same outcome; cancelling either cancels the other."""
     future: asyncio.Future[Result] = loop.create_future()
 
-    def kept(done: Promise[Result]) -> None:
+    def complete(done: CallbackFuture[Result]) -> None:
         if future.done():
             return
         error = done.exception()
@@ -89,10 +91,10 @@ def future_of(
         else:
             future.set_result(done.result())
 
-    def given_up(done: "asyncio.Future[Result]") -> None:
+    def cancel(done: "asyncio.Future[Result]") -> None:
         if done.cancelled():
-            promise.cancel()
+            waited.cancel()
 
-    promise.add_done_callback(kept)
-    future.add_done_callback(given_up)
+    waited.add_done_callback(complete)
+    future.add_done_callback(cancel)
     return future

@@ -13,9 +13,9 @@ read, `max_pending` produces of `_MAX_PENDING_BYTES` together, and what one rece
 that nothing is read, so a client that floods, or does not read, stops itself and not us.
 Rule 4: one turn of the event loop starts at most `_REQUESTS_PER_TURN` requests of a connection.
 Rule 5: bytes that are not the protocol end the connection. What came whole before them is answered
-first; to them nothing is.
+first; the bad bytes are not.
 Rule 6: when a client goes away, waits end (a long poll), and work goes on (a topic that is being
-created): a change is never half made because nobody listens any more.
+created): a change is never half made because its client has left.
 """
 
 import asyncio
@@ -27,28 +27,30 @@ from typing import Protocol, TypeAlias
 
 import structlog
 
+from headrace.broker.auth.session import Attempt, Failure, Session
 from headrace.broker.config.listener import Listener
-from headrace.broker.network.callback_future import Promise
-from headrace.broker.network.limited_warning import Complaints
+from headrace.broker.network.callback_future import CallbackFuture
+from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.limited_warning import LimitedWarning
 from headrace.broker.network.outbox import Outbox, Part, Parts
-from headrace.broker.network.partial_requests import COUNTED_BYTES, UnfinishedRequests
+from headrace.broker.network.partial_requests import COUNTED_BYTES, PartialRequests
 from headrace.broker.network.poller import READ, WRITE, Poller
 from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
-from headrace.wire.framing import BufferPool, Frame, FrameSplitter
+from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame, FrameSplitter
 
 __all__ = ["Answer", "Connection", "Part", "Parts"]
 
 log = structlog.get_logger(__name__)
 
-Later: TypeAlias = "asyncio.Future[Parts | None] | Promise[Parts | None]"
+Later: TypeAlias = "asyncio.Future[Parts | None] | CallbackFuture[Parts | None]"
 
 Answer: TypeAlias = "Parts | Later | None"
-"""Parts to send now, a promise of them, or None: no answer at all (acks=0).
+"""Parts to send now, a future of them, or None: no answer at all (acks=0).
 
-A task is work, anything else that comes later only a wait (rule 6)."""
+A task is work, any other future only a wait (rule 6)."""
 
-_LATER = (asyncio.Future, Promise)
+_LATER = (asyncio.Future, CallbackFuture)
 
 _SMALL_BYTES = 8 * 1024
 _MAX_HELD_BYTES = 64 * 1024
@@ -59,74 +61,94 @@ _PRODUCE_KEY = b"\x00\x00"
 _HANG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
-class FetchLane(Protocol):
-    """The short way of fetches that repeat themselves."""
+class FetchFastPath(Protocol):
+    """Serves fetches that repeat an earlier one of the same connection."""
 
     def serve(self, frame: Frame) -> "Answer":
-        """None when this one must go the long way."""
+        """Answer the fetch in `frame`, or return None: the handler must serve it."""
 
     def close(self) -> None:
-        """The client is gone."""
+        """Forget the client, which is gone."""
+
+
+class ConnectionHost(Protocol):
+    """What the connections of one acceptor share: `Acceptor` is one."""
+
+    @property
+    def poller(self) -> Poller: ...
+
+    @property
+    def buffers(self) -> BufferPool: ...
+
+    @property
+    def limits(self) -> ConnectionLimits: ...
+
+    @property
+    def warnings(self) -> LimitedWarning: ...
+
+    @property
+    def partial_requests(self) -> PartialRequests: ...
+
+    @property
+    def dispatch(self) -> "Callable[[Connection, Frame], Answer]":
+        """Serves one whole request."""
+
+    def forget(self, connection: "Connection") -> None:
+        """Drop a connection that has been closed. Each connection calls it once."""
 
 
 class Connection:
     """The socket of one client and the answers it still waits for. Lives on the event loop.
 
     Attributes:
+        authentication: how far SASL is on a listener that asks for it; None before the handshake.
         touched: the client has sent a whole request or taken bytes of an answer since `last_active`
-            was set. Whoever wants to know the time asks `refresh`: a clock for each is too dear.
+            was set. `refresh` turns that into a time: reading the clock per request costs too much.
         last_active: when that was seen last.
         requests: how many whole requests it has sent.
-        fetch_lane: the short way of its fetches, if it is a follower (`replica_lane`).
-        lane_end: where the bytes of its Produce requests that are always the same end in a frame
-            (`produce_lane`); 0 when it has sent none that could be repeated.
+        fetch_fast_path: serves its fetches that repeat themselves, if it is a follower
+            (`fastpath.leader_fetch`).
+        repeated_end: where the bytes that all its Produce requests have in common end in a frame
+            (`fastpath.produce`); 0 when it has sent none that could be repeated.
     """
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        poller: Poller,
-        sock: socket.socket,
-        peer_host: str,
-        listener: Listener,
-        pool: BufferPool,
-        *,
-        dispatch: "Callable[[Connection, Frame], Answer]",
-        on_close: "Callable[[Connection], None]",
-        complaints: Complaints,
-        unfinished: UnfinishedRequests,
-        max_request_bytes: int,
-        max_pending: int,
+        self, host: ConnectionHost, sock: socket.socket, peer_host: str, listener: Listener
     ) -> None:
+        limits = host.limits
         self.peer_host = peer_host
         self.listener = listener
         self.principal = "User:ANONYMOUS"
         self.authenticated = not listener.authenticates
-        self.authentication: object | None = None
-        self.client_id: str | None = None
-        self.client_software = "unknown"
-        self.lane_end = 0
-        self.fetch_lane: FetchLane | None = None
-        self.last_active = loop.time()
+        self.authentication: Attempt | Failure | Session | None = None
+        self.repeated_end = 0
+        self.fetch_fast_path: FetchFastPath | None = None
         self.touched = False
         self.requests = 0
-        self._loop = loop
-        self._poller = poller
+        self._poller = host.poller
+        self._loop = host.poller.loop
+        self.last_active = self._loop.time()
         self._sock = sock
         self._recv = sock.recv
         self._fd = sock.fileno()
-        self._splitter = FrameSplitter(pool, limit_bytes=max_request_bytes)
-        self._dispatch = dispatch
-        self._on_close = on_close
-        self._complaints = complaints
-        self._unfinished = unfinished
-        self._counted = False  # whether a large request of ours is among the unfinished
-        self._max_pending = max_pending
+        self._max_request_bytes = limits.max_request_bytes
+        self._splitter = FrameSplitter(
+            host.buffers,
+            limit_bytes=PREAUTHENTICATION_MAX_BYTES
+            if listener.authenticates
+            else limits.max_request_bytes,
+        )
+        self._dispatch = host.dispatch
+        self._forget = host.forget
+        self._warnings = host.warnings
+        self._partial_requests = host.partial_requests
+        self._counted = False  # whether a large request of ours is among the partial ones
+        self._max_pending = limits.max_pending
         self._waiting: deque[Frame] = deque()
         self._answers: deque[tuple[Answer, int]] = deque()  # with the size of the request
         self._pending_bytes = 0
         self._overlaps = False  # whether the last of those is for a Produce
-        self._outbox = Outbox(sock)
+        self._outbox = self._make_outbox()
         self._muted_until = 0.0
         self._reading = True
         self._writing = False
@@ -134,7 +156,10 @@ class Connection:
         self._starting = False
         self._ending = False
         self._closed = False
-        poller.watch(self._fd, READ, self._on_ready)
+        self._poller.watch(self._fd, READ, self._on_ready)
+
+    def _make_outbox(self) -> Outbox:
+        return Outbox(self._sock)
 
     @property
     def closed(self) -> bool:
@@ -142,16 +167,16 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """Nothing is owed to this client: it may be closed without losing an answer."""
+        """Whether no answer is owed to this client: closing it would lose none."""
         return not self._answers and not self._outbox and not self._waiting
 
     @property
     def stalled(self) -> bool:
-        """It has answers to read; whether it does, `last_active` says."""
+        """Whether it has answers to read; `last_active` says whether it reads them."""
         return len(self._outbox) > 0
 
     def refresh(self, now: float) -> float:
-        """When the client was last active, as far as is known at the time `now`."""
+        """Return when the client was last active, as far as is known at the time `now`."""
         if self.touched:
             self.touched = False
             self.last_active = now
@@ -160,8 +185,8 @@ class Connection:
     def has_left(self) -> bool:
         """Whether the client hung up while nothing is read from it and it waits for an answer.
 
-        While the connection is read the end of its stream says so at once; while it is not,
-        nobody would notice before the answer, which a long poll may put off for days.
+        While the connection is read, the end of its stream says so at once. While it is not, only
+        sending the answer would fail, which a long poll may put off for days.
         """
         if self._reading or self._closed or not self._answers:
             return False
@@ -169,12 +194,32 @@ class Connection:
         poll.register(self._fd, _HANG_UP)
         return bool(poll.poll(0))
 
-    def allow_requests_of(self, max_request_bytes: int) -> None:
-        """Raise the size limit, once the client has authenticated."""
-        self._splitter.limit_bytes = max_request_bytes
+    def begin_authentication(self, attempt: Attempt) -> None:
+        """Expect the tokens of the mechanism that the client chose."""
+        self.authentication = attempt
+
+    def authenticate(self, principal: str, session: Session) -> None:
+        """Serve the client as `principal`, and take requests of any size from it."""
+        self.authentication = session
+        self.principal = principal
+        self.authenticated = True
+        self._splitter.limit_bytes = self._max_request_bytes
+
+    def refuse_authentication(self) -> None:
+        """Take nothing more from the client, and close once it has its answer."""
+        self.authentication = Failure()
+        self.close_when_idle()
+
+    def expect_repeated_produces(self, end: int) -> None:
+        """Set `repeated_end` for the requests that follow."""
+        self.repeated_end = end
+
+    def use_fetch_fast_path(self, fast_path: FetchFastPath) -> None:
+        """Offer each request to `fast_path` first, and close it with the connection."""
+        self.fetch_fast_path = fast_path
 
     def mute(self, duration_ms: int) -> None:
-        """Start no request for so long; what is owed still goes out (KIP-219)."""
+        """Start no request for `duration_ms`; answers that are owed still go out (KIP-219)."""
         until = self._loop.time() + duration_ms / 1000
         if until > self._muted_until:
             self._muted_until = until
@@ -188,19 +233,19 @@ class Connection:
         self._poller.watch(self._fd, 0, self._on_ready)
         self._sock.close()
         if self._counted:
-            self._count_unfinished(0)
+            self._count_partial(0)
         for answer, _ in self._answers:
             if isinstance(answer, _LATER) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
-        if self.fetch_lane is not None:
-            self.fetch_lane.close()
+        if self.fetch_fast_path is not None:
+            self.fetch_fast_path.close()
         self._answers.clear()
         self._outbox.clear()
         self._waiting.clear()
-        self._on_close(self)
+        self._forget(self)
 
     def close_when_idle(self) -> None:
-        """Take no further request, send what is owed, then close."""
+        """Serve no further request, send the answers that are owed, then close."""
         self._waiting.clear()
         self._end()
 
@@ -217,8 +262,7 @@ class Connection:
     # -- in
 
     def _on_readable(self) -> None:
-        """Small requests are received as bytes of their own, which they stay; large ones into a
-        buffer, which they share."""
+        """Receive small requests as bytes of their own, large ones into a buffer they share."""
         splitter = self._splitter
         received = b""
         count = 0
@@ -238,28 +282,28 @@ class Connection:
         try:
             frames = splitter.received(received) if received else splitter.buffer_updated(count)
         except FrameTooLarge as error:
-            self._complain(error)
-            self._take(error.frames)
+            self._warn(error)
+            self._accept(error.frames)
             self._end()
             return
         if frames:
             if self._counted:
-                self._count_unfinished(0)
-            self._take(frames)
+                self._count_partial(0)
+            self._accept(frames)
         elif self._splitter.pending_bytes > COUNTED_BYTES:
-            self._count_unfinished(self._splitter.pending_bytes)
+            self._count_partial(self._splitter.pending_bytes)
 
-    def _count_unfinished(self, size_bytes: int) -> None:
+    def _count_partial(self, size_bytes: int) -> None:
         self._counted = size_bytes > 0
-        self._unfinished.note(self, size_bytes)
+        self._partial_requests.note(self, size_bytes)
 
-    def give_up(self, reason: str) -> None:
+    def drop(self, reason: str) -> None:
         """Close because the broker cannot wait for the rest of a request."""
         self._counted = False
-        self._complain(PeerError(reason))
+        self._warn(PeerError(reason))
         self.close()
 
-    def _take(self, frames: list[Frame]) -> None:
+    def _accept(self, frames: list[Frame]) -> None:
         self.requests += len(frames)
         self.touched = True
         if len(frames) != 1 or not self._is_free():
@@ -276,12 +320,12 @@ class Connection:
         return not (self._waiting or self._answers or self._writing or self._muted_until > 0)
 
     def _serve(self) -> None:
-        """Start requests as far as the rules allow; read on once none is left."""
+        """Start requests as far as the rules allow; read again once none is left."""
         started = 0
         waiting = self._waiting
         while waiting and not self._closed:
             if not self._may_start(waiting[0]):
-                # An answer, a writable socket or the end of the muting calls again.
+                # An answer, a writable socket or the end of the muting calls this again.
                 self._pause()
                 return
             if started == _REQUESTS_PER_TURN:
@@ -315,7 +359,7 @@ class Connection:
         try:
             answer = self._dispatch(self, frame)
         except PeerError as error:
-            self._complain(error)
+            self._warn(error)
             self.close_when_idle()
             return
         finally:
@@ -348,15 +392,15 @@ class Connection:
             self._reading = False
             self._watch()
 
-    def _complain(self, error: PeerError) -> None:
-        self._complaints.warn("closing a connection", peer=self.peer_host, reason=str(error))
+    def _warn(self, error: PeerError) -> None:
+        self._warnings.warn("connection_closed", peer=self.peer_host, reason=str(error))
 
     # -- out
 
     def _on_answer(self, future: Later) -> None:
         if self._closed:
             if not future.cancelled():
-                future.exception()  # looked at: nobody is left to be told
+                future.exception()  # retrieved, or asyncio would log it: its client is gone
             return
         while self._answers:
             answer, size = self._answers[0]
@@ -374,14 +418,14 @@ class Connection:
         self._serve()
 
     def _succeeded(self, answer: Later) -> bool:
-        """Whether there is something to send; a failed request is owed nothing but the end."""
+        """Whether there is something to send; after a failed request the connection is closed."""
         if answer.cancelled():
             return False
         error = answer.exception()
         if isinstance(error, PeerError):
-            self._complain(error)
+            self._warn(error)
         elif error is not None:
-            log.error("a request failed", peer=self.peer_host, exc_info=error)
+            log.error("request_failed", peer=self.peer_host, exc_info=error)
         return error is None
 
     def _send(self, parts: Parts) -> None:
@@ -404,13 +448,13 @@ class Connection:
             return
         if sent:
             self.touched = True
-        wanted = len(self._outbox) > 0
-        if wanted != self._writing:
-            self._writing = wanted
+        unsent = len(self._outbox) > 0
+        if unsent != self._writing:
+            self._writing = unsent
             self._watch()
 
     def _send_at_once(self, answer: bytes) -> Parts:
-        """What is left of it."""
+        """Send what the kernel takes now, and return the rest."""
         try:
             sent = self._sock.send(answer)
         except (BlockingIOError, InterruptedError):
@@ -423,7 +467,7 @@ class Connection:
         if not self._reading or self._ending:
             self._serve()
 
-    # -- the end
+    # -- closing
 
     def _end(self) -> None:
         """Read no more; close once what came is answered."""

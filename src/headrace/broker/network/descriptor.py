@@ -15,18 +15,18 @@ _FEWEST_CONNECTIONS = 16
 
 
 def raise_limit() -> None:
-    """Take all the descriptors this process may have: the soft limit is often only 1,024."""
+    """Raise the soft limit, which is often only 1,024, to all that this process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _CEILING if hard == resource.RLIM_INFINITY else min(hard, _CEILING)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = _CEILING if hard == resource.RLIM_INFINITY else min(hard, _CEILING)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def connection_limit(file_capacity: int) -> int:
-    """How many connections there may be beside `file_capacity` open segments.
+    """Return how many connections there may be beside `file_capacity` open segments.
 
     Raises:
-        ConfigError: there are not enough descriptors to serve anybody.
+        ConfigError: there are not enough descriptors to serve any client.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > _CEILING:

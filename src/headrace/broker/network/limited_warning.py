@@ -1,7 +1,7 @@
-"""Log lines that strangers can cause, a few a second at most.
+"""Log lines that any client can cause, limited to a few per second.
 
-Whoever can connect can make us refuse him a thousand times a second. That must not fill a disk with
-log lines, nor cost the time to write them.
+A client without any permission can connect, and be refused, a thousand times per second. Its
+refusals must neither fill a disk with log lines nor cost the time to write them.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _WINDOW_SECONDS = 1.0
 _LINES_PER_WINDOW = 10
 
 
-class Complaints:
+class LimitedWarning:
     """Warnings of one kind of source. `left_out` on the next line says how many were not written.
 
     Args:
@@ -28,7 +28,7 @@ class Complaints:
         self._lines = 0
         self._left_out = 0
 
-    def warn(self, event: str, **facts: object) -> None:
+    def warn(self, event: str, **fields: object) -> None:
         self.count += 1
         now = self._time()
         if now - self._window >= _WINDOW_SECONDS:
@@ -38,5 +38,5 @@ class Complaints:
             return
         self._lines += 1
         if self._left_out:
-            facts["left_out"], self._left_out = self._left_out, 0
-        log.warning(event, **facts)
+            fields["left_out"], self._left_out = self._left_out, 0
+        log.warning(event, **fields)

@@ -2,9 +2,9 @@
 
 Rule 1: the last send of an answer never carries MSG_MORE: the kernel would hold it for 200 ms.
 Rule 2: one turn sends at most `_TURN_BYTES`, so that a fast reader of large answers does not keep
-the event loop from everybody else.
+the event loop from all other connections.
 Rule 3: a file that ends before its piece was sent ends the connection. The length of the answer is
-announced already, and whatever came instead of the missing bytes would be taken for records.
+announced already, and the client would read whatever came instead of the missing bytes as records.
 """
 
 import os
@@ -54,7 +54,7 @@ class Outbox:
         self.held_bytes = 0
 
     def write(self, parts: Parts = ()) -> int:
-        """Add `parts`, and hand the kernel what it takes in one turn; how many bytes that was.
+        """Add `parts`, hand the kernel what it takes in one turn, and return how many bytes.
 
         Raises:
             OSError: the peer is gone, or a piece's file cannot be read to its end.

@@ -2,8 +2,9 @@
 
 A frame's buffer grows with the bytes received, so one peer can hold as much as it has sent, up to
 the request limit; many peers together could hold everything there is. Past `limit_bytes` the
-request that began first is given up: an honest client sends its request in one go, so the oldest
-is the one that stalls. Requests below `COUNTED_BYTES` are bounded by the number of connections.
+connection whose request began first is dropped: an honest client sends its request in one go, so
+the oldest is the one that stalls. Requests below `COUNTED_BYTES` are bounded by the number of
+connections.
 """
 
 from typing import Protocol
@@ -12,11 +13,13 @@ COUNTED_BYTES = 1024 * 1024
 
 
 class Sender(Protocol):
-    def give_up(self, reason: str) -> None:
+    """The connection that a partial request arrives on."""
+
+    def drop(self, reason: str) -> None:
         """Close, with a line in the log."""
 
 
-class UnfinishedRequests:
+class PartialRequests:
     """Lives on the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
@@ -25,7 +28,7 @@ class UnfinishedRequests:
         self.total_bytes = 0
 
     def note(self, sender: Sender, size_bytes: int) -> None:
-        """So much of a sender's request is there; 0 when it is whole or will never be."""
+        """Record how much of a sender's request is there; 0 when it is whole or never will be."""
         before = self._sizes.get(sender, 0)
         self.total_bytes += size_bytes - before
         if size_bytes:
@@ -35,7 +38,7 @@ class UnfinishedRequests:
         while self.total_bytes > self._limit_bytes and self._sizes:
             oldest = next(iter(self._sizes))
             self.total_bytes -= self._sizes.pop(oldest)
-            oldest.give_up(
+            oldest.drop(
                 f"unfinished requests hold more than queued.max.request.bytes "
                 f"({self._limit_bytes}) together, and this one began first"
             )

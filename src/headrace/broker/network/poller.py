@@ -1,15 +1,15 @@
-"""Tells connections that their sockets are ready, for less than the event loop takes for it.
+"""Calls connections when their sockets are ready, for less than the event loop takes for it.
 
 The event loop makes a handle, runs a context and looks at two callbacks for each socket that is
 ready; with small requests that is a tenth of a broker's time. So connections are watched by an
 epoll of their own, which the event loop watches like a single socket (an epoll can be polled
 itself). Everything else, as timers, tasks and listening sockets, stays with the event loop.
 
-Rule 1: whoever is told serves what it can without waiting and returns.
-Rule 2: what one socket's event gives cause for somewhere else (`soon`) runs when that socket is
-served, not in a later turn: a consumer that waits for records has them as soon as the producer has
-its answer.
-Rule 3: a mistake in serving one socket is told to the event loop's exception handler, and the
+Rule 1: a watcher serves what it can without waiting and returns.
+Rule 2: what one socket's event causes elsewhere (`call_after_event`) runs right after that event,
+not in a later turn of the loop: a consumer that waits for records has them as soon as the producer
+has its response.
+Rule 3: an exception in serving one socket goes to the event loop's exception handler, and the
 others are served.
 """
 
@@ -18,6 +18,7 @@ import select
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT
@@ -29,14 +30,25 @@ Watcher = Callable[[int], None]
 """Called with READ, WRITE or both. A socket that failed or was hung up is ready for both."""
 
 
+class Scheduler(Protocol):
+    """Where a delayed response sets its timer, and asks to be sent right after an event."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def call_after_event(self) -> Callable[[Callable[[], object]], object]:
+        """Calls what it is given when the socket event that is being served has been (rule 2)."""
+
+
 class Poller:
-    """The sockets of all connections of one event loop."""
+    """The sockets of all connections of one event loop. It is their `Scheduler`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._epoll = select.epoll()
         self._watchers: dict[int, tuple[Watcher, int]] = {}
-        self._soon: deque[Callable[[], object]] = deque()
+        self._after_event: deque[Callable[[], object]] = deque()
         self._serving = False
         loop.add_reader(self._epoll.fileno(), self._serve)
 
@@ -52,42 +64,42 @@ class Poller:
         elif events:
             self._epoll.register(fd, events)
         elif before:
-            # Errors and hang-ups cannot be masked: a socket that nobody looks at must not be there.
+            # Errors and hang-ups cannot be masked: an unwatched socket must not be registered.
             self._epoll.unregister(fd)
 
-    def soon(self, callback: Callable[[], object]) -> None:
-        """Call it when the socket that is being served has been, or in the loop's next turn."""
+    def call_after_event(self, callback: Callable[[], object]) -> None:
+        """Call `callback` after the event that is being served, or in the loop's next turn."""
         if self._serving:
-            self._soon.append(callback)
+            self._after_event.append(callback)
         else:
-            self._loop.call_soon(callback)
+            self.loop.call_soon(callback)
 
     def close(self) -> None:
         if not self._epoll.closed:
             with suppress(ValueError, KeyError):
-                self._loop.remove_reader(self._epoll.fileno())
+                self.loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
             self._watchers.clear()
 
     def _serve(self) -> None:
-        watchers, soon = self._watchers, self._soon
+        watchers, after_event = self._watchers, self._after_event
         self._serving = True
         try:
             for fd, ready in self._epoll.poll(0, _EVENTS_PER_TURN):
-                found = watchers.get(fd)
-                if found is None:
+                watched = watchers.get(fd)
+                if watched is None:
                     continue  # closed by one before it
-                watcher, wanted = found
-                if ready != wanted:
+                watcher, events = watched
+                if ready != events:
                     if ready & ~(READ | WRITE):
-                        ready = wanted
-                    ready &= wanted
+                        ready = events
+                    ready &= events
                 try:
                     watcher(ready)
                 except Exception as error:  # noqa: BLE001 - rule 3
-                    self._complain(error)
-                while soon:
-                    self._run(soon.popleft())
+                    self._report(error)
+                while after_event:
+                    self._run(after_event.popleft())
         finally:
             self._serving = False
 
@@ -95,9 +107,9 @@ class Poller:
         try:
             callback()
         except Exception as error:  # noqa: BLE001 - rule 3
-            self._complain(error)
+            self._report(error)
 
-    def _complain(self, error: Exception) -> None:
-        self._loop.call_exception_handler(
+    def _report(self, error: Exception) -> None:
+        self.loop.call_exception_handler(
             {"message": "a connection could not be served", "exception": error}
         )

@@ -2,7 +2,7 @@
 
 Keys and certificates are PEM (KIP-651): `ssl.keystore.location` is a file with the broker's private
 key and its certificate chain, `ssl.truststore.location` one with the authorities whose certificates
-are believed, of clients and of other brokers.
+are trusted, of clients and of other brokers.
 """
 
 import socket
@@ -42,8 +42,8 @@ class TlsSocket:
 
     Rule 1: whatever would have to wait raises BlockingIOError, as on a plain socket. The handshake
     is part of the first receiving.
-    Rule 2: bytes may lie decrypted here while the kernel has none: who is told that the socket is
-    readable reads until `pending` says 0.
+    Rule 2: bytes may lie decrypted here while the kernel has none: when the socket is readable, its
+    owner reads until `pending` returns 0.
     """
 
     __slots__ = ("_ssl",)
@@ -61,8 +61,8 @@ class TlsSocket:
         self._try(self._ssl.do_handshake)
 
     def recv(self, size: int) -> bytes:
-        found: bytes = self._try(self._ssl.recv, size)
-        return found
+        received: bytes = self._try(self._ssl.recv, size)
+        return received
 
     def recv_into(self, buffer: Any) -> int:
         return int(self._try(self._ssl.recv_into, buffer))
@@ -71,12 +71,12 @@ class TlsSocket:
         return int(self._try(self._ssl.send, data))
 
     def peer_name(self) -> str | None:
-        """Who the peer is by its certificate, if it has shown one, as Java writes it."""
+        """Return the subject of the peer's certificate, if it has shown one, as Java writes it."""
         certificate = self._ssl.getpeercert()
         return distinguished_name(certificate["subject"]) if certificate else None
 
     def close(self) -> None:
-        # Says goodbye, if that can be said without waiting.
+        # Send the closing alert, if that is possible without waiting.
         with suppress(OSError, ValueError):
             self._ssl.unwrap()
         self._ssl.close()
@@ -90,7 +90,7 @@ class TlsSocket:
 
 
 def distinguished_name(subject: Any) -> str:
-    """A certificate's subject as RFC 2253 writes it, which is how Kafka names principals.
+    """Return a certificate's subject as RFC 2253 writes it, which is how Kafka names principals.
 
     >>> distinguished_name(((("organizationName", "Mill, Ltd"),), (("commonName", "anna"),)))
     'CN=anna,O=Mill\\\\, Ltd'
@@ -109,7 +109,7 @@ def _escaped(value: str) -> str:
 
 
 class Tls:
-    """What this broker shows to others, and whom it believes.
+    """The certificate this broker shows to others, and the authorities it trusts.
 
     Raises:
         ConfigError: a file is missing, or is not what it should be.
@@ -123,26 +123,27 @@ class Tls:
                 "broker's key and certificates is"
             )
         truststore = _path(settings, TRUSTSTORE)
-        wanted = settings["ssl.client.auth"]
-        if wanted != "none" and truststore is None:
+        client_auth = settings["ssl.client.auth"]
+        if client_auth != "none" and truststore is None:
             raise ConfigError(
-                f"ssl.client.auth is {wanted}: write with {TRUSTSTORE} which authorities to believe"
+                f"ssl.client.auth is {client_auth}: write with {TRUSTSTORE} which authorities to "
+                "believe"
             )
         self._server = _context(ssl.PROTOCOL_TLS_SERVER, keystore, truststore)
-        self._server.verify_mode = _CLIENT_AUTH[wanted]
+        self._server.verify_mode = _CLIENT_AUTH[client_auth]
         self._client = _context(ssl.PROTOCOL_TLS_CLIENT, keystore, truststore)
         self._client.check_hostname = bool(settings["ssl.endpoint.identification.algorithm"])
         if truststore is None:
             self._client.load_default_certs()
 
     def accept(self, sock: socket.socket) -> TlsSocket:
-        """For a client that has just connected; the handshake comes with its first bytes."""
+        """Wrap the socket of a client that has just connected; it starts with the handshake."""
         return TlsSocket(
             self._server.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         )
 
     def connect(self, sock: socket.socket, host: str) -> TlsSocket:
-        """For a socket that is connected to `host`; do the handshake first."""
+        """Wrap a socket that is connected to `host`; the caller does the handshake first."""
         return TlsSocket(
             self._client.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         )

@@ -1,15 +1,17 @@
 """One client's connection behind TLS: the same rules as without, and two more.
 
-Rule 1: what is decrypted and not taken yet is taken in the same turn, or when reading goes on: no
-event of the socket will tell of it.
+Rule 1: bytes that are decrypted and not received yet are received in the same turn, or when reading
+resumes: the socket has no event for them.
 Rule 2: pieces of files pass through this process, a few at a time: the kernel cannot encrypt them.
 """
 
 import os
+import socket
 import ssl
-from typing import Any
+from typing import cast
 
-from headrace.broker.network.connection import Connection
+from headrace.broker.config.listener import Listener
+from headrace.broker.network.connection import Connection, ConnectionHost
 from headrace.broker.network.outbox import Outbox
 from headrace.broker.network.tls import TlsSocket
 from headrace.log.partition.read import LogSlice
@@ -36,7 +38,7 @@ class TlsOutbox(Outbox):
         return sent
 
     def _send_piece(self, piece: LogSlice, limit: int) -> int:
-        """Read some of it; it is sent as bytes, now or later."""
+        """Read some of the piece into memory; the bytes are sent next."""
         assert piece.file is not None
         size = min(piece.size, _PIECE_BYTES)
         data = os.pread(piece.file.fileno(), size, piece.position)
@@ -56,19 +58,23 @@ class TlsOutbox(Outbox):
 class TlsConnection(Connection):
     """Made with a `TlsSocket` in place of a socket."""
 
-    def __init__(self, loop: Any, poller: Any, sock: Any, *arguments: Any, **options: Any) -> None:
-        self._tls: TlsSocket = sock
+    def __init__(
+        self, host: ConnectionHost, sock: TlsSocket, peer_host: str, listener: Listener
+    ) -> None:
+        self._tls = sock
         self._identified = False
-        super().__init__(loop, poller, sock, *arguments, **options)
-        self._outbox = TlsOutbox(sock)
+        super().__init__(host, cast(socket.socket, sock), peer_host, listener)
         self._recv = self._receive
+
+    def _make_outbox(self) -> Outbox:
+        return TlsOutbox(self._sock)
 
     def _receive(self, size: int, _flags: int = 0) -> bytes:
         try:
             return self._tls.recv(size)
         except ssl.SSLError as error:
             if not self._identified:
-                self._complain(PeerError(f"no TLS handshake: {error.reason or error}"))
+                self._warn(PeerError(f"no TLS handshake: {error.reason or error}"))
             raise
 
     def _on_readable(self) -> None:
@@ -79,17 +85,17 @@ class TlsConnection(Connection):
     def _watch(self) -> None:
         super()._watch()
         if self._reading and self._tls.pending():
-            self._loop.call_soon(self._read_on)
+            self._loop.call_soon(self._resume_reading)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self._closed and self._reading:
             self._on_readable()
 
-    def _take(self, frames: list[Frame]) -> None:
+    def _accept(self, frames: list[Frame]) -> None:
         if not self._identified:
             # The handshake is over: without SASL the certificate says who it is.
             self._identified = True
             name = None if self.listener.authenticates else self._tls.peer_name()
             if name is not None:
                 self.principal = f"User:{name}"
-        super()._take(frames)
+        super()._accept(frames)

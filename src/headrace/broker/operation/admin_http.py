@@ -1,8 +1,8 @@
 """/healthz, /readyz and /metrics on a port of their own.
 
-A deliberately small HTTP server: GET and HEAD, three paths, one answer a connection, everything
-bounded: the head's bytes, the time to send it and to read the answer, the connections at once. A
-broker must not need a web framework to say that it is alive.
+A deliberately small HTTP server: GET and HEAD, three paths, one response per connection, everything
+bounded: the head's bytes, the time to send it and to read the response, the connections at once. A
+broker must not need a web framework to report that it is alive.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class _Page:
 
 
 class AdminHttp:
-    """Answers while the event loop turns: a broker that hangs fails its health check.
+    """Responds while the event loop runs: a broker that hangs fails its health check.
 
     Args:
         ready: whether clients are served; False while starting and stopping.
@@ -50,7 +50,7 @@ class AdminHttp:
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which the kernel chose when it was 0."""
+        """Listen, and return the port, which the kernel chose when it was 0."""
         self._server = await asyncio.start_server(
             self._serve, host or None, port, limit=_MAX_HEAD_BYTES
         )
@@ -58,7 +58,7 @@ class AdminHttp:
         return bound
 
     async def stop(self) -> None:
-        """Close at once: whoever asks for the health of a broker that stops can ask again."""
+        """Close at once: a health check of a broker that stops can be retried."""
         if self._server is not None:
             self._server.close()
             for writer in self._open:
@@ -88,7 +88,7 @@ class AdminHttp:
         try:
             page = self._page(head)
         except Exception as error:
-            log.error("an administration page failed", exc_info=error)
+            log.error("admin_page_failed", exc_info=error)
             page = _Page("500 Internal Server Error", b"see the broker's log\n")
         lines = (
             f"HTTP/1.1 {page.status}",

@@ -1,9 +1,9 @@
-"""Compaction in the background of a broker: numba and the key map are loaded when first needed."""
+"""Compaction in the background of a broker. Numba and the key map are loaded when first needed."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.compaction.throttle import Throttle
@@ -16,29 +16,31 @@ if TYPE_CHECKING:
     from headrace.log.compaction.compactor import Compactor
 
 
+class CompactionLimits(TypedDict):
+    """What compaction may use: memory for its key map, and bytes read and written per second."""
+
+    memory_bytes: int
+    bytes_per_second: float
+
+
 class CompactionWorker:
     """Compacts the directories of one broker. `run` is called in a thread, one run at a time."""
 
-    def __init__(
-        self,
-        directories: list[LogDirectory],
-        clock: Clock,
-        *,
-        memory_bytes: int,
-        bytes_per_second: float,
-    ) -> None:
+    def __init__(self, clock: Clock, *, memory_bytes: int, bytes_per_second: float) -> None:
         self._clock = clock
         self._memory_bytes = memory_bytes
         self._bytes_per_second = bytes_per_second
         self._stopped = threading.Event()
         self._compactor: Compactor | None = None
-        self._cleaners = [
-            (directory, Cleaner(directory.storage, directory.path, directory.open_logs))
-            for directory in directories
-        ]
+        self._cleaners: list[tuple[LogDirectory, Cleaner]] = []
+
+    def add(self, directory: LogDirectory) -> None:
+        """Compact the logs of this directory from the next run on."""
+        cleaner = Cleaner(directory.storage, directory.path, directory.open_logs)
+        self._cleaners.append((directory, cleaner))
 
     def configure(self, *, memory_bytes: int, bytes_per_second: float) -> None:
-        """From the next run on; a run under way ends as it began."""
+        """Change the limits from the next run on; a run under way keeps the ones it began with."""
         if (memory_bytes, bytes_per_second) != (self._memory_bytes, self._bytes_per_second):
             self._memory_bytes = memory_bytes
             self._bytes_per_second = bytes_per_second
@@ -49,7 +51,7 @@ class CompactionWorker:
         for directory, cleaner in self._cleaners:
             if not _may_need_it(directory):
                 continue
-            compactor = self._made_compactor()
+            compactor = self._ready_compactor()
             try:
                 while cleaner.run_once(compactor) is not None:
                     pass
@@ -58,7 +60,7 @@ class CompactionWorker:
 
     @contextmanager
     def deleting(self, partition: TopicPartition) -> Iterator[None]:
-        """Compaction keeps off a partition inside this, and has forgotten it afterwards."""
+        """Keep compaction off a partition inside this block, and forget it afterwards."""
         with ExitStack() as paused:
             for _, cleaner in self._cleaners:
                 paused.enter_context(cleaner.paused(partition))
@@ -70,7 +72,7 @@ class CompactionWorker:
         """End the round under way at its next chunk."""
         self._stopped.set()
 
-    def _made_compactor(self) -> "Compactor":
+    def _ready_compactor(self) -> "Compactor":
         if self._compactor is None:
             from headrace.log.compaction.compactor import Compactor
 
@@ -88,7 +90,7 @@ class CompactionWorker:
 
 
 def _may_need_it(directory: LogDirectory) -> bool:
-    """A compacted log with more than its active segment; asked before numba is loaded for it."""
+    """Whether a compacted log has more than its active segment, so that numba is worth loading."""
     return directory.offline is None and any(
         log.config.compacted and len(log.segments) > 1 for log in directory.open_logs()
     )

@@ -1,4 +1,4 @@
-"""What /metrics reads off a running broker when somebody looks."""
+"""The gauges of a running broker, read when /metrics is scraped."""
 
 from headrace.broker.broker import Broker
 from headrace.broker.metric import Reading
@@ -34,7 +34,7 @@ def gauges(broker: Broker, acceptor: Acceptor) -> list[Reading]:
         Reading(
             "headrace_log_directories_offline",
             "Log directories that were taken offline by an error.",
-            lambda: len(broker.problems()),
+            lambda: len(broker.storage.offline),
         ),
         Reading(
             "headrace_fetch_sessions",

@@ -3,8 +3,8 @@
 Each chore runs in a thread of its own, one run of it at a time, and starts again a while after it
 ended: a compaction that takes minutes holds up neither the other chores nor a request that needs a
 thread. The log's kernels release the GIL and its locks are never held while the disk works, so
-requests go on. A chore that fails is logged and tried again; a failed disk has taken its directory
-offline by then.
+requests are served meanwhile. A chore that fails is logged and run again; a failed disk has taken
+its directory offline by then.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Maintenance:
         self._tasks = [asyncio.create_task(self._repeat(chore)) for chore in chores]
 
     async def stop(self) -> None:
-        """Let runs under way end; begin no other."""
+        """Wait for the runs under way, and begin no other."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -56,4 +56,4 @@ class Maintenance:
                 await asyncio.wait([run])
                 raise
             except Exception as error:
-                log.error("a background task failed", task=chore.name, exc_info=error)
+                log.error("chore_failed", chore=chore.name, exc_info=error)

@@ -1,12 +1,12 @@
-"""A connection to another broker: one request at a time, answered into one buffer.
+"""A connection to another broker: one request at a time, its response in one buffer.
 
-A follower's fetches go through it, so bytes are received into a buffer that is kept, and an answer
-is a view of it: it must have been used before the next request. And the answer to a fetch is handed
-over in the turn of the event loop that received it, without a task in between: the next fetch tells
-the leader what producers wait for, and each turn would add to the time they wait.
+A follower's fetches go through it, so bytes are received into a buffer that is kept, and a response
+is a view of it: it must have been used before the next request. The response to a fetch is handed
+over in the turn of the event loop that received it, without a task in between: producers wait for
+the next fetch, which says what this follower has, and each turn would add to the time they wait.
 
-Rule 1: at most one request is under way. Bytes that nobody asked for end the connection.
-Rule 2: whatever goes wrong ends it (`lost`), once; so does an answer that does not come in time.
+Rule 1: at most one request is under way. Bytes that are no response to it end the connection.
+Rule 2: every failure ends it (`lost`), once; so does a response that does not come in time.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ _CONNECT_SECONDS: Final = 5.0
 _CLIENT_ID: Final = f"headrace-{__version__}-replica"
 
 
-ShortWay = Callable[[int, memoryview], bytes | None]
+FetchFastPath = Callable[[int, memoryview], bytes | None]
+"""Called with the correlation id and the bytes of a response to a fetch. It returns the bytes of
+the next fetch, with the next correlation id, if it has used up the response; or None."""
 
 
 class PeerLost(PeerError):
@@ -36,15 +38,13 @@ class PeerLost(PeerError):
 
 
 class PeerRefused(PeerLost):
-    """Its machine says that nobody listens there: the other broker's process is gone."""
+    """Its machine has no listener there: the other broker's process is gone."""
 
 
 class PeerConnection:
     """Lives on the event loop. After any error it is closed: make a new one.
 
     Attributes:
-        short_way: called first with an answer to a fetch: its number and its bytes. If it gives the
-            bytes of the next fetch, with the next number, the answer has been taken.
         lost: done when it is closed: with the reason, or with None by `close`.
     """
 
@@ -57,14 +57,14 @@ class PeerConnection:
         self._have = 0
         self._unsent: memoryview | None = None
         self._correlation_id = 0
-        self._turn = asyncio.Lock()
+        self._one_call = asyncio.Lock()
         self._asked: tuple[ApiKey, int] | None = None
-        self._take: Callable[[Any], None] | None = None
+        self._receive_body: Callable[[Any], None] | None = None
         self._seconds = 0.0
         self._deadline = 0.0
         self._watchdog: asyncio.TimerHandle | None = None
         self.closed = False
-        self.short_way: ShortWay | None = None
+        self._fast_path: FetchFastPath | None = None
         self.lost: asyncio.Future[PeerLost | None] = self._loop.create_future()
         self._loop.add_reader(sock.fileno(), self._on_readable)
 
@@ -73,43 +73,51 @@ class PeerConnection:
         """Connect.
 
         Args:
-            limit_bytes: the largest answer that is taken.
+            limit_bytes: the largest response that is accepted.
 
         Raises:
-            PeerLost: nobody answers there.
-            PeerRefused: nobody is there to answer.
+            PeerLost: the connection cannot be made.
+            PeerRefused: no process listens there.
         """
         return cls(await connected_socket(host, port), limit_bytes=limit_bytes)
 
-    # -- asking
+    # -- requests
 
     def fetch(
         self,
         version: int,
         request: FetchRequest,
         seconds: float,
-        take: Callable[[FetchResponse], None],
+        receive: Callable[[FetchResponse], None],
+        *,
+        fast_path: FetchFastPath | None = None,
     ) -> bytes:
-        """Fetch. `take` is called with the answer, whose records are views that hold until the next
-        request; it may send that. When there is no answer `lost` says so.
+        """Send a fetch.
+
+        Args:
+            receive: called with the response, whose records are views that hold until the next
+                request; it may send that. Without a response `lost` is done, with the reason.
+            fast_path: called first with the bytes of this response, and of those to the fetches
+                that it returns.
 
         Returns:
             the request as it was sent.
         """
         self._correlation_id += 1
+        self._fast_path = fast_path
         frame = pack_fetch_request(version, self._correlation_id, _CLIENT_ID, request)
-        self._ask(ApiKey.FETCH, version, frame, seconds, take)
+        self._ask(ApiKey.FETCH, version, frame, seconds, receive)
         return frame
 
     async def call(
         self, api: ApiKey, version: int, body: Mapping[str, Any], seconds: float = 30.0
     ) -> Any:
-        """Ask and wait for the answer; callers take turns.
+        """Send a request and wait for its response, after the requests of earlier callers.
 
         Raises:
-            PeerLost: no answer, or not one to this.
+            PeerLost: no response, or not one to this request.
         """
-        async with self._turn:
+        async with self._one_call:
             if self.closed:
                 raise PeerLost("the connection to the other broker is closed")
             self._correlation_id += 1
@@ -120,7 +128,7 @@ class PeerConnection:
                 await asyncio.wait((answer, self.lost), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 if not answer.done():
-                    # Also when whoever waits was cancelled: the answer would be taken for the next.
+                    # Also when the caller was cancelled: its response would be read as the next.
                     answer.cancel()
                     self.close()
             if answer.cancelled():
@@ -133,13 +141,13 @@ class PeerConnection:
         version: int,
         frame: bytes,
         seconds: float,
-        take: Callable[[Any], None],
+        receive: Callable[[Any], None],
     ) -> None:
         if self.closed:
             return
         assert self._asked is None, "one request at a time"
         self._asked = (api, version)
-        self._take = take
+        self._receive_body = receive
         self._seconds = seconds
         self._send(frame)
 
@@ -183,7 +191,7 @@ class PeerConnection:
         else:
             self._watchdog = self._loop.call_at(self._deadline, self._watch)
 
-    # -- answers
+    # -- responses
 
     def _on_readable(self) -> None:
         try:
@@ -220,23 +228,23 @@ class PeerConnection:
         return view[INT32.size : end] if self._have == end else None
 
     def _answered(self, frame: memoryview) -> None:
-        asked, take = self._asked, self._take
+        asked, receive = self._asked, self._receive_body
         assert asked is not None
-        assert take is not None
-        if self.short_way is not None and asked[0] is ApiKey.FETCH:
-            again = self.short_way(self._correlation_id, frame)
-            if again is not None:
+        assert receive is not None
+        if self._fast_path is not None and asked[0] is ApiKey.FETCH:
+            next_fetch = self._fast_path(self._correlation_id, frame)
+            if next_fetch is not None:
                 self._correlation_id += 1
-                self._send(again)
+                self._send(next_fetch)
                 return
         correlation_id, body = parse_response(*asked, frame)
         if correlation_id != self._correlation_id:
             raise PeerLost("it answered another request")
-        self._asked = self._take = None
-        take(body)
+        self._asked = self._receive_body = None
+        receive(body)
 
     def fail(self, why: str) -> None:
-        """Close it for a reason that `lost` tells."""
+        """Close it, and give `lost` the reason."""
         if not self.closed:
             self._end(PeerLost(f"the other broker is lost: {why}"))
 
@@ -256,10 +264,11 @@ class PeerConnection:
 
 
 async def connected_socket(host: str, port: int) -> socket.socket:
-    """
+    """Return a non-blocking socket that is connected.
+
     Raises:
-        PeerLost: nobody answers there.
-        PeerRefused: nobody is there to answer.
+        PeerLost: the connection cannot be made.
+        PeerRefused: no process listens there.
     """
     loop = asyncio.get_running_loop()
     sock: socket.socket | None = None

@@ -1,13 +1,13 @@
-"""The way from this broker to the others: which of their listeners, and as whom.
+"""Connects this broker to the others: through which of their listeners, and as which user.
 
 As in Kafka all brokers of a cluster talk through one listener, `inter.broker.listener.name`, or the
 one of `security.inter.broker.protocol`. If it asks for a login they log in, with PLAIN or SCRAM, as
 the user in `headrace.inter.broker.user.file`. Where an authorizer is set that user must be a super
-user, or be allowed CLUSTER_ACTION: nobody else may copy a partition, its log end and all.
+user, or be allowed CLUSTER_ACTION: no other user may copy a partition up to its log end.
 
-A SCRAM user has to be in the cluster's state before anybody can log in as that user. So whichever
-broker starts first puts it there, if the cluster has no such user yet; one that is there stays as
-it is.
+A SCRAM user has to be in the cluster's state before a broker can log in as that user. So the broker
+that starts first puts it there, if the cluster has no such user yet; one that is there stays as it
+is.
 """
 
 import secrets
@@ -54,7 +54,7 @@ class PeerDenied(PeerLost):
 
 @dataclass(frozen=True, slots=True)
 class PeerLogin:
-    """As whom a broker comes to another one."""
+    """The user as which a broker logs in to another one."""
 
     mechanism: str
     user: str
@@ -64,7 +64,7 @@ class PeerLogin:
         """Log in on a new connection.
 
         Raises:
-            PeerDenied: it was refused, or the other side does not know the password itself.
+            PeerDenied: the other broker refused it, or does not know the password itself.
         """
         asked = {"mechanism": self.mechanism}
         answer = await connection.call(
@@ -109,15 +109,18 @@ class PeerLogin:
         )
 
 
-class PeerWay:
+class PeerConnector:
     """Makes connections to other brokers. Lives on the event loop."""
 
     def __init__(
         self, settings: BrokerSettings, find: Callable[[BrokerId], BrokerRecord | None]
     ) -> None:
         """
+        Args:
+            find: returns a broker that is running, by its id.
+
         Raises:
-            ConfigError: the listener asks for a login, and there is nobody to log in as; or one
+            ConfigError: the listener asks for a login, and no user is configured for it; or one
                 speaks TLS, and there are no certificates.
         """
         self._find = find
@@ -129,7 +132,8 @@ class PeerWay:
             self.login = _login(settings)
 
     async def connect(self, broker_id: BrokerId, *, limit_bytes: int = 1 << 30) -> PeerConnection:
-        """
+        """Connect to a broker, and log in where its listener asks for that.
+
         Raises:
             PeerLost: it cannot be reached.
             PeerDenied: it does not let this broker in.
@@ -143,7 +147,7 @@ class PeerWay:
         except BaseException as error:
             connection.close()
             if isinstance(error, PeerDenied):
-                log.error("another broker cannot be talked to", broker=broker_id, reason=str(error))
+                log.error("peer_login_denied", broker=broker_id, reason=str(error))
             raise
         return connection
 
@@ -156,7 +160,7 @@ class PeerWay:
         return await TlsPeerConnection.open_with(self.tls, host, port, limit_bytes=limit_bytes)
 
     def _endpoint(self, broker_id: BrokerId) -> Endpoint:
-        """A broker with other listener names is reached through one of the same protocol."""
+        """Return the endpoint of the inter-broker listener's name, or else of its protocol."""
         record, own = self._find(broker_id), self._listener
         if record is None:
             raise PeerLost(f"broker {broker_id} is not running")
@@ -168,7 +172,7 @@ class PeerWay:
 
 
 def _tls(settings: BrokerSettings) -> "Tls | None":
-    """Only who speaks TLS pays for loading it."""
+    """Load TLS only for a broker that has an encrypted listener."""
     if not any(each.encrypted for each in settings.listeners):
         return None
     from headrace.broker.network.tls import Tls

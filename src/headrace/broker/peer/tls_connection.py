@@ -20,9 +20,10 @@ class TlsPeerConnection(PeerConnection):
     async def open_with(
         cls, tls: Tls, host: str, port: int, *, limit_bytes: int
     ) -> "TlsPeerConnection":
-        """
+        """Connect and shake hands.
+
         Raises:
-            PeerLost: nobody answers there, or not with a certificate that is believed.
+            PeerLost: the connection cannot be made, or its certificate is not trusted.
         """
         sock = tls.connect(await connected_socket(host, port), host)
         try:
@@ -38,13 +39,13 @@ class TlsPeerConnection(PeerConnection):
 
     def _on_readable(self) -> None:
         super()._on_readable()
-        # Decrypted bytes that no event of the socket tells of.
+        # Bytes that are decrypted already raise no event of the socket.
         while not self.closed and self._tls.pending():
             super()._on_readable()
 
 
 async def _shake_hands(sock: TlsSocket) -> None:
-    """Whenever the other side has said something; what is said here always fits the kernel."""
+    """Continue the handshake whenever bytes have come; what is sent always fits into the kernel."""
     loop = asyncio.get_running_loop()
     said = asyncio.Event()
     loop.add_reader(sock.fileno(), said.set)

@@ -1,8 +1,8 @@
-"""What transactions ask of other brokers: their coordinator, and the leaders of their partitions.
+"""Requests of transactions to other brokers: to coordinators, and to leaders of partitions.
 
 Only Kafka's own requests are used: AddPartitionsToTxn from a partition's leader to the coordinator
-(KIP-890), WriteTxnMarkers from the coordinator to the leaders. Whoever cannot be reached is asked
-again by whoever waits: nothing is retried here.
+(KIP-890), WriteTxnMarkers from the coordinator to the leaders. Nothing is retried here: the caller
+decides when to send a request again.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from headrace.broker.peer.connection import PeerConnection, PeerLost
-from headrace.broker.peer.connector import PeerWay
+from headrace.broker.peer.connector import PeerConnector
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.transactions.effect import WriteMarkers
 from headrace.transactions.error import TransactionError
@@ -28,22 +28,22 @@ _ADD_VERSION = 5
 _MARKERS_VERSION = 1
 _ANSWER_SECONDS = 10.0
 
-# The leader has a later marker or producer there: no use to try again.
+# The leader has a later marker or producer there: a retry would fail, too.
 _REFUSED = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced)
 
 
-class TransactionPeers:
-    """One connection a broker, made when it is needed. Lives on the event loop."""
+class TransactionClient:
+    """One connection per broker, opened when it is needed. Lives on the event loop."""
 
-    def __init__(self, way: PeerWay) -> None:
-        self._way = way
+    def __init__(self, connector: PeerConnector) -> None:
+        self._connector = connector
         self._connections: dict[BrokerId, asyncio.Task[PeerConnection]] = {}
 
     async def join(
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
     ) -> dict[TopicPartition, TransactionError]:
-        """The partitions that are not in the transaction, and why; with `implicit` they are added
-        to it first."""
+        """Return the partitions that are not in the transaction, and why; with `implicit` they are
+        added to it first."""
         version = _ADD_VERSION if implicit else _VERIFY_VERSION
         wanted = {
             "transactional_id": event.transactional_id,
@@ -60,7 +60,7 @@ class TransactionPeers:
                 coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, version, {"transactions": [wanted]}
             )
         except PeerLost as error:
-            log.info("a transaction's coordinator does not answer", reason=str(error))
+            log.info("transaction_coordinator_lost", reason=str(error))
             return dict.fromkeys(event.partitions, TransactionError.COORDINATOR_NOT_AVAILABLE)
         refused: dict[TopicPartition, TransactionError] = {}
         if answer.error_code:
@@ -76,7 +76,7 @@ class TransactionPeers:
     async def write_markers(
         self, leader: BrokerId, markers: WriteMarkers, names: Iterable[TopicPartition]
     ) -> dict[TopicPartition, bool]:
-        """Which of the partitions need no marker (any more)."""
+        """Send markers to a leader, and return which of the partitions need none (any more)."""
         names = list(names)
         wanted = {
             "producer_id": markers.producer_id,
@@ -93,7 +93,7 @@ class TransactionPeers:
                 leader, ApiKey.WRITE_TXN_MARKERS, _MARKERS_VERSION, {"markers": [wanted]}
             )
         except PeerLost as error:
-            log.info("a leader does not take markers now", leader=leader, reason=str(error))
+            log.info("markers_not_sent", leader=leader, reason=str(error))
             return dict.fromkeys(names, False)
         done = dict.fromkeys(names, False)
         for marker in answer.markers:
@@ -108,19 +108,19 @@ class TransactionPeers:
     ) -> Any:
         connecting = self._connections.get(broker_id)
         if connecting is None or _broken(connecting):
-            connecting = asyncio.get_running_loop().create_task(self._way.connect(broker_id))
+            connecting = asyncio.get_running_loop().create_task(self._connector.connect(broker_id))
             self._connections[broker_id] = connecting
         try:
             connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
             if connecting.cancelled():
-                raise PeerLost(f"broker {broker_id} is counted out") from None
+                raise PeerLost(f"broker {broker_id} lost its registration") from None
             raise
         return await connection.call(api, version, body, _ANSWER_SECONDS)
 
     def forget(self, broker_id: BrokerId) -> None:
-        """It is counted out: what waits for its answer, on a connection that may hang, waits no
-        longer, and asks whoever leads now."""
+        """Close the connection to a broker that lost its registration: a request that waits on it
+        fails now, instead of hanging, and goes to the new leader."""
         connecting = self._connections.pop(broker_id, None)
         if connecting is None:
             return
@@ -151,7 +151,7 @@ def _by_topic(
 
 
 def _error(code: int) -> TransactionError:
-    """What a coordinator said, in our words; what we have no word for is tried again."""
+    """Return the domain error of a code; one that has none is reported as worth a retry."""
     try:
         return TransactionError[ErrorCode(code).name.upper()]
     except (KeyError, ValueError):

@@ -1,22 +1,23 @@
 """A fetch that waits until there is enough to send, or until its time is up."""
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
+from headrace.broker.network.poller import Scheduler
 from headrace.broker.replica.partition import Partition, Waiter
 
 
-class WaitingGround(Protocol):
-    """Where a fetch waits: a partition, for what consumers may read or for its log end."""
+class GrowthSource(Protocol):
+    """What a fetch waits for to grow: a leader's partition, or a follower's, as consumers read it;
+    or the log end of a leader's partition, as its followers fetch it (`LogEndGrowth`)."""
 
     def add_waiter(self, waiter: Waiter) -> None: ...
 
     def remove_waiter(self, waiter: Waiter) -> None: ...
 
 
-class ReplicaGround:
-    """A partition, for a follower's fetch."""
+class LogEndGrowth:
+    """The growth of a partition up to its log end, for a follower's fetch."""
 
     __slots__ = ("_partition",)
 
@@ -30,82 +31,85 @@ class ReplicaGround:
         self._partition.remove_replica_waiter(waiter)
 
 
+class WaitingFetch(Protocol):
+    """The request behind a `DelayedFetch`."""
+
+    def readable_bytes(self) -> int:
+        """Return how much could be sent now, or at least `min_bytes` to report an error.
+
+        Called after growth."""
+
+    def complete(self) -> None:
+        """Answer. Called exactly once, with enough to send or when time is up."""
+
+
 class DelayedFetch:
     """Waits for `min_bytes` on any of its partitions together.
 
-    `grew` only counts; the records are read again when the count says that it could be enough, a
-    little later, so that the producer's answer leaves first.
-
-    Args:
-        soon: calls what it is given when the request that is being served has been.
-        readable_bytes: how much could be sent now, or at least `min_bytes` if there is an error to
-            tell; asked after growth.
-        done: called exactly once, with enough to send or when time is up.
+    `grew` only counts. When the count says that it could be enough, the records are read again,
+    after the event that is being served: so the producer's response leaves first.
     """
 
     __slots__ = (
-        "_done",
+        "_call_after_event",
+        "_fetch",
         "_finished",
         "_min_bytes",
         "_missing_bytes",
-        "_partitions",
-        "_readable_bytes",
         "_scheduled",
-        "_soon",
+        "_sources",
         "_timer",
     )
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        partitions: Iterable[WaitingGround],
+        scheduler: Scheduler,
+        fetch: WaitingFetch,
+        sources: Iterable[GrowthSource],
         *,
-        soon: Callable[[Callable[[], object]], object],
         have_bytes: int,
         min_bytes: int,
         max_wait_ms: int,
-        readable_bytes: Callable[[], int],
-        done: Callable[[], None],
     ) -> None:
-        self._soon = soon
-        self._partitions = tuple(partitions)
+        self._call_after_event = scheduler.call_after_event
+        self._fetch = fetch
+        self._sources = tuple(sources)
         self._min_bytes = min_bytes
         self._missing_bytes = min_bytes - have_bytes
-        self._readable_bytes = readable_bytes
-        self._done = done
         self._scheduled = False
         self._finished = False
-        self._timer = loop.call_later(max_wait_ms / 1000, self.finish)
-        for partition in self._partitions:
-            partition.add_waiter(self)
+        self._timer = scheduler.loop.call_later(max_wait_ms / 1000, self.finish)
+        for source in self._sources:
+            source.add_waiter(self)
 
     def grew(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0 and not self._scheduled:
             self._scheduled = True
-            self._soon(self._look_again)
+            self._call_after_event(self._look_again)
 
     def _look_again(self) -> None:
         self._scheduled = False
         if self._finished:
             return
-        have_bytes = self._readable_bytes()
+        have_bytes = self._fetch.readable_bytes()
         if have_bytes >= self._min_bytes:
             self.finish()
         else:
             self._missing_bytes = self._min_bytes - have_bytes
 
     def cancel(self) -> None:
-        """Forget about it: the client is gone."""
+        """Stop waiting without an answer: the client is gone."""
         if self._finished:
             return
         self._finished = True
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.remove_waiter(self)
+        for source in self._sources:
+            source.remove_waiter(self)
 
     def finish(self) -> None:
+        """Answer now, with whatever there is."""
         if self._finished:
             return
         self.cancel()
-        self._done()
+        self._fetch.complete()

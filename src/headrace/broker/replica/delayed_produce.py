@@ -1,12 +1,12 @@
-"""An answer that is owed until records are as safe as was asked, or until its time is up."""
+"""A produce whose response waits until its records are as safe as acks asks, or time is up."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from headrace.broker.broker import Broker
-from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.outbox import Parts
+from headrace.broker.network.poller import Scheduler
 from headrace.model.error import (
     HeadraceError,
     NotEnoughReplicasAfterAppend,
@@ -14,64 +14,68 @@ from headrace.model.error import (
     RequestTimedOut,
 )
 
-Safe: TypeAlias = "asyncio.Future[object] | Promise[object]"
+Safe: TypeAlias = "asyncio.Future[object] | CallbackFuture[object]"
 """Done when records are safe, or with the reason why they will not be."""
 
 Failures: TypeAlias = "list[HeadraceError | None]"
-"""What became of each `Safe`, in their order."""
+"""The error of each `Safe`, or None, in their order."""
 
 
-class Acknowledgement:
-    """It goes out when the request that brought the last word, as a follower's fetch, has been
-    served; not turns of the event loop later, as a task would have it.
+class DelayedProduce:
+    """Sends its response right after the event that made the last records safe, as a follower's
+    fetch does. A task would send it some turns of the event loop later.
+
+    Attributes:
+        response: done when it can be sent; cancelled when the client is gone.
 
     Args:
-        timeout_ms: as long as the client gives: replicas may be slow, and what was appended stays.
+        safe: one for each partition with records to wait for.
+        timeout_ms: how long the client waits: replicas may be slow, and what was appended stays.
             None waits for as long as it takes.
-        pack: makes the answer, called once.
+        pack: makes the response, called once.
     """
 
-    __slots__ = ("_left", "_pack", "_safe", "_soon", "_timer", "answer")
+    __slots__ = ("_call_after_event", "_left", "_pack", "_safe", "_timer", "response")
 
     def __init__(
         self,
-        broker: Broker,
+        scheduler: Scheduler,
         safe: Sequence[Safe],
         *,
         timeout_ms: int | None,
         pack: Callable[[Failures], Parts],
     ) -> None:
-        self.answer: Promise[Parts | None] = Promise()
-        self._soon = broker.soon
+        self.response: CallbackFuture[Parts | None] = CallbackFuture()
+        self._call_after_event = scheduler.call_after_event
         self._safe = safe
         self._pack = pack
         self._left = len(safe)
         self._timer: asyncio.TimerHandle | None = None
         if timeout_ms is not None:
-            self._timer = broker.loop.call_later(max(0, timeout_ms) / 1000, self._finish)
-        self.answer.add_done_callback(self._answered)
+            self._timer = scheduler.loop.call_later(max(0, timeout_ms) / 1000, self._finish)
+        self.response.add_done_callback(self._done)
         for each in safe:
             each.add_done_callback(self._one_is_safe)
 
     def _one_is_safe(self, _: Safe) -> None:
         self._left -= 1
         if not self._left:
-            self._soon(self._finish)
+            self._call_after_event(self._finish)
 
     def _finish(self) -> None:
-        if self.answer.done():
+        if self.response.done():
             return
         try:
-            answer = self._pack([_failure(each) for each in self._safe])
-        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
-            self.answer.set_exception(error)
+            parts = self._pack([_failure(each) for each in self._safe])
+        except Exception as error:  # noqa: BLE001 - the connection must learn of it
+            self.response.set_exception(error)
         else:
-            self.answer.set_result(answer)
+            self.response.set_result(parts)
 
-    def _answered(self, answer: Promise[Parts | None]) -> None:
+    def _done(self, response: CallbackFuture[Parts | None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if answer.cancelled():
+        if response.cancelled():
             for each in self._safe:
                 each.cancel()
 
@@ -82,8 +86,8 @@ def _failure(safe: Safe) -> HeadraceError | None:
         return RequestTimedOut("the replicas did not have the records in the time the client gave")
     error = safe.exception()
     if isinstance(error, NotLeader):
-        # They were appended, and may be kept. Of NOT_LEADER librdkafka believes that they are not:
-        # it would put them into other batches, which no leader knows again.
+        # The records were appended, and may be kept. After NOT_LEADER librdkafka assumes that they
+        # were not: it would put them into other batches, which no leader recognizes as duplicates.
         return NotEnoughReplicasAfterAppend(str(error))
     if error is None or isinstance(error, HeadraceError):
         return error

@@ -4,18 +4,18 @@ Theory of operation
 -------------------
 A full fetch with epoch 0 opens a session; the answer carries its id. From then on the client sends
 the id, an epoch that grows by one with every request, the partitions that are new or changed and
-those to forget, and is answered only about partitions that have something new.
+those to forget. The responses hold only the partitions that have something new.
 
 Rule 1: session id 0 with epoch -1 is a fetch without a session; librdkafka never uses another.
 Rule 2: an unknown id is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH; the
 client then starts over with a full fetch. Neither is ever an error of the connection.
-Rule 3: a partition that was answered with records goes to the end of the order, so that a byte
-limit cannot starve the others.
+Rule 3: a partition whose records were sent goes to the end of the order, so that a byte limit
+cannot starve the others.
 Rule 4: the cache is bounded, in sessions and in partitions of all sessions together. A new session
 takes the place of those unused for longest, if they were unused for two minutes; otherwise the
-client goes on without a session. A session that grows past the bound ends.
-Rule 5: a session speaks of topics by name or by id, as its first request did. A client that changes
-over (KIP-516) is told so and starts over.
+client continues without a session. A session that grows past the bound ends.
+Rule 5: a session names topics by name or by id, as its first request did. A client that switches
+(KIP-516) gets FETCH_SESSION_TOPIC_ID_ERROR and starts over.
 """
 
 import random
@@ -40,28 +40,28 @@ PartitionKey = tuple[str | UUID, int]
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition of a fetch, with what the client was last told about it.
+    """A partition of a fetch, with the offsets that the last response held.
 
-    `name` and `topic_id` stand as the client sent them: a name before version 13, an id from then.
+    `name` and `topic_id` are as the client sent them: a name before version 13, an id from then.
     """
 
     name: str | None
     topic_id: UUID | None
-    wanted: FetchPartition
-    told_high_watermark: int = -2
-    told_log_start: int = -2
+    requested: FetchPartition
+    last_sent_high_watermark: int = -2
+    last_sent_log_start: int = -2
 
     @property
     def key(self) -> PartitionKey:
         topic = self.topic_id if self.topic_id is not None else self.name
         assert topic is not None
-        return topic, self.wanted.partition
+        return topic, self.requested.partition
 
 
 class FetchSession:
     """The partitions of one client, in the order in which they are read next.
 
-    `changes` counts how often partitions came or went.
+    `changes` counts how often partitions were added or forgotten.
     """
 
     __slots__ = ("by_id", "changes", "epoch", "partitions", "session_id", "used_ms")
@@ -88,7 +88,7 @@ class FetchSession:
                 self.partitions[item.key] = item
                 self.changes += 1
             else:
-                known.wanted = item.wanted
+                known.requested = item.requested
         for topic in request.forgotten:
             name = topic.topic_id if topic.topic_id is not None else topic.name
             for partition in topic.partitions:
@@ -104,7 +104,7 @@ class FetchSession:
 
 
 class Admission(NamedTuple):
-    """What a fetch is about: an error, or partitions to read and the session to answer with."""
+    """The partitions a fetch reads and the session to answer with; or an error."""
 
     partitions: tuple[FetchedPartition, ...] = ()
     session: FetchSession | None = None
@@ -134,7 +134,7 @@ class FetchSessions:
         return self._partitions
 
     def admit(self, request: FetchRequest, now_ms: int, *, by_id: bool = False) -> Admission:
-        """Find, open, update or close the session a request speaks of.
+        """Find, open, update or close the session that a request names.
 
         Args:
             by_id: whether the request's version names topics by their ids.
@@ -143,9 +143,9 @@ class FetchSessions:
             self._drop(request.session_id)
             partitions = tuple(
                 [
-                    FetchedPartition(topic.name, topic.topic_id, wanted)
+                    FetchedPartition(topic.name, topic.topic_id, requested)
                     for topic in request.topics
-                    for wanted in topic.partitions
+                    for requested in topic.partitions
                 ]
             )
             if request.session_epoch == FINAL_EPOCH or not partitions:
@@ -158,25 +158,25 @@ class FetchSessions:
             return Admission(error=ErrorCode.invalid_fetch_session_epoch)
         if session.by_id != by_id:
             return Admission(error=ErrorCode.fetch_session_topic_id_error)
-        return self._go_on(session, request, now_ms)
+        return self._continue(session, request, now_ms)
 
     def find(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
-    def go_on(self, session: FetchSession, now_ms: int) -> None:
-        """A fetch of a session that is there was taken: the next has the next epoch."""
+    def advance(self, session: FetchSession, now_ms: int) -> None:
+        """Count one fetch of an open session: the next one has the next epoch."""
         session.next_epoch()
         session.used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
 
-    def _go_on(self, session: FetchSession, request: FetchRequest, now_ms: int) -> Admission:
+    def _continue(self, session: FetchSession, request: FetchRequest, now_ms: int) -> Admission:
         before = len(session.partitions)
         session.update(request)
         self._partitions += len(session.partitions) - before
         if self._partitions > self._max_partitions:
             self._drop(session.session_id)
             return Admission(error=ErrorCode.fetch_session_id_not_found)
-        self.go_on(session, now_ms)
+        self.advance(session, now_ms)
         return Admission(tuple(session.partitions.values()), session, incremental=True)
 
     def _open(
@@ -214,5 +214,5 @@ class FetchSessions:
 
 def fetched_partitions(request: FetchRequest) -> Iterable[FetchedPartition]:
     for topic in request.topics:
-        for wanted in topic.partitions:
-            yield FetchedPartition(topic.name, topic.topic_id, wanted)
+        for requested in topic.partitions:
+            yield FetchedPartition(topic.name, topic.topic_id, requested)

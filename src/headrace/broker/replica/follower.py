@@ -1,27 +1,25 @@
-"""One partition this broker follows: its log, and whom it copies.
+"""One partition this broker follows: its log, and the leader it copies.
 
-Rule 1: a follower appends only what it was sent by the leader of the epoch it knows, at its log
-        end.
-Rule 2: it cuts its log only where the leader says that the two part (`replication.divergence`), or
-when the leader has nothing left of what it would need next. Never by its high watermark.
-Rule 3: its high watermark is what the leader said, or its log end if that is lower. It may be
-behind, and it never goes back but where the log is cut.
+Rule 1: a follower appends only what the leader of the epoch it knows has sent, at its log end.
+Rule 2: it truncates its log only where the leader reports that the two logs diverge
+(`replication.divergence`), or when the leader has deleted what comes next here. Never by its high
+watermark.
+Rule 3: its high watermark is the leader's, or its log end if that is lower. It may lag behind, and
+it never moves back but where the log is truncated.
 Rule 4: its log starts no lower than the leader's.
-Rule 5: consumers may read here up to its high watermark (KIP-392); a fetch that waits is told when
+Rule 5: consumers may read here up to its high watermark (KIP-392); a fetch that waits is woken when
 that moves.
 """
 
 import structlog
 
-from headrace.broker.replica.partition import Waiter
+from headrace.broker.replica.partition import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from headrace.replication.divergence import Divergence, cut_offset
 
 log = structlog.get_logger(__name__)
-
-_MUCH = 2**62
 
 
 class Follower:
@@ -51,7 +49,7 @@ class Follower:
         return self.log.epochs.epoch_at(end - 1) if end > self.log.log_start_offset else -1
 
     def append(self, records: Bytes, high_watermark: int, leader_start: int) -> int:
-        """Take what the leader sent; how many bytes that was."""
+        """Append what the leader sent, and return how many bytes that was."""
         stored, size = self.log, 0
         if len(records):
             size = stored.append_as_follower(records).size_bytes
@@ -70,17 +68,19 @@ class Follower:
         self._waiters.discard(waiter)
 
     def wake_all(self) -> None:
-        """There is more to read, or this is not a follower any more: look again."""
+        """Make every waiting fetch read again: there is more, or this is no follower any more."""
         for waiter in tuple(self._waiters):
-            waiter.grew(_MUCH)
+            waiter.grew(RECHECK)
 
-    def cut(self, told: Divergence) -> None:
-        """Drop what the leader does not have."""
-        at = cut_offset(self.log, told)
-        log.info("a follower cuts its log", partition=str(self.name), to=at, told=tuple(told))
+    def truncate(self, diverging: Divergence) -> None:
+        """Drop what the leader does not have, from where the leader says that the logs diverge."""
+        at = cut_offset(self.log, diverging)
+        log.info(
+            "follower_truncated", partition=str(self.name), offset=at, diverging=tuple(diverging)
+        )
         self.log.truncate_to(self.log.log_start_offset if at is None else at)
 
     def start_over(self, leader_start: int) -> None:
-        """The leader has nothing left of what comes next here."""
-        log.info("a follower starts over", partition=str(self.name), at=leader_start)
+        """Begin again at the leader's log start: it has deleted what comes next here."""
+        log.info("follower_reset", partition=str(self.name), offset=leader_start)
         self.log.truncate_fully_and_start_at(max(0, leader_start))

@@ -3,8 +3,9 @@
 Making and deleting logs waits for the disk: call those in a thread.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 import structlog
 
@@ -17,24 +18,48 @@ from headrace.model.ids import BrokerId, TopicPartition
 log = structlog.get_logger(__name__)
 
 
+class Compaction(Protocol):
+    """The background compaction of the same directories."""
+
+    def add(self, directory: LogDirectory) -> None:
+        """Compact the logs of this directory, too."""
+
+    def deleting(self, partition: TopicPartition) -> AbstractContextManager[None]:
+        """Keep compaction off a partition while it is deleted, and forget it afterwards."""
+
+
 class LogStorage:
-    """The directories, in the order in which they were configured.
+    """The log directories of a broker.
 
     Attributes:
-        uncompacted: holds compaction off a partition that is taken away; the server puts its worker
-            here.
+        directories: those that are open, in the order of `log.dirs`; none before `add`.
     """
 
-    def __init__(self, node_id: BrokerId) -> None:
+    def __init__(self, node_id: BrokerId, compaction: Compaction) -> None:
         self.directories: list[LogDirectory] = []
-        self.uncompacted: Callable[[TopicPartition], AbstractContextManager[None]] = lambda _: (
-            nullcontext()
-        )
         self._node_id = node_id
+        self._compaction = compaction
+
+    def add(self, directory: LogDirectory) -> None:
+        """Use a directory that has been opened."""
+        self.directories.append(directory)
+        self._compaction.add(directory)
 
     @property
     def offline(self) -> list[LogDirectory]:
+        """The directories that an I/O error took offline."""
         return [each for each in self.directories if each.offline is not None]
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [each for each in self.directories if each.offline is None]
+
+    def problems(self) -> list[str]:
+        """Return one sentence per directory that an administrator must look at."""
+        return [
+            f"log directory {directory.path} is offline: {directory.offline}"
+            for directory in self.offline
+        ]
 
     def directory_of(self, name: TopicPartition) -> LogDirectory | None:
         for directory in self.directories:
@@ -43,15 +68,15 @@ class LogStorage:
         return None
 
     def log_of(self, name: TopicPartition) -> PartitionLog | None:
-        """None when its directory is offline, or when there is none."""
+        """Return a partition's log; None when its directory is offline, or when there is none."""
         directory = self.directory_of(name)
         if directory is None:
-            log.error("a partition has no log", partition=str(name))
+            log.error("partition_without_log", partition=str(name))
             return None
         try:
             return directory.get(name)
         except StorageError as error:
-            log.error("a partition is offline", partition=str(name), reason=str(error))
+            log.error("partition_offline", partition=str(name), reason=str(error))
             return None
 
     def lacks(self, record: TopicRecord) -> bool:
@@ -63,8 +88,8 @@ class LogStorage:
         )
 
     def make(self, record: TopicRecord) -> None:
-        """Create the logs of a topic that are not there yet. One of a deleted topic of the same
-        name goes first."""
+        """Create the logs of a topic that are missing; first delete one that belongs to a deleted
+        topic of the same name."""
         for index, partition in enumerate(record.partitions):
             if self._node_id not in partition.replicas:
                 continue
@@ -80,11 +105,11 @@ class LogStorage:
         for name in names:
             directory = self.directory_of(name)
             if directory is not None:
-                with self.uncompacted(name):
+                with self._compaction.deleting(name):
                     directory.delete(name)
 
     def strays(self, topics: Mapping[str, TopicRecord]) -> list[TopicPartition]:
-        """Logs that are none of these topics' and of this broker."""
+        """Return the logs of partitions that this broker has no replica of, or that are gone."""
         return [
             name
             for directory in self.directories
@@ -98,7 +123,7 @@ class LogStorage:
         return self._node_id in topic.partitions[name.partition].replicas
 
     def _emptiest(self) -> LogDirectory:
-        online = [directory for directory in self.directories if directory.offline is None]
+        online = self.online
         if not online:
             raise StorageError("every log directory is offline: nothing can be created")
         return min(online, key=lambda directory: len(directory.partitions))

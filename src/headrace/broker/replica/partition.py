@@ -1,20 +1,21 @@
-"""One partition this broker leads: its log, its leader epoch, and who waits for more records.
+"""One partition this broker leads: its log, its leader epoch, and the fetches that wait for more.
 
 Rule 1: `replication.state` says where the high watermark stands. With one replica that is the log
 end, and it moves before the append is answered.
-Rule 2: a waiter is told after every move of the high watermark or the last stable offset, on the
-event loop, and takes itself off when it is done. A follower's fetch waits for the log end instead.
+Rule 2: a waiter is called after every move of the high watermark or the last stable offset, on the
+event loop, and removes itself when it is done. A follower's fetch waits for the log end instead.
 Rule 3: a write with acks=all waits until the high watermark is past it. It ends with an error when
 too few replicas are left in sync, or when this broker stops leading: the records may still be kept.
 Rule 4: a leader that reaches neither the cluster's store nor any other that is in sync is
-*stranded*: it can commit nothing, and cannot learn who leads instead. It takes no more records, so
-that their producers ask others. What is committed it serves: it may turn out to lead still.
+*stranded*: it can commit nothing, and cannot learn which broker leads instead. It takes no more
+records, so that their producers turn to other brokers. It serves what is committed: it may still
+lead.
 """
 
 from collections import deque
 from typing import Protocol, cast
 
-from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.callback_future import CallbackFuture
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.append import Appended
@@ -34,8 +35,9 @@ from headrace.replication.state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
 ALONE = BrokerId(0)
-# More than any fetch waits for: look again.
-_MUCH = 2**62
+RECHECK = 2**62
+"""As a size that a partition grew by: more than any fetch waits for, so that each reads again."""
+
 _TAIL_BYTES = 8 * 1024
 
 
@@ -43,7 +45,7 @@ class Waiter(Protocol):
     """A request that waits for a partition to grow."""
 
     def grew(self, size_bytes: int) -> None:
-        """The readable part of the partition grew by about so many bytes."""
+        """Count about so many more readable bytes; `RECHECK` when that is unknown."""
 
     def finish(self) -> None:
         """Answer now, with whatever there is."""
@@ -76,7 +78,7 @@ class Partition:
         record: PartitionRecord | None = None,
         now_ms: int = 0,
     ) -> None:
-        """`record` says who else has it; without one nobody else does."""
+        """`record` names the other replicas; without one there are none."""
         self.name = name
         self.log = log
         self.leader_epoch = leader_epoch
@@ -97,9 +99,9 @@ class Partition:
         )
         self._waiters: set[Waiter] = set()
         self._replica_waiters: set[Waiter] = set()
-        self._uncommitted: deque[tuple[int, Promise[object]]] = deque()
-        # The last batch and its base offset, while it is small and not committed: what followers
-        # that are in step ask for next, without a look into the log.
+        self._uncommitted: deque[tuple[int, CallbackFuture[object]]] = deque()
+        # The last batch and its base offset, while it is small and not committed: followers that
+        # are in step fetch it next, and need not wait for a read of the log.
         self.tail: tuple[int, bytes] | None = None
         # A checkpoint that a crash left is old; rule 1 holds from the first request on.
         log.set_high_watermark(self.state.high_watermark)
@@ -114,12 +116,6 @@ class Partition:
         """Whether an append counts only later: on disk, or with other replicas."""
         return not self.state.alone or self.log.config.flush_messages == 1
 
-    @property
-    def answers_at_once(self) -> bool:
-        """Whether an append is as safe as acks=all asks for the moment it is made: nobody else is
-        in sync, min.insync.replicas asks for nobody else, and nobody waits for the disk."""
-        return self.state.alone and self.log.config.flush_messages != 1
-
     def append(
         self,
         records: Bytes,
@@ -128,7 +124,10 @@ class Partition:
         strict_start: bool = False,
         acks_all: bool = False,
     ) -> Appended:
-        """Append whole batches as the leader; `strict_start` as in `PartitionLog.append`.
+        """Append whole batches as the leader. The route of every append but `append_plain`.
+
+        Args:
+            strict_start: as in `PartitionLog.append`.
 
         Raises:
             NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
@@ -153,22 +152,29 @@ class Partition:
             self._grew(appended)
         return appended
 
-    def append_plain(self, records: memoryview) -> Appended | None:
-        """`PartitionLog.append_plain`, for a client that waits for neither disk nor replicas."""
-        state = self.state
-        if not state.alone:
-            return None
-        appended = self.log.append_plain(records, self.leader_epoch, alone=True)
-        if appended is not None:
-            state.appended(cast(LogEndOffset, appended[1] + 1))
-            if self._waiters or self._replica_waiters:
-                self._wake(appended.size_bytes)
-                self._wake_replicas(appended.size_bytes)
-        return appended
+    def append_plain(self, records: memoryview, *, acks_all: bool) -> Appended | None:
+        """Append one plain batch of a client (`PartitionLog.append_plain`), as `append` would.
 
-    def append_replicated(self, records: memoryview, *, acks_all: bool) -> Appended | None:
-        """`append_plain` where others have to have it too: as `append`, or None, and nothing has
-        happened."""
+        Return None, and nothing has happened, when it is not plain, when its answer must wait for
+        the disk, or when something is wrong: `append` then takes it, or raises the reason.
+        """
+        state, log = self.state, self.log
+        try:
+            if state.alone and log.config.flush_messages != 1:
+                appended = log.append_plain(records, self.leader_epoch, alone=True)
+                if appended is not None:
+                    state.appended(cast(LogEndOffset, appended[1] + 1))
+                    if self._waiters or self._replica_waiters:
+                        self._wake(appended.size_bytes)
+                        self._wake_replicas(appended.size_bytes)
+                return appended
+            return self._append_replicated(records, acks_all)
+        except HeadraceError:
+            # Nothing of it is in the log; `append` fails in the same way.
+            return None
+
+    def _append_replicated(self, records: memoryview, acks_all: bool) -> Appended | None:
+        """Append a plain batch that other replicas must copy, and keep it as the tail for them."""
         if (
             self.resigned
             or self.stranded
@@ -220,11 +226,11 @@ class Partition:
         return check_epoch(self.leader_epoch, claimed)
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch` and where it ends, as OffsetForLeaderEpoch answers."""
+        """Return the largest epoch up to `epoch`, and where it ends (OffsetForLeaderEpoch)."""
         if epoch == self.leader_epoch:
             return epoch, self.log.log_end_offset
-        found = self.log.epoch_end_offset(epoch)
-        return found.epoch, found.end_offset
+        end = self.log.epoch_end_offset(epoch)
+        return end.epoch, end.end_offset
 
     def _grew(self, appended: Appended) -> None:
         if self.state.appended(LogEndOffset(appended.last_offset + 1)):
@@ -232,7 +238,7 @@ class Partition:
         self._wake_replicas(appended.size_bytes)
 
     def _advanced(self, size_bytes: int) -> None:
-        """The high watermark has moved: rules 2 and 3."""
+        """Publish a high watermark that has moved: rules 2 and 3."""
         high_watermark = self.state.high_watermark
         self.log.set_high_watermark(high_watermark)
         if self.state.is_committed(self.state.log_end):
@@ -247,19 +253,19 @@ class Partition:
 
     # -- other replicas
 
-    def when_committed(self, end: int) -> Promise[object]:
-        """Done when every replica in sync has all records below `end`, in the very moment.
+    def when_committed(self, end: int) -> CallbackFuture[object]:
+        """Return a future that is done once every replica in sync has all records below `end`.
 
-        Raises (in the promise):
+        Raises (in the future):
             NotLeader, NotEnoughReplicasAfterAppend: rule 3.
         """
-        committed: Promise[object] = Promise()
+        committed: CallbackFuture[object] = CallbackFuture()
         if self.state.is_committed(end):
             committed.set_result(None)
         elif self.resigned:
             committed.set_exception(NotLeader(f"this broker does not lead {self.name} any more"))
         else:
-            # Appends come in the order of their offsets; only a duplicate may ask for an older one.
+            # Appends come in the order of offsets; only a duplicate may wait for an older one.
             at = len(self._uncommitted)
             while at and self._uncommitted[at - 1][0] > end:
                 at -= 1
@@ -267,13 +273,17 @@ class Partition:
         return committed
 
     def divergence(self, last_epoch: int, fetch_offset: int) -> Divergence | None:
-        """Where a follower's log parts from this one; None when it goes on from there."""
+        """Return where a follower's log differs from this one; None when it continues it."""
         return divergence(self.log, last_epoch, fetch_offset)
 
     def follower_fetched(
         self, broker_id: BrokerId, fetch_offset: int, *, now_ms: int, broker_epoch: int
     ) -> frozenset[BrokerId] | None:
-        """A follower has everything below. The in-sync replicas to propose, if they are others."""
+        """Count everything below `fetch_offset` as copied.
+
+        Returns:
+            the in-sync replicas to propose; None when those of now stay.
+        """
         state = self.state
         moved = state.follower_fetched(
             broker_id,
@@ -283,34 +293,34 @@ class Partition:
             broker_epoch=broker_epoch,
         )
         if moved:
-            self._advanced(_MUCH)
+            self._advanced(RECHECK)
         if broker_id in state.isr or state.proposed is not None:
             return None
-        wanted = state.expanded(broker_id)
-        return wanted if broker_id in wanted else None
+        expanded = state.expanded(broker_id)
+        return expanded if broker_id in expanded else None
 
-    def follow(self, record: PartitionRecord, now_ms: int) -> None:
-        """The cluster's state says who has this partition and who is in sync, in this epoch."""
+    def apply_record(self, record: PartitionRecord, now_ms: int) -> None:
+        """Adopt the replicas and the in-sync replicas of the cluster's state, in this epoch."""
         state = self.state
         if record.partition_epoch <= state.partition_epoch:
             return
         if frozenset(record.replicas) != state.replicas:
             state.set_replicas(record.replicas, now_ms)
         if state.set_isr(record.isr, record.partition_epoch):
-            self._advanced(_MUCH)
+            self._advanced(RECHECK)
         self._refuse_if_too_few()
 
-    def follow_config(self) -> None:
-        """min.insync.replicas may have changed."""
+    def apply_config(self) -> None:
+        """Adopt min.insync.replicas, which may have changed."""
         if self.state.set_min_insync(self.log.config.min_insync_replicas):
-            self._advanced(_MUCH)
+            self._advanced(RECHECK)
 
     def withdraw(self) -> None:
-        """What was proposed will never be taken."""
+        """Forget a proposal that the cluster's state will not adopt."""
         self.state.withdraw()
 
     def set_stranded(self, stranded: bool) -> None:
-        """Rule 4."""
+        """Take no more records, or take them again (rule 4)."""
         if stranded == self.stranded:
             return
         self.stranded = stranded
@@ -320,19 +330,19 @@ class Partition:
             )
 
     def resign(self) -> None:
-        """Another leads, or nobody: nothing is appended here any more, and nobody waits."""
+        """Append nothing any more, and end every wait: another broker leads, or none does."""
         self.resigned = True
         self.state.alone = False
         self._fail_uncommitted(NotLeader(f"this broker does not lead {self.name} any more"))
         self.wake_all()
 
     def _refuse_if_too_few(self) -> None:
-        wanted = self.log.config.min_insync_replicas
-        if self._uncommitted and not self.state.has_enough(wanted):
+        min_insync = self.log.config.min_insync_replicas
+        if self._uncommitted and not self.state.has_enough(min_insync):
             self._fail_uncommitted(
                 NotEnoughReplicasAfterAppend(
                     f"{self.name} has {len(self.state.isr)} replicas in sync since the records "
-                    f"were appended, and acks=all needs min.insync.replicas ({wanted})"
+                    f"were appended, and acks=all needs min.insync.replicas ({min_insync})"
                 )
             )
 
@@ -365,12 +375,12 @@ class Partition:
         self._replica_waiters.discard(waiter)
 
     def wake_all(self) -> None:
-        """The partition goes away or changes leader: whoever waits must look again."""
+        """Make every waiting fetch read again: the partition goes away or changes leader."""
         for waiter in (*self._waiters, *self._replica_waiters):
-            waiter.grew(_MUCH)
+            waiter.grew(RECHECK)
 
     def release_all(self) -> None:
-        """The broker stops: whoever waits is answered with what there is."""
+        """Answer every waiting fetch with what there is: the broker stops."""
         for waiter in (*self._waiters, *self._replica_waiters):
             waiter.finish()
 

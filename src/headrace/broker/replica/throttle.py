@@ -1,9 +1,10 @@
-"""Moves that leave room for everybody else: a rate for replicas that catch up (KIP-73).
+"""Limits the rate at which replicas catch up, so that clients keep their share (KIP-73).
 
 Rule 1: only replicas that a topic's configuration names are slowed down, and only while they are
 behind: one that is in sync must stay so.
-Rule 2: while the rate of the last seconds is above the limit a throttled replica is sent, or asks
-for, nothing. What goes out in one answer may go over it: the rate is kept over time, not at once.
+Rule 2: while the rate of the last seconds is above the limit, the leader sends a throttled replica
+nothing, and the follower does not fetch it. One response may exceed the limit: the rate holds over
+time, not at once.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ _EVERYTHING = "*"
 
 
 class ReplicationThrottle:
-    """One side's rate, as leader or as follower. Lives on the event loop."""
+    """The rate of this broker as leader, or as follower. Lives on the event loop."""
 
     def __init__(self, clock: Clock, limit: Callable[[], int]) -> None:
         self._clock = clock

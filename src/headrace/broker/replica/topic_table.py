@@ -1,24 +1,26 @@
-"""The topics this broker serves, by name and by id, and their partitions."""
+"""The topics of the cluster as this broker hosts them, by name and by id, and their partitions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
+from headrace.broker.config.internal_topic import INTERNAL
+from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition
-from headrace.cluster.topic import TopicRecord
+from headrace.cluster.broker import BrokerRecord
+from headrace.cluster.topic import NO_LEADER, TopicRecord
+from headrace.model.ids import BrokerId, TopicPartition
+from headrace.wire.error_code import ErrorCode
+from headrace.wire.leader import LeaderHint
 
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
-
-class Topic:
+class HostedTopic:
     """One topic.
 
     Attributes:
-        partitions: by index, those that are led here; None where another broker leads.
-        followers: by index, those that are copied here.
-        record: what the cluster's state says of it: all replicas, leaders and in-sync replicas.
+        partitions: by index, those that this broker leads; None where another broker leads.
+        followers: by index, those that this broker copies.
+        record: the topic in the cluster's state: all replicas, leaders and in-sync replicas.
     """
 
     __slots__ = ("followers", "name", "partitions", "record", "topic_id")
@@ -35,56 +37,125 @@ class Topic:
         return self.name in INTERNAL
 
 
-class Topics:
-    """Looked into by every request: two dictionaries and a list. Lives on the event loop.
+class TopicTable:
+    """Every request looks into it: two dictionaries and a list. Lives on the event loop.
 
-    `version` is another number after every change, so that others can tell that they must look.
+    Args:
+        members: the brokers that are running, by id; the table reads it and never changes it.
+
+    Attributes:
+        version: another number after every change, so that a cached look-up knows that it is old.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: BrokerSettings, members: Mapping[BrokerId, BrokerRecord]) -> None:
         self.version = 0
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[UUID, Topic] = {}
+        self._settings = settings
+        self._node_id = settings.node_id
+        self._members = members
+        self._by_name: dict[str, HostedTopic] = {}
+        self._by_id: dict[UUID, HostedTopic] = {}
 
-    def __iter__(self) -> Iterator[Topic]:
+    def __iter__(self) -> Iterator[HostedTopic]:
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def by_name(self, name: str) -> Topic | None:
-        return self._by_name.get(name)
+    # -- changing
 
-    def by_id(self, topic_id: UUID) -> Topic | None:
-        return self._by_id.get(topic_id)
-
-    def add(self, topic: Topic) -> None:
+    def add(self, topic: HostedTopic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self.version += 1
 
-    def remove(self, topic: Topic) -> None:
+    def remove(self, topic: HostedTopic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
         self.version += 1
 
     def changed(self) -> None:
+        """Count a change of a topic that is in the table."""
         self.version += 1
 
+    # -- looking up what is here
+
+    def by_name(self, name: str) -> HostedTopic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: UUID) -> HostedTopic | None:
+        return self._by_id.get(topic_id)
+
     def find(self, name: str | None, topic_id: UUID | None, index: int) -> Partition | None:
-        """A partition by its topic's name or, from newer clients, its id; None if not here."""
+        """Return a partition that this broker leads, by its topic's name or, from newer clients,
+        its id; None if it leads no such partition."""
         topic = self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         return topic.partitions[index]
 
     def follower(self, name: str | None, topic_id: UUID | None, index: int) -> Follower | None:
-        """A partition that is copied here, as `find`."""
+        """Return a partition that this broker copies, named as for `find`."""
         topic = self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
         return None if topic is None else topic.followers.get(index)
 
     def partitions(self) -> Iterator[Partition]:
+        """Iterate over every partition that this broker leads."""
         for topic in self._by_name.values():
             for partition in topic.partitions:
                 if partition is not None:
                     yield partition
+
+    # -- looking up what is elsewhere
+
+    def exists(self, name: str, index: int) -> bool:
+        """Whether the cluster has such a partition, whichever broker leads it."""
+        topic = self._by_name.get(name)
+        return topic is not None and 0 <= index < len(topic.partitions)
+
+    def leader_elsewhere(self, name: TopicPartition) -> BrokerId | None:
+        """Return the other broker that leads a partition; None if this one does, or none."""
+        topic = self._by_name.get(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            return None
+        leader = topic.record.partitions[name.partition].leader
+        return None if leader in (self._node_id, NO_LEADER) else leader
+
+    def leader_hint(self, name: str | None, topic_id: UUID | None, index: int) -> LeaderHint | None:
+        """Return the leader of a partition that this broker does not lead (KIP-951)."""
+        topic = self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        record = topic.record.partitions[index]
+        if record.leader in (self._node_id, NO_LEADER):
+            return None
+        return LeaderHint(record.leader, record.leader_epoch)
+
+    def missing_code(self, name: str | None, topic_id: UUID | None, index: int) -> ErrorCode:
+        """Return why `find` returned None: there is no such partition, or another broker leads it,
+        or its log directory is offline."""
+        topic = self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
+        if topic is None:
+            unknown = ErrorCode.unknown_topic_or_partition
+            return unknown if topic_id is None else ErrorCode.unknown_topic_id
+        if not 0 <= index < len(topic.partitions):
+            return ErrorCode.unknown_topic_or_partition
+        if topic.record.partitions[index].leader == self._node_id:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.not_leader_or_follower
+
+    def nearer_replica(self, partition: Partition, rack: str, offset: int) -> BrokerId | None:
+        """Return a follower that is in sync, on the reader's rack, and has the offset that the
+        reader fetches next (KIP-392)."""
+        if rack == self._settings.rack or not self._settings["replica.selector.class"]:
+            return None
+        state, members = partition.state, self._members
+        return next(
+            (
+                each
+                for each in sorted(state.isr)
+                if each in members
+                and members[each].rack == rack
+                and state.follower_end(each) >= offset
+            ),
+            None,
+        )

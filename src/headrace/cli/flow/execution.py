@@ -222,7 +222,7 @@ def spark_for(
 def _session(
     name: str, options: RunOptions, settings: Mapping[str, str], log: Path | None, *, realtime: bool
 ) -> Any:
-    from headrace.demo.muted import stderr_to
+    from headrace.process.stderr_redirect import stderr_to
     from headrace.spark.ready_session import SparkUnavailable, session
 
     config = {key: value for key, value in settings.items() if key.startswith("spark.")}

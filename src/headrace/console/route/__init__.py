@@ -1,1 +1,1 @@
-"""What the page asks the console for, one noun a file, all in JSON below `/api`."""
+"""The API of the page: one noun per file, all in JSON below `/api`."""

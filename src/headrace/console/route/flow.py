@@ -1,4 +1,4 @@
-"""`/api/flows`: flows that run on this machine, and those the operator named; their graph and
+"""`/api/flows`: the flows on this machine and those that the operator named, with their graphs and
 figures; stop and restart one."""
 
 import os
@@ -13,23 +13,23 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headrace.client.network.pool import ConnectionPool
-from headrace.console.layered import layered
-from headrace.console.neighbourhood import Neighbourhood
-from headrace.console.request import body_of, changer, desk_of, text_in
-from headrace.console.seen_flow import SeenFlow
-from headrace.console.user import Role
+from headrace.console.access.user import Role
+from headrace.console.layered_layout import LayeredLayout
+from headrace.console.request import body_of, state_of, text_in, user_with_role
+from headrace.console.status.flow_status import FlowStatus
+from headrace.console.status.status_poller import StatusPoller
 from headrace.flow.monitoring.registry import Registry, Run
 
 
 async def list_flows(request: Request) -> Response:
-    neighbours = desk_of(request).neighbours
-    await run_sync(neighbours.wait)
-    return JSONResponse({"flows": [_flow(neighbours, each) for each in neighbours.flows]})
+    poller = state_of(request).status_poller
+    await run_sync(poller.wait_for_first)
+    return JSONResponse({"flows": [_flow(poller, each) for each in poller.flows]})
 
 
-def _flow(neighbours: Neighbourhood, flow: SeenFlow) -> dict[str, Any]:
-    batches = neighbours.batches(flow.key)
-    layout = layered([each.name for each in flow.nodes], flow.arrows)
+def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
+    batches = poller.batches(flow.key)
+    layout = LayeredLayout.of([each.name for each in flow.nodes], flow.arrows)
     return {
         "name": flow.name,
         "program": flow.program,
@@ -57,31 +57,32 @@ def _flow(neighbours: Neighbourhood, flow: SeenFlow) -> dict[str, Any]:
 
 
 async def stop(request: Request) -> Response:
-    """`{"name": ..., "pid": ...}`: as Ctrl-C does; a later run goes on from its checkpoint."""
+    """`{"name": ..., "pid": ...}`: stop a flow as Ctrl-C does; a later run continues from its
+    checkpoint."""
     return await _change(request, "stop flow", lambda run: os.kill(run.pid, signal.SIGTERM))
 
 
 async def restart(request: Request) -> Response:
-    """`{"name": ..., "pid": ...}`: its query ends after the batch at hand and begins again over its
-    checkpoint; answered when it has."""
+    """`{"name": ..., "pid": ...}`: end the query of a flow after its current batch and start it
+    again from its checkpoint; the response comes when it runs."""
     return await _change(request, "restart flow", lambda run: Registry().restart(run))
 
 
 async def _change(request: Request, action: str, change: Callable[[Run], None]) -> Response:
-    user = changer(request, Role.ADMIN)
-    desk = desk_of(request)
+    user = user_with_role(request, Role.ADMIN)
+    state = state_of(request)
     body = await body_of(request)
     name, pid = text_in(body, "name"), body.get("pid")
 
-    def ask(pool: ConnectionPool) -> None:
+    def apply(pool: ConnectionPool) -> None:
         runs = [run for run in Registry().runs() if run.name == name and run.pid == pid]
         if not runs:
             raise HTTPException(404, f"no flow called {name[:200]} runs on this machine")
-        with desk.changes.change(pool, user, action, name, {"pid": pid}):
+        with state.changes.change(pool, user, action, name, {"pid": pid}):
             change(runs[0])
 
-    await desk.cluster.ask(ask)
-    desk.neighbours.hurry()
+    await state.cluster.run(apply)
+    state.status_poller.refresh()
     return JSONResponse({})
 
 

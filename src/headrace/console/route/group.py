@@ -1,6 +1,6 @@
-"""`/api/groups` and `/api/group?name=`: state, members, lag over time, offsets set anew.
+"""`/api/groups` and `/api/group?name=`: state, members, lag over time; reset offsets, delete.
 
-A group may have any name, also one that no path could hold: so it stands in the query.
+A group may have a name that no path can hold, so the name is in the query.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import Extent, FoundOffset, extents, list_offsets
+from headrace.console.access.user import Role
 from headrace.console.internal import is_internal_group
-from headrace.console.request import body_of, changer, desk_of
-from headrace.console.user import Role
+from headrace.console.request import body_of, state_of, user_with_role
 from headrace.flow.execution.progress_group import flow_of
 from headrace.lag.report import GroupLag
 from headrace.model.error import InvalidArgument
@@ -28,11 +28,11 @@ _MOST_LINES: Final = 6
 
 
 async def list_groups(request: Request) -> Response:
-    desk = desk_of(request)
-    sight, past = desk.watch.sight, desk.watch.past
+    state = state_of(request)
+    snapshot, history = state.cluster_poller.snapshot, state.cluster_poller.history
     return JSONResponse(
         {
-            "at_ms": sight.at_ms,
+            "at_ms": snapshot.at_ms,
             "groups": [
                 {
                     "name": each.group,
@@ -46,10 +46,10 @@ async def list_groups(request: Request) -> Response:
                     "lag": each.lag,
                     "status": str(each.status),
                     "rate": round(
-                        sum(past.committed.rate((each.group, topic)) for topic in each.topics), 1
+                        sum(history.committed.rate((each.group, topic)) for topic in each.topics), 1
                     ),
                 }
-                for each in sight.groups.values()
+                for each in snapshot.groups.values()
             ],
         }
     )
@@ -62,17 +62,17 @@ def _name(request: Request) -> str:
     return name
 
 
-async def see(request: Request) -> Response:
-    desk, name = desk_of(request), _name(request)
-    known = desk.watch.sight.groups.get(name)
-    described = await desk.cluster.ask(lambda pool: GroupAdmin(pool).describe(name))
+async def show(request: Request) -> Response:
+    state, name = state_of(request), _name(request)
+    known = state.cluster_poller.snapshot.groups.get(name)
+    described = await state.cluster.run(lambda pool: GroupAdmin(pool).describe(name))
     if isinstance(described, BrokerError):
         if known is None:
             raise described
         members: list[dict[str, Any]] = []
-        assignor, state = "", known.state
+        assignor, group_state = "", known.state
     else:
-        assignor, state = described.assignor, described.state
+        assignor, group_state = described.assignor, described.state
         members = [
             {
                 "id": each.member_id,
@@ -89,7 +89,7 @@ async def see(request: Request) -> Response:
             **lag,
             "group": name,
             "flow": flow_of(name),
-            "state": state,
+            "state": group_state,
             "assignor": assignor,
             "members": members,
             "history": _history(request, known),
@@ -98,15 +98,15 @@ async def see(request: Request) -> Response:
 
 
 def _history(request: Request, group: GroupLag | None) -> dict[str, Any]:
-    """Lag over time: the partitions that are furthest behind, and all together."""
-    past = desk_of(request).watch.past.lags
+    """Return the lag over time of the partitions that are furthest behind."""
+    lags = state_of(request).cluster_poller.history.lags
     if group is None:
         return {"times": [], "lines": []}
     worst = sorted(group.partitions, key=lambda each: (-each.lag, each.partition))
     times: list[int] = []
     lines = []
     for each in worst[:_MOST_LINES]:
-        at, values = past.values((group.group, each.partition))
+        at, values = lags.values((group.group, each.partition))
         times = at if len(at) > len(times) else times
         lines.append((str(each.partition), values))
     return {
@@ -120,11 +120,12 @@ def _history(request: Request, group: GroupLag | None) -> dict[str, Any]:
 
 async def reset(request: Request) -> Response:
     """`{"to": "start" | "end" | "offset" | "time" | "shift", "value": N, "topics": [...],
-    "preview": true}`: where each partition is and would be; done unless it is a preview."""
+    "preview": true}`: return the old and the new offset of each partition, and commit the new ones
+    unless it is a preview."""
     body = await body_of(request)
     preview = body.get("preview") is not False
-    desk, name = desk_of(request), _name(request)
-    user = None if preview else changer(request, Role.EDITOR)
+    state, name = state_of(request), _name(request)
+    user = None if preview else user_with_role(request, Role.EDITOR)
     to, value = body.get("to"), body.get("value", 0)
     if to not in ("start", "end", "offset", "time", "shift"):
         raise InvalidArgument("to is start, end, offset, time or shift")
@@ -134,22 +135,22 @@ async def reset(request: Request) -> Response:
     if topics is not None and not (isinstance(topics, list) and all(map(_is_text, topics))):
         raise InvalidArgument("topics is a list of names")
 
-    def ask(pool: ConnectionPool) -> list[dict[str, Any]]:
-        before = _chosen(pool, name, topics)
+    def preview_or_commit(pool: ConnectionPool) -> list[dict[str, Any]]:
+        before = _committed(pool, name, topics)
         after = _targets(pool, before, to, value)
         if user is None:
             return _rows(before, after, {})
         detail = {"to": to, "value": value, "topics": topics}
-        with desk.changes.change(pool, user, "reset offsets", name, detail):
+        with state.changes.change(pool, user, "reset offsets", name, detail):
             outcomes = GroupAdmin(pool).commit(name, after)
             failed = [each for each in outcomes.values() if each is not None]
             if failed and len(failed) == len(outcomes):
                 raise failed[0]
         return _rows(before, after, outcomes)
 
-    rows = await desk.cluster.ask(ask)
+    rows = await state.cluster.run(preview_or_commit)
     if not preview:
-        desk.watch.hurry()
+        state.cluster_poller.refresh()
     return JSONResponse({"preview": preview, "partitions": rows})
 
 
@@ -157,12 +158,12 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _chosen(
+def _committed(
     pool: ConnectionPool, group: str, topics: list[str] | None
 ) -> dict[TopicPartition, int | None]:
-    """What the group has committed, and, of topics that are named, what it has not."""
+    """Return what the group has committed; None for other partitions of the named topics."""
     committed = GroupAdmin(pool).offsets(group)
-    found: dict[TopicPartition, int | None] = {
+    offsets: dict[TopicPartition, int | None] = {
         each: offset for each, offset in committed.items() if topics is None or each.topic in topics
     }
     if topics:
@@ -170,17 +171,17 @@ def _chosen(
             if topic.error is not None:
                 raise ClientError(f"topic {name}: {topic.error}")
             for index in topic.partitions:
-                found.setdefault(topic.partition(index), None)
-    if not found:
+                offsets.setdefault(topic.partition(index), None)
+    if not offsets:
         raise HTTPException(400, "the group has committed nothing there: name topics")
-    return dict(sorted(found.items()))
+    return dict(sorted(offsets.items()))
 
 
 def _targets(
     pool: ConnectionPool, before: Mapping[TopicPartition, int | None], to: str, value: int
 ) -> dict[TopicPartition, int]:
-    """Where each partition goes; never out of its log."""
-    found = {}
+    """Return the new offset of each partition, always within its log."""
+    targets = {}
     times: Mapping[TopicPartition, FoundOffset | ClientError] = {}
     if to == "time":
         times = list_offsets(pool, dict.fromkeys(before, max(value, 0)))
@@ -188,7 +189,7 @@ def _targets(
         if not isinstance(extent, Extent):
             raise extent
         at = before[partition]
-        wanted = {
+        target = {
             "start": extent.start,
             "end": extent.end,
             "offset": value,
@@ -196,9 +197,9 @@ def _targets(
         }.get(to, extent.end)
         moment = times.get(partition)
         if isinstance(moment, FoundOffset) and moment.offset >= 0:
-            wanted = moment.offset
-        found[partition] = min(max(wanted, extent.start), extent.end)
-    return found
+            target = moment.offset
+        targets[partition] = min(max(target, extent.start), extent.end)
+    return targets
 
 
 def _rows(
@@ -219,26 +220,26 @@ def _rows(
 
 
 async def delete(request: Request) -> Response:
-    """`{"confirm": the group's name}`."""
-    user = changer(request, Role.ADMIN)
-    desk, name = desk_of(request), _name(request)
+    """`{"confirm": the group's name}`: delete a group."""
+    user = user_with_role(request, Role.ADMIN)
+    state, name = state_of(request), _name(request)
     if (await body_of(request)).get("confirm") != name:
         raise InvalidArgument("to delete a group, confirm it with its name")
 
-    def ask(pool: ConnectionPool) -> None:
-        with desk.changes.change(pool, user, "delete group", name, {}):
+    def delete_group(pool: ConnectionPool) -> None:
+        with state.changes.change(pool, user, "delete group", name, {}):
             error = GroupAdmin(pool).delete(name)
             if error is not None:
                 raise error
 
-    await desk.cluster.ask(ask)
-    desk.watch.hurry()
+    await state.cluster.run(delete_group)
+    state.cluster_poller.refresh()
     return JSONResponse({})
 
 
 ROUTES: Final = [
     Route("/groups", list_groups, methods=["GET"]),
-    Route("/group", see, methods=["GET"]),
+    Route("/group", show, methods=["GET"]),
     Route("/group", delete, methods=["DELETE"]),
     Route("/group/offsets", reset, methods=["POST"]),
 ]

@@ -1,4 +1,4 @@
-"""`/api/topics/T/messages`: search, watch, look at, export and produce records."""
+"""`/api/topics/T/messages`: search, follow, show, export and produce records."""
 
 import base64
 import binascii
@@ -20,23 +20,22 @@ from headrace.client.read.offset_lookup import extents
 from headrace.client.read.read_range import Moment, ReadRange
 from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
-from headrace.console.desk import Desk
-from headrace.console.json_path import parse_path
-from headrace.console.message import (
+from headrace.console.access.user import Role
+from headrace.console.console_state import ConsoleState
+from headrace.console.message.json_path import parse_path
+from headrace.console.message.message_filter import MessageFilter
+from headrace.console.message.message_row import MessageRow, rows_of
+from headrace.console.message.message_search import (
     MOST_EXPORTED,
     MOST_MESSAGES,
-    Filter,
-    Found,
-    Query,
-    Row,
+    MessageQuery,
+    SearchResult,
     Start,
-    rows_of,
     search,
 )
-from headrace.console.payload import FULL_LETTERS, View
-from headrace.console.request import body_of, changer, desk_of, integer
-from headrace.console.tail import Tail
-from headrace.console.user import Role
+from headrace.console.message.message_tail import MessageTail
+from headrace.console.message.payload_renderer import FULL_LETTERS, View
+from headrace.console.request import body_of, integer, state_of, user_with_role
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 
@@ -44,89 +43,88 @@ _MOST_NEEDLE_LETTERS: Final = 1_000
 _MOST_TAILS: Final = 16
 _TAIL_WAIT_SECONDS: Final = 1.0
 _MOST_OFFSET: Final = 2**62
-_PLACES: Final = frozenset(("key", "value", "headers"))
+_FIELDS: Final = frozenset(("key", "value", "headers"))
 _MOST_HEADERS: Final = 100
 _MOST_POSITIONS: Final = 10_000
 _BYTES: Final = "application/octet-stream"
 
 
 async def find(request: Request) -> Response:
-    found = await _search(request, _query(request, MOST_MESSAGES))
+    result = await _search(request, _query(request, MOST_MESSAGES))
     return JSONResponse(
         {
-            "messages": found.messages,
-            "scanned": found.scanned,
-            "scanned_bytes": found.scanned_bytes,
-            "ended": found.ended,
-            "next": found.next,
+            "messages": result.messages,
+            "scanned": result.scanned,
+            "scanned_bytes": result.scanned_bytes,
+            "ended": result.ended,
+            "next": result.next,
         }
     )
 
 
 async def export(request: Request) -> Response:
-    """The same as a file: one JSON object a line."""
-    found = await _search(request, _query(request, MOST_EXPORTED, FULL_LETTERS))
-    lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in found.messages)
+    """Return the matching records as a file: one JSON object per line."""
+    result = await _search(request, _query(request, MOST_EXPORTED, FULL_LETTERS))
+    lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in result.messages)
     name = f"{request.path_params['topic']}.jsonl"
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=_attachment(name))
 
 
-async def _search(request: Request, query: Query) -> Found:
-    desk = desk_of(request)
-    painter = desk.painter(query.topic)
-    weight = _bytes_per_record(desk, query.topic)
-    return await desk.cluster.ask(lambda pool: search(pool, painter, query, weight))
+async def _search(request: Request, query: MessageQuery) -> SearchResult:
+    state = state_of(request)
+    renderer = state.renderer(query.topic)
+    record_bytes = _bytes_per_record(state, query.topic)
+    return await state.cluster.run(lambda pool: search(pool, renderer, query, record_bytes))
 
 
-def _query(request: Request, most: int, letters: int | None = None) -> Query:
-    asked = request.query_params
+def _query(request: Request, most: int, letters: int | None = None) -> MessageQuery:
+    parameters = request.query_params
     limit = max(integer(request, "limit", 50, most=most), 1)
-    start: Start = asked.get("from", "newest")
+    start: Start = parameters.get("from", "newest")
     if start == "offset":
         start = integer(request, "offset", 0, most=_MOST_OFFSET)
     elif start == "time":
         start = Moment(integer(request, "time", 0, most=_MOST_OFFSET))
     elif start == "next":
-        start = _positions(asked.get("at", ""))
+        start = _positions(parameters.get("at", ""))
     elif start not in ("newest", "start"):
         raise InvalidArgument("from is newest, start, offset, time or next")
     more = {} if letters is None else {"letters": letters}
     topic = request.path_params["topic"]
-    return Query(topic, _partitions(request), start, limit, _filter(request), **more)
+    return MessageQuery(topic, _partitions(request), start, limit, _filter(request), **more)
 
 
 def _positions(text: str) -> dict[int, int]:
-    """`0:17,1:4`, as an answer's `next` has them."""
-    found = {}
+    """Parse `0:17,1:4`: the offsets by partition that a result had in `next`."""
+    positions = {}
     for pair in text.split(",")[:_MOST_POSITIONS]:
         index, _, offset = pair.partition(":")
         if not (index.isascii() and index.isdigit() and offset.isascii() and offset.isdigit()):
             raise InvalidArgument("at is a list of partitions and offsets, such as 0:17,1:4")
-        found[int(index)] = min(int(offset[:19]), _MOST_OFFSET)
-    return found
+        positions[int(index)] = min(int(offset[:19]), _MOST_OFFSET)
+    return positions
 
 
-def _filter(request: Request) -> Filter:
-    asked = request.query_params
-    places = frozenset(asked.get("in", "key,value,headers").split(",")) & _PLACES
-    path = asked.get("path", "").strip()
-    return Filter(
-        text=asked.get("text", "")[:_MOST_NEEDLE_LETTERS].encode(),
-        places=places or _PLACES,
+def _filter(request: Request) -> MessageFilter:
+    parameters = request.query_params
+    fields = frozenset(parameters.get("in", "key,value,headers").split(",")) & _FIELDS
+    path = parameters.get("path", "").strip()
+    return MessageFilter(
+        text=parameters.get("text", "")[:_MOST_NEEDLE_LETTERS].encode(),
+        fields=fields or _FIELDS,
         path=parse_path(path) if path else (),
-        equals=asked.get("equals"),
+        equals=parameters.get("equals"),
     )
 
 
 def _partitions(request: Request) -> tuple[int, ...]:
     name = request.path_params["topic"]
-    watch = desk_of(request).watch
-    topic = watch.sight.metadata.topics.get(name)
+    poller = state_of(request).cluster_poller
+    topic = poller.snapshot.metadata.topics.get(name)
     if topic is None:
-        watch.missed()
+        poller.report_missing()
         raise HTTPException(404, f"there is no topic {name[:250]}")
-    wanted = request.query_params.get("partition", "")
-    if not wanted:
+    if not request.query_params.get("partition", ""):
         return tuple(topic.partitions)
     index = integer(request, "partition", 0, most=_MOST_OFFSET)
     if index not in topic.partitions:
@@ -134,39 +132,39 @@ def _partitions(request: Request) -> tuple[int, ...]:
     return (index,)
 
 
-def _bytes_per_record(desk: Desk, topic: str) -> float:
-    sight = desk.watch.sight
-    partitions = [each for each in sight.ends if each.topic == topic]
-    records = sum(max(sight.ends[each] - sight.starts.get(each, 0), 0) for each in partitions)
-    size = sum(sight.sizes.partitions.get(each, 0) for each in partitions)
+def _bytes_per_record(state: ConsoleState, topic: str) -> float:
+    snapshot = state.cluster_poller.snapshot
+    partitions = [each for each in snapshot.ends if each.topic == topic]
+    records = sum(max(snapshot.ends[each] - snapshot.starts.get(each, 0), 0) for each in partitions)
+    size = sum(snapshot.sizes.partitions.get(each, 0) for each in partitions)
     return size / max(records, 1)
 
 
-async def see(request: Request) -> Response:
-    """One record, all of it that fits on a page."""
+async def show(request: Request) -> Response:
+    """Return one record, up to `FULL_LETTERS` of its value."""
     row, partition = await _row(request)
-    painter = desk_of(request).painter(partition.topic)
+    renderer = state_of(request).renderer(partition.topic)
     try:
         view = View(request.query_params.get("view", View.AUTO))
     except ValueError:
         raise InvalidArgument(f"view is one of {', '.join(View)}") from None
-    return JSONResponse(row.painted(partition.partition, painter, FULL_LETTERS, view))
+    return JSONResponse(row.rendered(partition.partition, renderer, FULL_LETTERS, view))
 
 
 async def raw(request: Request) -> Response:
-    """The bytes of a value, as a file."""
+    """Return the bytes of a value as a file."""
     row, partition = await _row(request)
-    if desk_of(request).painter(partition.topic).hides:
+    if state_of(request).renderer(partition.topic).hides:
         raise HTTPException(403, "fields of this topic are hidden: its bytes are not handed out")
     name = f"{partition}-{row.offset}.bin"
     return Response(row.value or b"", headers=_attachment(name), media_type=_BYTES)
 
 
-async def _row(request: Request) -> tuple[Row, TopicPartition]:
+async def _row(request: Request) -> tuple[MessageRow, TopicPartition]:
     offset = int(request.path_params["offset"])
     partition = TopicPartition(request.path_params["topic"], int(request.path_params["partition"]))
 
-    def ask(pool: ConnectionPool) -> Row:
+    def read(pool: ConnectionPool) -> MessageRow:
         log = extents(pool, [partition])[partition]
         if isinstance(log, ClientError):
             raise log
@@ -182,39 +180,41 @@ async def _row(request: Request) -> tuple[Row, TopicPartition]:
                     return row
         raise HTTPException(404, f"{partition} has no record at offset {offset}")
 
-    return await desk_of(request).cluster.ask(ask), partition
+    return await state_of(request).cluster.run(read), partition
 
 
 async def tail(request: Request) -> Response:
-    """New records as server-sent events."""
-    desk, name = desk_of(request), request.path_params["topic"]
+    """Stream new records as server-sent events."""
+    state, name = state_of(request), request.path_params["topic"]
     partitions = [TopicPartition(name, index) for index in _partitions(request)]
-    wanted, painter = _filter(request), desk.painter(name)
-    state = request.app.state.__dict__
-    limiter: CapacityLimiter = state.setdefault("tails", CapacityLimiter(_MOST_TAILS))
+    message_filter, renderer = _filter(request), state.renderer(name)
+    shared = request.app.state.__dict__
+    limiter: CapacityLimiter = shared.setdefault("tails", CapacityLimiter(_MOST_TAILS))
     if limiter.borrowed_tokens >= _MOST_TAILS:
         raise HTTPException(503, f"{_MOST_TAILS} topics are being watched already")
-    made = await run_sync(Tail, desk.settings.client, partitions, painter, wanted, limiter=limiter)
+    follower = await run_sync(
+        MessageTail, state.settings.client, partitions, renderer, message_filter, limiter=limiter
+    )
 
     async def events() -> AsyncIterator[str]:
         try:
             yield ": watching\n\n"
-            while not desk.stopping and not await request.is_disconnected():
-                found = await run_sync(made.take, _TAIL_WAIT_SECONDS, limiter=limiter)
-                yield ": still here\n\n" if found is None else f"data: {json.dumps(found)}\n\n"
+            while not state.stopping and not await request.is_disconnected():
+                news = await run_sync(follower.next_messages, _TAIL_WAIT_SECONDS, limiter=limiter)
+                yield ": still here\n\n" if news is None else f"data: {json.dumps(news)}\n\n"
         except ClientError as error:
             yield f"event: failed\ndata: {json.dumps({'error': str(error)})}\n\n"
         finally:
-            made.close()
+            follower.close()
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
 
 async def produce(request: Request) -> Response:
     """`{"key": ..., "value": ..., "headers": [[name, value]], "partition": N, "encoding": "text"}`;
-    key and value may be null, and are base64 when the encoding says so."""
-    user = changer(request, Role.EDITOR)
-    desk, name = desk_of(request), request.path_params["topic"]
+    key and value may be null; with the encoding `base64` they are base64."""
+    user = user_with_role(request, Role.EDITOR)
+    state, name = state_of(request), request.path_params["topic"]
     body = await body_of(request)
     encoded = body.get("encoding") == "base64"
     key, value = (_bytes(body.get(each), each, encoded) for each in ("key", "value"))
@@ -230,16 +230,16 @@ async def produce(request: Request) -> Response:
         columns["partition"] = pa.array([body["partition"]], pa.int32())
     sizes = {"key_bytes": _size(key), "value_bytes": _size(value)}
 
-    def ask(pool: ConnectionPool) -> dict[str, int]:
-        with desk.changes.change(pool, user, "produce", name, sizes):
+    def write(pool: ConnectionPool) -> dict[str, int]:
+        with state.changes.change(pool, user, "produce", name, sizes):
             writer = Writer(pool.settings, name)
             with writer:
                 writer.write(pa.table(columns))
                 writer.flush()
-                ((partition, landed),) = writer.written.items()
-        return {"partition": partition.partition, "offset": landed.last_offset}
+                ((partition, written),) = writer.written.items()
+        return {"partition": partition.partition, "offset": written.last_offset}
 
-    return JSONResponse(await desk.cluster.ask(ask), status_code=201)
+    return JSONResponse(await state.cluster.run(write), status_code=201)
 
 
 def _bytes(text: Any, name: str, encoded: bool) -> bytes | None:
@@ -256,12 +256,12 @@ def _bytes(text: Any, name: str, encoded: bool) -> bytes | None:
 def _headers(pairs: Any) -> list[dict[str, Any]]:
     if not isinstance(pairs, list) or len(pairs) > _MOST_HEADERS:
         raise InvalidArgument(f"headers are a list of at most {_MOST_HEADERS} pairs")
-    found = []
+    headers = []
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
             raise InvalidArgument("a header is a pair of a name and a value")
-        found.append({"key": pair[0], "value": _bytes(pair[1], "a header", encoded=False)})
-    return found
+        headers.append({"key": pair[0], "value": _bytes(pair[1], "a header", encoded=False)})
+    return headers
 
 
 def _size(data: bytes | None) -> int:
@@ -277,6 +277,6 @@ ROUTES: Final = [
     Route("/topics/{topic}/messages", produce, methods=["POST"]),
     Route("/topics/{topic}/export", export, methods=["GET"]),
     Route("/topics/{topic}/tail", tail, methods=["GET"]),
-    Route("/topics/{topic}/messages/{partition:int}/{offset:int}", see, methods=["GET"]),
+    Route("/topics/{topic}/messages/{partition:int}/{offset:int}", show, methods=["GET"]),
     Route("/topics/{topic}/messages/{partition:int}/{offset:int}/raw", raw, methods=["GET"]),
 ]

@@ -1,4 +1,4 @@
-"""`/api/overview`: the whole cluster on one page; `/api/brokers/N/config`: one broker's keys."""
+"""`/api/overview`: the whole cluster; `/api/brokers/N/config`: the configuration of one broker."""
 
 from collections import Counter
 from typing import Any, Final
@@ -10,123 +10,124 @@ from starlette.routing import Route
 from headrace.client.admin.admin import Admin, ResourceType
 from headrace.client.error import BrokerError
 from headrace.console.config_entry import as_json
-from headrace.console.desk import Desk
-from headrace.console.flow_map import Scene, flow_map
+from headrace.console.console_state import ConsoleState
+from headrace.console.flow_map import FlowMapInput, flow_map
 from headrace.console.internal import is_internal_group, is_internal_topic
-from headrace.console.request import desk_of
-from headrace.console.seen_flow import SeenFlow
-from headrace.console.watch import Past, Sight
+from headrace.console.request import state_of
+from headrace.console.status.flow_status import FlowStatus
+from headrace.console.status.snapshot import Snapshot
+from headrace.console.status.snapshot_history import SnapshotHistory
 from headrace.model.broker_config import BROKER_CONFIG
 
 
-async def see(request: Request) -> Response:
-    desk = desk_of(request)
-    sight, past = desk.watch.sight, desk.watch.past
+async def show(request: Request) -> Response:
+    state = state_of(request)
+    snapshot, history = state.cluster_poller.snapshot, state.cluster_poller.history
     leaders: Counter[int] = Counter()
     partitions = under = offline = 0
-    for topic in sight.metadata.topics.values():
+    for topic in snapshot.metadata.topics.values():
         for each in topic.partitions.values():
             partitions += 1
             leaders[each.leader] += 1
             under += each.under_replicated
             offline += each.leader < 0
-    groups = [each for each in sight.groups.values() if not is_internal_group(each.group)]
+    groups = [each for each in snapshot.groups.values() if not is_internal_group(each.group)]
     statuses = Counter(str(each.status) for each in groups)
     return JSONResponse(
         {
-            "at_ms": sight.at_ms,
-            "took_ms": sight.took_ms,
-            "problem": desk.watch.problem,
-            "cluster_id": sight.metadata.cluster_id,
-            "controller": sight.metadata.controller,
+            "at_ms": snapshot.at_ms,
+            "took_ms": snapshot.took_ms,
+            "problem": state.cluster_poller.problem,
+            "cluster_id": snapshot.metadata.cluster_id,
+            "controller": snapshot.metadata.controller,
             "brokers": [
-                _broker(sight, number, leaders) for number in sorted(sight.metadata.brokers)
+                _broker(snapshot, number, leaders) for number in sorted(snapshot.metadata.brokers)
             ],
-            "topics": sum(not is_internal_topic(each) for each in sight.metadata.topics),
+            "topics": sum(not is_internal_topic(each) for each in snapshot.metadata.topics),
             "partitions": partitions,
             "under_replicated": under,
             "offline": offline,
-            "bytes": sum(sight.sizes.brokers.values()),
+            "bytes": sum(snapshot.sizes.brokers.values()),
             "groups": len(groups),
             "group_status": dict(statuses),
             "lag": sum(each.lag for each in groups),
-            "rates": _rates(past),
-            "picture": _picture(desk, sight, past),
+            "rates": _rates(history),
+            "picture": _flow_map(state, snapshot, history),
         }
     )
 
 
-def _broker(sight: Sight, number: int, leaders: Counter[int]) -> dict[str, Any]:
-    broker = sight.metadata.brokers[number]
+def _broker(snapshot: Snapshot, number: int, leaders: Counter[int]) -> dict[str, Any]:
+    broker = snapshot.metadata.brokers[number]
     return {
         "id": number,
         "host": broker.address.host,
         "port": broker.address.port,
         "rack": broker.rack,
         "leads": leaders[number],
-        "bytes": sight.sizes.brokers.get(number),
-        "disk_total": sight.sizes.total.get(number, -1),
-        "disk_free": sight.sizes.free.get(number, -1),
+        "bytes": snapshot.sizes.brokers.get(number),
+        "disk_total": snapshot.sizes.total.get(number, -1),
+        "disk_free": snapshot.sizes.free.get(number, -1),
     }
 
 
-def _rates(past: Past) -> dict[str, Any]:
-    """Records and bytes a second over the last minutes."""
-    flow = past.flow
+def _rates(history: SnapshotHistory) -> dict[str, Any]:
+    """Return records and bytes per second over the last minutes."""
+    points = history.throughput
     return {
-        "times": [each.at_ms / 1000 for each in flow],
-        "in": [round(each.written, 1) for each in flow],
-        "out": [round(each.read, 1) for each in flow],
-        "in_bytes": [round(each.written_bytes) for each in flow],
-        "out_bytes": [round(each.read_bytes) for each in flow],
+        "times": [each.at_ms / 1000 for each in points],
+        "in": [round(each.written, 1) for each in points],
+        "out": [round(each.read, 1) for each in points],
+        "in_bytes": [round(each.written_bytes) for each in points],
+        "out_bytes": [round(each.read_bytes) for each in points],
     }
 
 
-def _picture(desk: Desk, sight: Sight, past: Past) -> dict[str, Any]:
-    """Sources, topics, flows and sinks, with what flows between them."""
-    written = desk.neighbours.written
-    places = _addresses(desk, sight)
-    scene = Scene(
-        topics={name: past.ends.rate(name) for name in sight.metadata.topics},
-        groups=sight.groups,
-        flows=tuple(each for each in desk.neighbours.flows if _is_here(each, places)),
-        agents=desk.neighbours.agents,
+def _flow_map(state: ConsoleState, snapshot: Snapshot, history: SnapshotHistory) -> dict[str, Any]:
+    """Return the map of sources, topics, flows and sinks, with the rates between them."""
+    written = state.status_poller.written
+    addresses = _addresses(state, snapshot)
+    source = FlowMapInput(
+        topics={name: history.ends.rate(name) for name in snapshot.metadata.topics},
+        groups=snapshot.groups,
+        flows=tuple(each for each in state.status_poller.flows if _uses_cluster(each, addresses)),
+        agents=state.status_poller.agents,
         read={
-            (group.group, topic): past.committed.rate((group.group, topic))
-            for group in sight.groups.values()
+            (group.group, topic): history.committed.rate((group.group, topic))
+            for group in snapshot.groups.values()
             for topic in group.topics
         },
-        counted={key: written.rate(key) for key in written.keys()},  # noqa: SIM118 - no mapping
-        bytes_per_record=sight.bytes_per_record,
+        written={key: written.rate(key) for key in written.keys()},  # noqa: SIM118 - no mapping
+        bytes_per_record=snapshot.bytes_per_record,
     )
-    return flow_map(scene)
+    return flow_map(source)
 
 
-def _addresses(desk: Desk, sight: Sight) -> set[str]:
-    told = [str(each) for each in desk.settings.client.bootstrap]
-    told += [str(each.address) for each in sight.metadata.brokers.values()]
-    return {each.replace("localhost:", "127.0.0.1:") for each in told}
+def _addresses(state: ConsoleState, snapshot: Snapshot) -> set[str]:
+    addresses = [str(each) for each in state.settings.client.bootstrap]
+    addresses += [str(each.address) for each in snapshot.metadata.brokers.values()]
+    return {each.replace("localhost:", "127.0.0.1:") for each in addresses}
 
 
-def _is_here(flow: SeenFlow, places: set[str]) -> bool:
-    """Whether a flow of this machine works on this cluster, and not on another one."""
-    told = flow.brokers.replace("localhost:", "127.0.0.1:").split(",")
-    return not flow.brokers or any(each.strip() in places for each in told)
+def _uses_cluster(flow: FlowStatus, addresses: set[str]) -> bool:
+    """Return whether a flow on this machine uses this cluster, and not another one."""
+    brokers = flow.brokers.replace("localhost:", "127.0.0.1:").split(",")
+    return not flow.brokers or any(each.strip() in addresses for each in brokers)
 
 
 async def broker_config(request: Request) -> Response:
     number = str(request.path_params["number"])
 
-    def ask(pool: Any) -> list[dict[str, Any]]:
-        found = Admin(pool).describe_configs(ResourceType.BROKER, [number])[number]
-        if isinstance(found, BrokerError):
-            raise found
-        return [as_json(each, BROKER_CONFIG) for each in found]
+    def describe(pool: Any) -> list[dict[str, Any]]:
+        entries = Admin(pool).describe_configs(ResourceType.BROKER, [number])[number]
+        if isinstance(entries, BrokerError):
+            raise entries
+        return [as_json(each, BROKER_CONFIG) for each in entries]
 
-    return JSONResponse({"config": await desk_of(request).cluster.ask(ask)})
+    return JSONResponse({"config": await state_of(request).cluster.run(describe)})
 
 
 ROUTES: Final = [
-    Route("/overview", see, methods=["GET"]),
+    Route("/overview", show, methods=["GET"]),
     Route("/brokers/{number:int}/config", broker_config, methods=["GET"]),
 ]

@@ -1,4 +1,4 @@
-"""`/api/session`: who you are, log in, log out; `/api/health`: whether the console lives."""
+"""`/api/session`: show the user, log in, log out; `/api/health`: whether the console runs."""
 
 from typing import Final
 
@@ -10,34 +10,34 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from headrace import __version__
-from headrace.console.guard import token_of
-from headrace.console.request import body_of, desk_of, text_in
-from headrace.console.session import COOKIE, LIFE_MS
-from headrace.console.user import Role, User
+from headrace.console.access.request_guard import token_of
+from headrace.console.access.session import COOKIE, LIFE_MS
+from headrace.console.access.user import Role, User
+from headrace.console.request import body_of, state_of, text_in
 
-# A check takes 64 MiB and a tenth of a second of a core.
-_CHECKS_AT_ONCE: Final = 2
+# One authentication takes 64 MiB and a tenth of a second of a core.
+_LOGINS_AT_ONCE: Final = 2
 
 
-async def see(request: Request) -> Response:
-    return JSONResponse(_seen(request, request.state.user))
+async def show(request: Request) -> Response:
+    return JSONResponse(_session(request, request.state.user))
 
 
 async def log_in(request: Request) -> Response:
-    desk = desk_of(request)
-    users, sessions = desk.settings.users, desk.sessions
+    state = state_of(request)
+    users, sessions = state.settings.users, state.sessions
     if users is None or sessions is None:
         raise HTTPException(400, "this console has no login")
     body = await body_of(request)
     name, password = text_in(body, "name")[:100], text_in(body, "password")
     if not sessions.may_try(name):
         raise HTTPException(429, "too many wrong passwords: wait a minute")
-    limiter = request.app.state.__dict__.setdefault("checks", CapacityLimiter(_CHECKS_AT_ONCE))
-    user = await run_sync(users.check, name, password, limiter=limiter)
+    limiter = request.app.state.__dict__.setdefault("logins", CapacityLimiter(_LOGINS_AT_ONCE))
+    user = await run_sync(users.authenticate, name, password, limiter=limiter)
     if user is None:
         sessions.note_failure(name)
         raise HTTPException(401, "there is no such name and password")
-    answer = JSONResponse(_seen(request, user))
+    answer = JSONResponse(_session(request, user))
     answer.set_cookie(
         COOKIE,
         sessions.open(user),
@@ -50,7 +50,7 @@ async def log_in(request: Request) -> Response:
 
 
 async def log_out(request: Request) -> Response:
-    sessions = desk_of(request).sessions
+    sessions = state_of(request).sessions
     if sessions is not None:
         sessions.close(token_of(request.headers))
     answer = JSONResponse({})
@@ -62,8 +62,8 @@ async def health(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _seen(request: Request, user: User | None) -> dict[str, object]:
-    settings = desk_of(request).settings
+def _session(request: Request, user: User | None) -> dict[str, object]:
+    settings = state_of(request).settings
     role = Role.VIEWER if user is None or settings.read_only else user.role
     return {
         "login": settings.users is not None,
@@ -80,7 +80,7 @@ def _seen(request: Request, user: User | None) -> dict[str, object]:
 
 
 ROUTES: Final = [
-    Route("/session", see, methods=["GET"]),
+    Route("/session", show, methods=["GET"]),
     Route("/session", log_in, methods=["POST"]),
     Route("/session", log_out, methods=["DELETE"]),
     Route("/health", health, methods=["GET"]),

@@ -1,4 +1,4 @@
-"""`/api/topics`: list, look at, create, configure, delete."""
+"""`/api/topics`: list, show, create, configure, delete."""
 
 from collections import Counter
 from typing import Any, Final
@@ -19,12 +19,12 @@ from headrace.client.admin.admin import (
 from headrace.client.error import BrokerError
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
+from headrace.console.access.user import Role
 from headrace.console.config_entry import as_json
-from headrace.console.desk import Desk
+from headrace.console.console_state import ConsoleState
 from headrace.console.internal import is_internal_group, is_internal_topic
-from headrace.console.request import body_of, changer, desk_of, text_in
-from headrace.console.user import Role
-from headrace.console.watch import Sight
+from headrace.console.request import body_of, state_of, text_in, user_with_role
+from headrace.console.status.snapshot import Snapshot
 from headrace.model.error import InvalidArgument
 from headrace.model.topic_config import TOPIC_CONFIG
 
@@ -33,21 +33,21 @@ _MOST_PARTITIONS: Final = 10_000
 
 
 async def list_topics(request: Request) -> Response:
-    desk = desk_of(request)
-    sight = desk.watch.sight
+    state = state_of(request)
+    snapshot = state.cluster_poller.snapshot
     sizes: Counter[str] = Counter()
     records: Counter[str] = Counter()
     readers: Counter[str] = Counter()
-    for partition, size in sight.sizes.partitions.items():
+    for partition, size in snapshot.sizes.partitions.items():
         sizes[partition.topic] += size
-    for partition, end in sight.ends.items():
-        records[partition.topic] += max(end - sight.starts.get(partition, end), 0)
-    for group in sight.groups.values():
+    for partition, end in snapshot.ends.items():
+        records[partition.topic] += max(end - snapshot.starts.get(partition, end), 0)
+    for group in snapshot.groups.values():
         if not is_internal_group(group.group):
             readers.update(group.topics)
     return JSONResponse(
         {
-            "at_ms": sight.at_ms,
+            "at_ms": snapshot.at_ms,
             "topics": [
                 {
                     "name": name,
@@ -56,37 +56,37 @@ async def list_topics(request: Request) -> Response:
                     "replicas": topic.replication_factor,
                     "records": records[name],
                     "bytes": sizes[name],
-                    "rate": round(rate := desk.watch.past.ends.rate(name), 1),
-                    "byte_rate": round(rate * sight.bytes_per_record.get(name, 0.0)),
+                    "rate": round(rate := state.cluster_poller.history.ends.rate(name), 1),
+                    "byte_rate": round(rate * snapshot.bytes_per_record.get(name, 0.0)),
                     "groups": readers[name],
                     "under_replicated": sum(
                         each.under_replicated for each in topic.partitions.values()
                     ),
                     "offline": sum(each.leader < 0 for each in topic.partitions.values()),
                 }
-                for name, topic in sorted(sight.metadata.topics.items())
+                for name, topic in sorted(snapshot.metadata.topics.items())
             ],
         }
     )
 
 
-async def see(request: Request) -> Response:
-    desk = desk_of(request)
-    sight, topic = _topic(request)
-    times, rates = desk.watch.past.ends.rates(topic.name)
+async def show(request: Request) -> Response:
+    state = state_of(request)
+    snapshot, topic = _topic(request)
+    times, rates = state.cluster_poller.history.ends.rates(topic.name)
     readers = [
         each
-        for each in sight.groups.values()
+        for each in snapshot.groups.values()
         if topic.name in each.topics and not is_internal_group(each.group)
     ]
     return JSONResponse(
         {
             "name": topic.name,
             "internal": topic.internal,
-            "at_ms": sight.at_ms,
-            "rate": round(desk.watch.past.ends.rate(topic.name), 1),
+            "at_ms": snapshot.at_ms,
+            "rate": round(state.cluster_poller.history.ends.rate(topic.name), 1),
             "rates": {"times": [at / 1000 for at in times], "in": rates},
-            "partitions": [_partition(sight, topic, index) for index in topic.partitions],
+            "partitions": [_partition(snapshot, topic, index) for index in topic.partitions],
             "groups": [
                 {
                     "name": each.group,
@@ -98,22 +98,22 @@ async def see(request: Request) -> Response:
                 }
                 for each in readers
             ],
-            "hidden": desk.painter(topic.name).hides,
+            "hidden": state.renderer(topic.name).hides,
         }
     )
 
 
-def _topic(request: Request) -> tuple[Sight, TopicMetadata]:
-    watch = desk_of(request).watch
-    sight = watch.sight
-    topic = sight.metadata.topics.get(request.path_params["topic"])
+def _topic(request: Request) -> tuple[Snapshot, TopicMetadata]:
+    poller = state_of(request).cluster_poller
+    snapshot = poller.snapshot
+    topic = snapshot.metadata.topics.get(request.path_params["topic"])
     if topic is None:
-        watch.missed()
+        poller.report_missing()
         raise HTTPException(404, f"there is no topic {request.path_params['topic'][:250]}")
-    return sight, topic
+    return snapshot, topic
 
 
-def _partition(sight: Sight, topic: TopicMetadata, index: int) -> dict[str, Any]:
+def _partition(snapshot: Snapshot, topic: TopicMetadata, index: int) -> dict[str, Any]:
     each, partition = topic.partitions[index], topic.partition(index)
     return {
         "partition": index,
@@ -121,36 +121,36 @@ def _partition(sight: Sight, topic: TopicMetadata, index: int) -> dict[str, Any]
         "replicas": each.replicas,
         "in_sync": each.in_sync,
         "offline": each.offline,
-        "start": sight.starts.get(partition),
-        "end": sight.ends.get(partition),
-        "bytes": sight.sizes.partitions.get(partition),
+        "start": snapshot.starts.get(partition),
+        "end": snapshot.ends.get(partition),
+        "bytes": snapshot.sizes.partitions.get(partition),
     }
 
 
 async def config(request: Request) -> Response:
     name = request.path_params["topic"]
 
-    def ask(pool: ConnectionPool) -> list[dict[str, Any]]:
-        found = Admin(pool).describe_configs(ResourceType.TOPIC, [name])[name]
-        if isinstance(found, BrokerError):
-            raise found
-        return [as_json(each, TOPIC_CONFIG) for each in found]
+    def describe(pool: ConnectionPool) -> list[dict[str, Any]]:
+        entries = Admin(pool).describe_configs(ResourceType.TOPIC, [name])[name]
+        if isinstance(entries, BrokerError):
+            raise entries
+        return [as_json(each, TOPIC_CONFIG) for each in entries]
 
-    return JSONResponse({"config": await desk_of(request).cluster.ask(ask)})
+    return JSONResponse({"config": await state_of(request).cluster.run(describe)})
 
 
 async def change_config(request: Request) -> Response:
-    """`{"set": {key: value}, "reset": [key]}`."""
-    user = changer(request, Role.EDITOR)
-    desk, name = desk_of(request), request.path_params["topic"]
+    """`{"set": {key: value}, "reset": [key]}`: change keys, or return them to their defaults."""
+    user = user_with_role(request, Role.EDITOR)
+    state, name = state_of(request), request.path_params["topic"]
     body = await body_of(request)
     changes = _config_changes(body)
 
-    def ask(pool: ConnectionPool) -> None:
-        with desk.changes.change(pool, user, "topic config", name, body):
+    def alter(pool: ConnectionPool) -> None:
+        with state.changes.change(pool, user, "topic config", name, body):
             _raise(Admin(pool).alter_configs(ResourceType.TOPIC, {name: changes})[name])
 
-    await desk.cluster.ask(ask)
+    await state.cluster.run(alter)
     return JSONResponse({})
 
 
@@ -168,9 +168,9 @@ def _config_changes(body: dict[str, Any]) -> list[ConfigChange]:
 
 
 async def create(request: Request) -> Response:
-    """`{"name": ..., "partitions": 1, "replicas": 1, "config": {}}`."""
-    user = changer(request, Role.EDITOR)
-    desk = desk_of(request)
+    """`{"name": ..., "partitions": 1, "replicas": 1, "config": {}}`: create a topic."""
+    user = user_with_role(request, Role.EDITOR)
+    state = state_of(request)
     body = await body_of(request)
     name = text_in(body, "name")
     new = NewTopic(
@@ -180,44 +180,44 @@ async def create(request: Request) -> Response:
         {str(key): str(value) for key, value in dict(body.get("config") or {}).items()},
     )
 
-    def ask(pool: ConnectionPool) -> None:
-        with desk.changes.change(pool, user, "create topic", name, body):
+    def create_topic(pool: ConnectionPool) -> None:
+        with state.changes.change(pool, user, "create topic", name, body):
             _raise(Admin(pool).create_topics([new])[name])
 
-    await desk.cluster.ask(ask)
-    # Who makes a topic goes there next.
-    await run_sync(desk.watch.wait_for, name)
+    await state.cluster.run(create_topic)
+    # The page opens the new topic next, so the snapshot must have it.
+    await run_sync(state.cluster_poller.wait_for, name)
     return JSONResponse({"name": name}, status_code=201)
 
 
 def _count(body: dict[str, Any], name: str, most: int) -> int:
-    found = body.get(name, -1)
-    if not isinstance(found, int) or isinstance(found, bool) or not (found == -1 or found > 0):
+    count = body.get(name, -1)
+    if not isinstance(count, int) or isinstance(count, bool) or not (count == -1 or count > 0):
         raise InvalidArgument(f"{name} is a number from 1 on, or -1 for the broker's own default")
-    if found > most:
-        raise InvalidArgument(f"{name} is {found}: here it is at most {most}")
-    return found
+    if count > most:
+        raise InvalidArgument(f"{name} is {count}: here it is at most {most}")
+    return count
 
 
 async def delete(request: Request) -> Response:
-    """`{"confirm": the topic's name}`."""
-    user = changer(request, Role.ADMIN)
-    desk, name = desk_of(request), request.path_params["topic"]
+    """`{"confirm": the topic's name}`: delete a topic."""
+    user = user_with_role(request, Role.ADMIN)
+    state, name = state_of(request), request.path_params["topic"]
     if (await body_of(request)).get("confirm") != name:
         raise InvalidArgument("to delete a topic, confirm it with its name")
-    _refuse_own(desk, name)
+    _refuse_change_log(state, name)
 
-    def ask(pool: ConnectionPool) -> None:
-        with desk.changes.change(pool, user, "delete topic", name, {}):
+    def delete_topic(pool: ConnectionPool) -> None:
+        with state.changes.change(pool, user, "delete topic", name, {}):
             _raise(Admin(pool).delete_topics([name])[name])
 
-    await desk.cluster.ask(ask)
-    desk.watch.hurry()
+    await state.cluster.run(delete_topic)
+    state.cluster_poller.refresh()
     return JSONResponse({})
 
 
-def _refuse_own(desk: Desk, name: str) -> None:
-    if name == desk.settings.changes_topic:
+def _refuse_change_log(state: ConsoleState, name: str) -> None:
+    if name == state.settings.changes_topic:
         raise HTTPException(403, "this topic holds the changes made here: the console keeps it")
 
 
@@ -229,7 +229,7 @@ def _raise(error: BrokerError | None) -> None:
 ROUTES: Final = [
     Route("/topics", list_topics, methods=["GET"]),
     Route("/topics", create, methods=["POST"]),
-    Route("/topics/{topic}", see, methods=["GET"]),
+    Route("/topics/{topic}", show, methods=["GET"]),
     Route("/topics/{topic}", delete, methods=["DELETE"]),
     Route("/topics/{topic}/config", config, methods=["GET"]),
     Route("/topics/{topic}/config", change_config, methods=["PATCH"]),

@@ -1,4 +1,4 @@
-// Questions to the console's server. Every answer is JSON; every failure has one sentence.
+// Requests to the console's API. Every response is JSON; every failure carries one sentence.
 
 export class Failure extends Error {
   constructor(status, sentence) {
@@ -32,8 +32,8 @@ export const query = (values) => {
 };
 
 /**
- * Ask again and again while a page is shown and the tab is seen.
- * `show` gets the answers, `fail` the failures.
+ * Request `path` every few seconds while its page is shown and the tab is visible.
+ * `show` gets the responses, `fail` the failures.
  */
 export function poll(path, show, fail, every = 2000) {
   const stop = new AbortController();

@@ -26,7 +26,7 @@ const app = document.querySelector("#app");
 let session = null;
 let leave = null;
 
-/** What pages are given: who looks, and what they may do. */
+/** What every page gets: the session, and what its user may do. */
 const context = {
   get session() {
     return session;

@@ -10,7 +10,7 @@ const clock = (seconds) => new Date(seconds * 1000).toTimeString().slice(0, 8);
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** lines: the names; `update(times, values)` with one list of values for each line. */
+/** lines: their names. `update(times, values)` takes one list of values per line. */
 export class Chart {
   constructor(label, lines, { height = 190, fill = true, unit = short } = {}) {
     this.label = label;
@@ -28,7 +28,7 @@ export class Chart {
     addEventListener("headrace-theme", this.redraw);
   }
 
-  /** How values are written: a function to text. */
+  /** unit: a function from a value to its text. */
   setUnit(unit) {
     this.unit = unit;
     this.plot?.destroy();

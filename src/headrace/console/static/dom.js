@@ -1,4 +1,4 @@
-// Elements out of data. Data only ever becomes text: nothing here parses HTML.
+// Builds elements from data. Data only becomes text: nothing here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -13,7 +13,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** An element: `h("a", {href: "#/topics", class: "link"}, "Topics")`. */
+/** Return an element: `h("a", {href: "#/topics", class: "link"}, "Topics")`. */
 export function h(tag, attributes, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -22,7 +22,7 @@ export function svg(tag, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Put new content into an element, unless it is the same text already. */
+/** Replace the content of an element, unless it already has the same text. */
 export function put(element, content) {
   if (content instanceof Node) element.replaceChildren(content);
   else if (element.childElementCount || element.textContent !== String(content ?? "")) {
@@ -47,7 +47,7 @@ export function icon(name) {
   return svg("svg", { viewBox: "0 0 24 24", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
 }
 
-/** A short notice that goes away by itself; errors stay longer. */
+/** Show a short notice that disappears after seconds; errors stay longer. */
 export function toast(text, kind = "good") {
   const place = document.querySelector("#toasts");
   const note = h("div", { class: `toast ${kind}`, role: kind === "bad" ? "alert" : "status" }, text);
@@ -55,7 +55,7 @@ export function toast(text, kind = "good") {
   setTimeout(() => note.remove(), kind === "bad" ? 9000 : 4000);
 }
 
-/** A modal dialog; resolves when it closes. Esc and the cross close it. */
+/** Show a modal dialog and return it. Esc and the cross close it. */
 export function dialog(title, build, { wide = false } = {}) {
   const box = h("dialog", { class: wide ? "wide" : "", "aria-label": title });
   const close = () => box.close();
@@ -69,7 +69,7 @@ export function dialog(title, build, { wide = false } = {}) {
   return box;
 }
 
-/** A label with its field below. */
+/** Return a label with its input below. */
 export function field(label, input, hint) {
   return h("label", { class: "field" }, h("span", {}, label), input, hint ? h("small", {}, hint) : null);
 }

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formats numbers and times for people.
 
 const whole = new Intl.NumberFormat("en");
 
@@ -29,7 +29,7 @@ export function bytes(number) {
 
 const two = (number) => String(number).padStart(2, "0");
 
-/** A time of today without its date; -1 is what Kafka has for "none". */
+/** Format a time, without the date if it is today; Kafka's -1 means "none". */
 export function moment(ms) {
   if (ms === null || ms === undefined || ms < 0) return "–";
   const at = new Date(ms);

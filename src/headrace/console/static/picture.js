@@ -1,7 +1,7 @@
-// Boxes and arrows in layers: the picture of the flow, and the graph of a flow.
+// Draws boxes and arrows in layers: the map of the cluster, and the graph of a flow.
 //
-// The server says which layer everything lies in and in which order (console/layered.py). Here it
-// gets its place: boxes as near to the middle of their neighbours as their order allows.
+// The server decides the layer and the order of every box (console/layered_layout.py). This file
+// decides its height: as near to the mean of the adjacent boxes as the order allows.
 
 import { h, svg } from "./dom.js";
 
@@ -14,7 +14,7 @@ const ROUNDS = 12;
 const CLOSER = 0.9;
 
 /**
- * An SVG. nodes: by id {name, note, kind, status, href, title}; layers: lists of ids, of nodes and of
+ * Return an SVG. nodes: by id {name, note, kind, status, href, title}; layers: lists of ids, of nodes and of
  * points that arrows pass; arrows: {path: ids, weight: 0 to 1, label, still}.
  */
 export function picture({ nodes, layers, arrows, label }) {
@@ -41,7 +41,7 @@ export function picture({ nodes, layers, arrows, label }) {
   });
   const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, class: "picture", role: "group", "aria-label": label },
     lines, labels, layers.flat().filter((id) => nodes[id]).map((id) => box(nodes[id], places.get(id))));
-  // Wide pictures are scrolled before they are too small to read; small ones are not blown up.
+  // A wide picture scrolls before it becomes too small to read; a small one is not enlarged.
   drawn.style.minWidth = `${Math.round(wide * 0.86)}px`;
   drawn.style.maxWidth = `${Math.round(wide * 1.15)}px`;
   return drawn;
@@ -56,7 +56,7 @@ function portCounts(arrows) {
   return counts;
 }
 
-/** Give every box its height: near its neighbours, in its order, without overlaps. */
+/** Place every box: near the adjacent ones, in its order, without overlaps. */
 function settle(layers, arrows, places) {
   const near = new Map([...places.keys()].map((id) => [id, []]));
   for (const { path } of arrows) {
@@ -72,19 +72,19 @@ function settle(layers, arrows, places) {
       stack(layer, places, (id) => {
         const others = near.get(id);
         const middle = others.length ? others.reduce((sum, each) => sum + places.get(each).y, 0) / others.length : places.get(id).y;
-        // Parts that nothing joins would drift apart.
+        // Without this factor, parts that no arrow connects drift apart.
         return middle * CLOSER;
       });
     }
   }
 }
 
-/** Boxes that would overlap form a block, which lies where its boxes want to be on average. */
-function stack(layer, places, wanted) {
+/** Place one layer. Boxes that would overlap form a block, placed at the mean of their targets. */
+function stack(layer, places, target) {
   const blocks = [];
   for (const id of layer) {
     const own = places.get(id).height + BETWEEN;
-    let block = { ids: [id], height: own, sum: wanted(id) - own / 2, count: 1 };
+    let block = { ids: [id], height: own, sum: target(id) - own / 2, count: 1 };
     while (blocks.length) {
       const above = blocks.at(-1);
       if (above.sum / above.count + above.height <= block.sum / block.count + 1e-6) break;
@@ -103,7 +103,7 @@ function stack(layer, places, wanted) {
   }
 }
 
-/** Where each arrow leaves and arrives: side by side, in the order of their other ends. */
+/** Return where each arrow leaves and arrives: side by side, in the order of their other ends. */
 function attach(arrows, places) {
   const found = arrows.map(() => ({ from: 0, to: 0 }));
   const spread = (end, other, name) => {
@@ -144,7 +144,7 @@ function route({ path }, places, port) {
 
 const round = (number) => Math.round(number * 10) / 10;
 
-/** A rate stands at the end that fewer arrows share. */
+/** Draw a rate at the end of the arrow that fewer arrows share. */
 function flowLabel({ path, label }, places, port, ends) {
   const last = path.at(-1);
   const atTarget = (ends.in.get(last) ?? 0) <= (ends.out.get(path[0]) ?? 0);

@@ -1,5 +1,5 @@
-// A table that is told its rows again and again: rows keep their elements, cells change in place,
-// so that focus, selection and scrolling stay where they are.
+// A table whose rows are updated every few seconds: rows keep their elements and cells change in
+// place, so that focus, selection and scroll position stay.
 
 import { h, put } from "./dom.js";
 
@@ -7,8 +7,8 @@ const FIRST_ROWS = 100;
 const names = new Intl.Collator("en", { numeric: true });
 
 /**
- * columns: {title, cell(row) -> text or Node, sort(row)?, num?, sign(row)?}; `sign` says whether a
- * Node cell has to be made anew.
+ * columns: {title, cell(row) -> text or Node, sort(row)?, num?, sign(row)?}; a Node cell is
+ * built again when its `sign` changes.
  */
 export class Table {
   constructor(columns, { key, label, empty = "Nothing here yet.", sort = 0, descending = false }) {
@@ -106,7 +106,7 @@ function compare(one, two, descending) {
   return descending ? -order : order;
 }
 
-/** A small fixed table. */
+/** Return a small table that does not change. */
 export function plainTable(label, titles, rows, numeric = []) {
   const kind = (index) => (numeric.includes(index) ? "num" : "");
   return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": label },

@@ -1,4 +1,4 @@
-// Before anything is drawn, so that nobody sees the wrong colours first.
+// Runs before the page is drawn, so that the wrong colours never flash up.
 {
   const kept = localStorage.getItem("headrace-theme");
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;

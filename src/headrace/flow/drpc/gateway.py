@@ -1,16 +1,13 @@
-"""Calling functions over HTTP, as Storm's DRPC server lets you.
+"""Calls DRPC functions over HTTP, as Storm's DRPC server does.
 
     POST /drpc/<function>          the argument is the body
     GET  /drpc/<function>/<args>
 
-Answers: 200 with the result; 404 no such function, 413 too long, 500 the function failed, 503 too
-many calls, 504 no reply in time. `?timeout=5` waits so many seconds.
+Responses: 200 with the result; 404 no such function, 413 too long, 500 the function failed, 503 too
+many calls, 504 no reply in time. `?timeout=5` waits for five seconds.
 """
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from headrace.client.error import ClientError
@@ -25,6 +22,7 @@ from headrace.flow.drpc.exchange import (
     UnknownFunction,
 )
 from headrace.flow.error import FlowError
+from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 DEFAULT_PORT = 3774
 """Storm's."""
@@ -41,19 +39,16 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (FlowError, 404),
     (ClientError, 502),
 )
-_REFUSED = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
-    b"Connection: close\r\n\r\n"
-)
 
 
 class Gateway:
-    """A small HTTP server before the functions of one cluster.
+    """A small HTTP server in front of the functions of one cluster.
 
-    It has no login: let it listen where only those can reach it who may call.
+    It has no login: let it listen where only trusted clients reach it.
 
     Args:
-        timeout_seconds: how long a call waits unless it says otherwise.
+        timeout_seconds: how long a call waits unless its request sets `timeout`.
+        most_connections: served at once; further ones get 503.
     """
 
     def __init__(
@@ -71,27 +66,24 @@ class Gateway:
             clients = self._clients
             default_seconds = timeout_seconds
 
-        self._server = _Server((host, port), Handler, most_connections)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="drpc-gateway", daemon=True
+        self._server = HttpServer(
+            host, port, Handler, name="drpc-gateway", max_connections=most_connections
         )
 
     @property
     def port(self) -> int:
-        return self._server.server_port
+        return self._server.port
 
     def start(self) -> None:
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server.close()
         self._clients.close()
 
 
 class _Clients:
-    """A client for each function that was called, made at its first call."""
+    """The clients of all functions that were called; each is created at the first call."""
 
     def __init__(self, brokers: str) -> None:
         self._brokers = brokers
@@ -100,15 +92,15 @@ class _Clients:
 
     def of(self, function: str) -> DrpcClient:
         with self._lock:
-            found = self._clients.get(function)
-            if found is not None:
-                return found
+            client = self._clients.get(function)
+            if client is not None:
+                return client
             if len(self._clients) >= _MOST_FUNCTIONS:
                 raise DrpcBusy(f"{_MOST_FUNCTIONS} functions are called through here already")
             if not Exchange(function).exists(self._brokers):
                 raise UnknownFunction(f"there is no function {function}")
-            made = self._clients[function] = DrpcClient(function, brokers=self._brokers)
-            return made
+            client = self._clients[function] = DrpcClient(function, brokers=self._brokers)
+            return client
 
     def close(self) -> None:
         with self._lock:
@@ -117,38 +109,7 @@ class _Clients:
             self._clients.clear()
 
 
-class _Server(ThreadingHTTPServer):
-    """A thread a connection, and no more than so many of them."""
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: Any, most: int) -> None:
-        self._free = threading.BoundedSemaphore(most)
-        super().__init__(address, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
-            _refuse(request)
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-
-def _refuse(connection: socket) -> None:
-    try:
-        connection.settimeout(1)
-        connection.sendall(_REFUSED)
-    except OSError:
-        return
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     clients: _Clients
     default_seconds: float
     timeout = 30
@@ -157,16 +118,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdigit():
-            self._answer(411, "the request needs a Content-Length", close=True)
+            self._respond(411, "the request needs a Content-Length", close=True)
         elif int(length) > MAX_ARGUMENT_BYTES:
             limit = f"{MAX_ARGUMENT_BYTES:,}"
-            self._answer(413, f"an argument has at most {limit} bytes", close=True)
+            self._respond(413, f"an argument has at most {limit} bytes", close=True)
         else:
             body = self.rfile.read(int(length))
             try:
                 self._call(body.decode(), in_path=False)
             except UnicodeDecodeError:
-                self._answer(400, "an argument is text in UTF-8")
+                self._respond(400, "an argument is text in UTF-8")
 
     def do_GET(self) -> None:
         self._call("", in_path=True)
@@ -175,45 +136,39 @@ class _Handler(BaseHTTPRequestHandler):
         target = urlsplit(self.path)
         parts = target.path.split("/", 3)
         if len(parts) < 3 or parts[1] != "drpc" or (not in_path and len(parts) > 3):
-            self._answer(404, "there are POST /drpc/<function> and GET /drpc/<function>/<args>")
+            self._respond(404, "there are POST /drpc/<function> and GET /drpc/<function>/<args>")
             return
         if in_path:
             argument = unquote(parts[3]) if len(parts) > 3 else ""
         seconds = self._seconds(target.query)
         if seconds is None:
-            self._answer(400, f"timeout is a number of seconds up to {_LONGEST_SECONDS:g}")
+            self._respond(400, f"timeout is a number of seconds up to {_LONGEST_SECONDS:g}")
             return
         try:
             client = self.clients.of(unquote(parts[2]))
-            self._answer(200, client.execute(argument, timeout_seconds=seconds))
+            self._respond(200, client.execute(argument, timeout_seconds=seconds))
         except (FlowError, ClientError) as error:
             status = next(code for kind, code in _STATUS if isinstance(error, kind))
-            self._answer(status, str(error))
+            self._respond(status, str(error))
 
     def _seconds(self, query: str) -> float | None:
-        told = parse_qs(query).get("timeout")
-        if told is None:
+        values = parse_qs(query).get("timeout")
+        if values is None:
             return self.default_seconds
         try:
-            seconds = float(told[-1])
+            seconds = float(values[-1])
         except ValueError:
             return None
         return seconds if 0 < seconds <= _LONGEST_SECONDS else None
 
-    def _answer(self, status: int, text: str, *, close: bool = False) -> None:
-        data = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        # What a function answers is data of others: no browser is to guess at it.
-        self.send_header("X-Content-Type-Options", "nosniff")
+    def _respond(self, status: int, text: str, *, close: bool = False) -> None:
+        headers = {
+            "Content-Type": "text/plain; charset=utf-8",
+            # The result of a function is foreign data: a browser must not guess its type.
+            "X-Content-Type-Options": "nosniff",
+        }
         if status == 503:
-            self.send_header("Retry-After", "1")
+            headers["Retry-After"] = "1"
         if close:
-            self.send_header("Connection", "close")
-            self.close_connection = True
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Calls are counted by the topics, not told in the log."""
+            headers["Connection"] = "close"
+        self.reply(status, text, headers)

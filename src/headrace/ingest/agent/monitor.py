@@ -1,16 +1,15 @@
-"""What an agent's components count, over HTTP: in Flume's JSON and for Prometheus."""
+"""Serves the counters of an agent's components over HTTP, in Flume's JSON and for Prometheus."""
 
 import json
 import re
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 from headrace.client.network.address import Address
 from headrace.ingest.agent.assembly import Assembly
 from headrace.ingest.agent.wiring import TEXTS, wiring
 from headrace.ingest.channel import Channel
 from headrace.ingest.component import Component
+from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Monotonic numbers get Prometheus's suffix; all other numbers are gauges.
@@ -18,9 +17,9 @@ _COUNTED = ("Count", "Fail")
 
 
 def metrics(assembly: Assembly) -> dict[str, dict[str, str]]:
-    """As Flume's `/metrics`: "CHANNEL.c1" and the like, every value a text; and how the parts hang
-    together (`wiring`), which Flume does not tell."""
-    found: dict[str, dict[str, str]] = {}
+    """Return the counters by "CHANNEL.c1" and so on, as texts, like Flume's `/metrics`; and how the
+    parts are connected (`wiring`), which Flume does not serve."""
+    values: dict[str, dict[str, str]] = {}
     for kind, components in (
         ("SOURCE", assembly.sources),
         ("CHANNEL", assembly.channels),
@@ -28,12 +27,12 @@ def metrics(assembly: Assembly) -> dict[str, dict[str, str]]:
     ):
         for name, component in components.items():
             numbers = _numbers(component)
-            found[f"{kind}.{name}"] = {
+            values[f"{kind}.{name}"] = {
                 "Type": kind,
                 **wiring(assembly, kind, name),
                 **{key: str(value) for key, value in numbers.items()},
             }
-    return found
+    return values
 
 
 def _numbers(component: Component) -> dict[str, float]:
@@ -71,37 +70,32 @@ def _label(text: str) -> str:
 
 
 class Monitor:
-    """A small HTTP server: `/metrics` in JSON, or for Prometheus where it is asked for text, and
-    `/prometheus` always so.
+    """Serves `/metrics` in JSON, or in Prometheus' text to a client that accepts `text/plain`; and
+    `/prometheus` always in text.
 
     Args:
-        assembly: what to show; asked at every request, because a reload changes it.
+        assembly: returns what to show. It is called per request, because a reload changes it.
     """
 
     def __init__(self, address: Address, assembly: Callable[[], Assembly]) -> None:
         class Handler(_Handler):
             source = staticmethod(assembly)
 
-        self._server = ThreadingHTTPServer((address.host, address.port), Handler)
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
+        self._server = HttpServer(address.host, address.port, Handler, name="monitor")
 
     @property
     def port(self) -> int:
-        return self._server.server_port
+        return self._server.port
 
     def start(self) -> None:
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server.close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     source: Callable[[], Assembly]
-    timeout = 10
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0].rstrip("/")
@@ -113,12 +107,4 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_error(404, "there are /metrics and /prometheus")
             return
-        data = body.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """A monitor that is asked every few seconds has no place in the log."""
+        self.reply(200, body, {"Content-Type": f"{kind}; charset=utf-8"})

@@ -1,8 +1,6 @@
 """The http source: events in POST requests."""
 
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -12,6 +10,7 @@ from headrace.ingest.event import Batch, Event
 from headrace.ingest.format.avro_event import MAX_HEADERS
 from headrace.ingest.settings import Settings, number, port, prefix, text
 from headrace.ingest.source import Source
+from headrace.telemetry.http_server import HttpHandler, HttpServer
 
 _JSON = "JSONHandler"
 _BLOB = "BlobHandler"
@@ -48,13 +47,12 @@ class HttpSource(Source):
             raise settings.wrong("handler", f"there is no handler {written!r}: write json or blob")
         self.max_bytes = settings.number("maxRequestBytes")
         self._address = (settings.text("bind"), settings.number("port"))
-        self._server: ThreadingHTTPServer | None = None
-        self._thread: Thread | None = None
+        self._server: HttpServer | None = None
 
     @property
     def port(self) -> int:
         assert self._server is not None
-        return self._server.server_port
+        return self._server.port
 
     def start(self) -> None:
         owner = self
@@ -63,22 +61,19 @@ class HttpSource(Source):
             source = owner
 
         try:
-            self._server = ThreadingHTTPServer(self._address, Handler)
+            self._server = HttpServer(
+                *self._address, Handler, name=f"source {self.name}", poll_seconds=0.1
+            )
         except OSError as error:
             raise IngestError(
                 f"{self.name} cannot listen on {self._address[0]}:{self._address[1]}: "
                 f"{error.strerror}"
             ) from error
-        self._server.daemon_threads = True
-        self._thread = Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
-        )
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.close()
 
     def accept(self, body: bytes, query: str, content_type: str) -> None:
         """Deliver the events of a request.
@@ -147,7 +142,7 @@ def read_blob(body: bytes, query: str, content_type: str) -> Batch:
     return Batch([body], [headers])
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(HttpHandler):
     source: HttpSource
     protocol_version = "HTTP/1.1"
     timeout = 60
@@ -178,13 +173,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, message: str) -> None:
         data = f"{message}\n".encode() if message else b""
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        if status in (411, 413):
-            self.send_header("Connection", "close")
-            self.close_connection = True
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: the counters show the requests."""
+        self.reply(status, data, {"Connection": "close"} if status in (411, 413) else {})

@@ -75,11 +75,11 @@ def test_a_name_may_not_stand_twice() -> None:
         check_distinct((Listener.parse("127.0.0.1:9092"), Listener.parse("127.0.0.1:9093")))
 
 
-def test_clients_are_told_the_listener_itself_unless_another_is_advertised() -> None:
+def test_clients_connect_to_the_listener_itself_unless_another_is_advertised() -> None:
     listeners = (Listener.parse("10.0.0.1:9092"), Listener.parse("SASL_PLAINTEXT://10.0.0.1:9093"))
-    told = advertised(listeners, ("PLAINTEXT://kafka.example:19092",))
-    assert told["PLAINTEXT"].address == "kafka.example:19092"
-    assert told["SASL_PLAINTEXT"].address == "10.0.0.1:9093"
+    addresses = advertised(listeners, ("PLAINTEXT://kafka.example:19092",))
+    assert addresses["PLAINTEXT"].address == "kafka.example:19092"
+    assert addresses["SASL_PLAINTEXT"].address == "10.0.0.1:9093"
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])

@@ -46,8 +46,8 @@ def test_several_listeners_have_their_own_names_and_protocols() -> None:
         }
     )
     assert [each.address for each in settings.listeners] == ["127.0.0.1:9092", "[::1]:9093"]
-    assert settings.told["INSIDE"].address == "broker.internal:9092"
-    assert settings.told["PLAINTEXT"].address == "[::1]:9093"
+    assert settings.advertised_listeners["INSIDE"].address == "broker.internal:9092"
+    assert settings.advertised_listeners["PLAINTEXT"].address == "[::1]:9093"
 
 
 def test_the_admin_port_can_be_turned_off() -> None:
@@ -59,3 +59,56 @@ def test_a_topics_own_configuration_goes_before_the_brokers() -> None:
     config_of = settings.log_configs(lambda topic: {"retention.ms": "5"})
     assert config_of("clicks").retention_ms == 5
     assert config_of("clicks").segment_bytes == 2097152
+
+
+def test_another_authorizer_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name"):
+        BrokerSettings({"authorizer.class.name": "com.example.Mine"})
+
+
+def test_an_unknown_mechanism_is_refused() -> None:
+    with pytest.raises(ConfigError, match="SCRAM-SHA-512"):
+        BrokerSettings({"sasl.enabled.mechanisms": "GSSAPI"})
+
+
+def test_dynamic_values_lie_on_top_of_the_written_ones() -> None:
+    settings = BrokerSettings({"num.partitions": "2", "log.retention.ms": "5"})
+
+    settings.set_dynamic({"num.partitions": "3"})
+    assert (settings["num.partitions"], settings["log.retention.ms"]) == (3, 5)
+
+    settings.set_dynamic({})
+    assert settings["num.partitions"] == 2
+
+
+def test_a_topic_has_its_own_then_the_brokers_configuration() -> None:
+    settings = BrokerSettings({"log.retention.ms": "5", "log.segment.bytes": "2000000"})
+    config_of = settings.log_configs(lambda topic: {"retention.ms": "7"} if topic == "t" else {})
+
+    assert (config_of("t").retention_ms, config_of("t").segment_bytes) == (7, 2_000_000)
+    assert config_of("other").retention_ms == 5
+
+    settings.set_dynamic({"log.retention.ms": "6"})
+    assert config_of("other").retention_ms == 6
+
+
+def test_a_default_that_contradicts_a_topic_does_not_keep_it_from_opening() -> None:
+    settings = BrokerSettings({"log.cleaner.max.compaction.lag.ms": "10"})
+    config_of = settings.log_configs(lambda topic: {"min.compaction.lag.ms": "50"})
+
+    assert config_of("t").min_compaction_lag_ms == 50
+
+
+def test_a_subscriber_is_called_after_each_change_until_it_unsubscribes() -> None:
+    settings = BrokerSettings({})
+    seen: list[int] = []
+
+    def subscriber() -> None:
+        seen.append(settings.num_partitions)
+
+    settings.subscribe(subscriber)
+    settings.set_dynamic({"num.partitions": "3"})
+    settings.unsubscribe(subscriber)
+    settings.set_dynamic({"num.partitions": "4"})
+
+    assert seen == [3]

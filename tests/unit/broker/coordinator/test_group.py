@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.broker.broker import Broker
-from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.cluster.topic_command import NewTopic
 from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
 from headrace.groups.effect import Producer
@@ -34,7 +34,7 @@ def run(data: Path, scenario: Scenario, **more: Any) -> None:
     async def main() -> None:
         async with local_broker(data, **more) as server:
             if server.broker.topics.by_name("clicks") is None:
-                await server.broker.create_topics([NewTopic(name="clicks")])
+                await server.broker.controller.create_topics([NewTopic(name="clicks")])
             await scenario(server.broker)
 
     asyncio.run(main())
@@ -332,7 +332,7 @@ def test_a_topic_is_served_though_the_client_that_asked_for_it_went_away(tmp_pat
 def test_deleting_a_topic_forgets_its_offsets(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         await commit(broker, 5)
-        await broker.change_topics(lambda controller: controller.delete_topics(["clicks"]))
+        await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
 
         assert await committed(broker) == -1
 
@@ -345,10 +345,10 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
     async def before(broker: Broker) -> None:
         await commit(broker, 5)
         monkeypatch.setattr(broker.groups, "topics_deleted", lambda _: None)
-        await broker.change_topics(lambda controller: controller.delete_topics(["clicks"]))
+        await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
 
     async def after(broker: Broker) -> None:
-        await broker.create_topics([NewTopic(name="clicks")])
+        await broker.controller.create_topics([NewTopic(name="clicks")])
         await loaded(broker)
         assert await committed(broker) == -1
 
@@ -363,7 +363,9 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
 def test_deleting_the_offsets_topic_ends_its_groups(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         await commit(broker, 5)
-        await broker.change_topics(lambda controller: controller.delete_topics([CONSUMER_OFFSETS]))
+        await broker.controller.administer(
+            lambda controller: controller.delete_topics([CONSUMER_OFFSETS])
+        )
 
         assert await committed(broker) == -1
         assert (await commit(broker, 6)).error is None

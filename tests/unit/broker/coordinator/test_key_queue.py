@@ -1,20 +1,20 @@
-"""Turns: one at a time for each key."""
+"""A KeyQueue lets one ticket per key go at a time."""
 
 import asyncio
 
-from headrace.broker.coordinator.key_queue import Turns
+from headrace.broker.coordinator.key_queue import KeyQueue
 
 
-def test_turns_of_a_key_come_in_the_order_in_which_they_were_taken() -> None:
+def test_tickets_of_a_key_come_in_the_order_in_which_they_were_queued() -> None:
     async def main() -> list[int]:
-        turns, order = Turns(), list[int]()
-        taken = [turns.take("a") for _ in range(4)]
+        queue, order = KeyQueue(), list[int]()
+        tickets = [queue.enqueue("a") for _ in range(4)]
 
         async def work(number: int) -> None:
-            await taken[number].wait()
+            await tickets[number].wait()
             await asyncio.sleep(0)
             order.append(number)
-            taken[number].done()
+            tickets[number].done()
 
         await asyncio.gather(*(work(number) for number in (3, 1, 0, 2)))
         return order
@@ -24,31 +24,31 @@ def test_turns_of_a_key_come_in_the_order_in_which_they_were_taken() -> None:
 
 def test_another_key_does_not_wait() -> None:
     async def main() -> None:
-        turns = Turns()
-        turns.take("a")
+        queue = KeyQueue()
+        queue.enqueue("a")
         async with asyncio.timeout(5):
-            await turns.take("b").wait()
+            await queue.enqueue("b").wait()
 
     asyncio.run(main())
 
 
-def test_a_key_is_there_while_a_turn_is_taken() -> None:
+def test_a_key_is_there_while_a_ticket_is_not_done() -> None:
     async def main() -> None:
-        turns = Turns()
-        first, second = turns.take("a"), turns.take("a")
+        queue = KeyQueue()
+        first, second = queue.enqueue("a"), queue.enqueue("a")
         first.done()
-        assert "a" in turns
+        assert "a" in queue
         second.done()
         second.done()
-        assert "a" not in turns
+        assert "a" not in queue
 
     asyncio.run(main())
 
 
-def test_a_waiter_that_is_cancelled_holds_nobody_up() -> None:
+def test_a_waiter_that_is_cancelled_holds_up_no_other() -> None:
     async def main() -> None:
-        turns = Turns()
-        first, second, third = (turns.take("a") for _ in range(3))
+        queue = KeyQueue()
+        first, second, third = (queue.enqueue("a") for _ in range(3))
         waiting = asyncio.create_task(second.wait())
         waiting.add_done_callback(lambda _: second.done())
         await asyncio.sleep(0)

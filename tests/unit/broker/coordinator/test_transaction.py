@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.broker.broker import Broker
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.transaction import TransactionRefusal
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.topic_table import TRANSACTION_STATE
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -39,7 +39,9 @@ def run(data: Path, scenario: Scenario, **more: Any) -> None:
     async def main() -> None:
         async with local_broker(data, **more) as server:
             if server.broker.topics.by_name("clicks") is None:
-                await server.broker.create_topics([NewTopic(name="clicks", partitions=5)])
+                await server.broker.controller.create_topics(
+                    [NewTopic(name="clicks", partitions=5)]
+                )
             await scenario(server.broker)
 
     asyncio.run(main())
@@ -92,7 +94,7 @@ async def began(broker: Broker, *partitions: TopicPartition, timeout_ms: int = 6
 
 
 def log_of(broker: Broker, name: TopicPartition) -> Partition:
-    partition = broker.find(name.topic, None, name.partition)
+    partition = broker.topics.find(name.topic, None, name.partition)
     assert partition is not None
     return partition
 
@@ -279,10 +281,10 @@ def test_a_stranger_does_not_join(
     run(tmp_path, scenario)
 
 
-def test_nobody_joins_before_there_is_a_transactional_id(tmp_path: Path) -> None:
+def test_no_producer_joins_before_there_is_a_transactional_id(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
-        nobody = InitReply(producer_id=ProducerId(0), producer_epoch=ProducerEpoch(0))
-        assert broker.transactions.join(adding(nobody, CLICKS[0]), implicit=True) == {
+        unknown = InitReply(producer_id=ProducerId(0), producer_epoch=ProducerEpoch(0))
+        assert broker.transactions.join(adding(unknown, CLICKS[0]), implicit=True) == {
             CLICKS[0]: TransactionError.INVALID_PRODUCER_ID_MAPPING
         }
 
@@ -315,7 +317,7 @@ def test_an_offline_partition_gets_its_marker_when_it_is_back(tmp_path: Path) ->
 def test_a_deleted_partition_needs_no_marker(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         producer = await began(broker)
-        await broker.change_topics(lambda controller: controller.delete_topics(["clicks"]))
+        await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
 
         assert (await end(broker, producer)).error is NONE
         assert state_of(broker) == "CompleteCommit"
@@ -456,7 +458,9 @@ def test_deleting_the_topic_forgets_every_id(tmp_path: Path) -> None:
     async def scenario(broker: Broker) -> None:
         await init(broker)
         await init(broker)
-        await broker.change_topics(lambda controller: controller.delete_topics([TRANSACTION_STATE]))
+        await broker.controller.administer(
+            lambda controller: controller.delete_topics([TRANSACTION_STATE])
+        )
 
         assert broker.transactions.describe("t") is TransactionError.TRANSACTIONAL_ID_NOT_FOUND
         assert (await init(broker)).producer_epoch == 0

@@ -1,10 +1,10 @@
-"""Questions to a transaction coordinator elsewhere: what becomes of its answers."""
+"""Verification with a transaction coordinator on another broker: how long a verdict holds."""
 
 import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from headrace.broker.coordinator.transaction_verifier import TransactionQuestions
+from headrace.broker.coordinator.transaction_verifier import TransactionVerifier
 from headrace.model.ids import BrokerId, ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError
 from headrace.transactions.event import AddPartitions
@@ -21,7 +21,7 @@ ELSEWHERE = BrokerId(2)
 
 
 class Coordinator:
-    """Says what it is told to, each time when it is told to."""
+    """Answers what a test sets, when the test sets it."""
 
     def __init__(self) -> None:
         self.questions: list[asyncio.Future[dict[TopicPartition, TransactionError]]] = []
@@ -34,90 +34,96 @@ class Coordinator:
 def play(scenario: Any) -> None:
     async def run() -> None:
         coordinator = Coordinator()
-        host: Any = SimpleNamespace(loop=asyncio.get_running_loop(), peers=coordinator)
-        questions = TransactionQuestions(host)
+        host: Any = SimpleNamespace(loop=asyncio.get_running_loop(), transaction_client=coordinator)
+        verifier = TransactionVerifier(host)
 
-        def ask() -> Any:
-            return questions.ask(ELSEWHERE, EVENT, implicit=False)
+        def verify() -> Any:
+            return verifier.verify(ELSEWHERE, EVENT, implicit=False)
 
-        await scenario(ask, coordinator, questions)
+        await scenario(verify, coordinator, verifier)
 
     asyncio.run(run())
 
 
-def test_an_answer_is_good_for_one_append() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, _: Any) -> None:
-        asked = ask()
+def test_a_verdict_is_good_for_one_append() -> None:
+    async def scenario(verify: Any, coordinator: Coordinator, _: Any) -> None:
+        asked = verify()
         await asyncio.sleep(0)
         coordinator.questions[0].set_result({})
         await asked
 
-        assert ask() == {}
-        assert isinstance(ask(), asyncio.Future)
+        assert verify() == {}
+        assert isinstance(verify(), asyncio.Future)
 
     play(scenario)
 
 
-def test_a_refusal_is_told() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, _: Any) -> None:
-        asked = ask()
+def test_a_refusal_is_returned() -> None:
+    async def scenario(verify: Any, coordinator: Coordinator, _: Any) -> None:
+        asked = verify()
         await asyncio.sleep(0)
         coordinator.questions[0].set_result(REFUSED)
         await asked
 
-        assert ask() == REFUSED
+        assert verify() == REFUSED
 
     play(scenario)
 
 
-def test_who_asks_the_same_meanwhile_waits_for_the_same_answer() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, _: Any) -> None:
-        assert ask() is ask()
+def test_a_second_request_meanwhile_waits_for_the_same_verdict() -> None:
+    async def scenario(verify: Any, coordinator: Coordinator, _: Any) -> None:
+        assert verify() is verify()
         await asyncio.sleep(0)
         assert len(coordinator.questions) == 1
 
     play(scenario)
 
 
-def test_an_answer_that_a_marker_overtook_is_asked_for_again() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionQuestions) -> None:
-        asked = ask()
+def test_a_verdict_that_a_marker_overtook_is_asked_for_again() -> None:
+    async def scenario(
+        verify: Any, coordinator: Coordinator, verifier: TransactionVerifier
+    ) -> None:
+        asked = verify()
         await asyncio.sleep(0)
-        questions.marker_written(EVENT.producer_id)
+        verifier.marker_written(EVENT.producer_id)
         coordinator.questions[0].set_result({})
         await asked
 
-        asked = ask()
+        asked = verify()
         assert isinstance(asked, asyncio.Future)
         await asyncio.sleep(0)
         coordinator.questions[1].set_result(REFUSED)
         await asked
-        assert ask() == REFUSED
+        assert verify() == REFUSED
 
     play(scenario)
 
 
-def test_a_marker_ends_what_was_answered_before_and_not_used() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionQuestions) -> None:
-        asked = ask()
+def test_a_marker_voids_a_verdict_that_was_not_used() -> None:
+    async def scenario(
+        verify: Any, coordinator: Coordinator, verifier: TransactionVerifier
+    ) -> None:
+        asked = verify()
         await asyncio.sleep(0)
         coordinator.questions[0].set_result({})
         await asked
-        questions.marker_written(EVENT.producer_id)
+        verifier.marker_written(EVENT.producer_id)
 
-        assert isinstance(ask(), asyncio.Future)
+        assert isinstance(verify(), asyncio.Future)
 
     play(scenario)
 
 
 def test_a_marker_of_another_producer_changes_nothing() -> None:
-    async def scenario(ask: Any, coordinator: Coordinator, questions: TransactionQuestions) -> None:
-        asked = ask()
+    async def scenario(
+        verify: Any, coordinator: Coordinator, verifier: TransactionVerifier
+    ) -> None:
+        asked = verify()
         await asyncio.sleep(0)
-        questions.marker_written(ProducerId(8))
+        verifier.marker_written(ProducerId(8))
         coordinator.questions[0].set_result({})
         await asked
 
-        assert ask() == {}
+        assert verify() == {}
 
     play(scenario)

@@ -1,17 +1,18 @@
-"""Fetches of a follower that repeat themselves are served in a lane as the handler serves them."""
+"""The fast path serves a follower's fetches that repeat themselves as the handler does."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from headrace.broker.call import Call
-from headrace.broker.fastpath.leader_fetch import ReplicaLane
+from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
 from headrace.broker.handlers import fetch
-from headrace.broker.network.callback_future import Promise
+from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
@@ -39,13 +40,14 @@ PARTITIONS = 3
 
 
 class Follower:
-    """Follows all partitions of a topic over one connection, by the handler and by the lane."""
+    """Follows all partitions of a topic over one connection, by the handler and the fast path."""
 
     def __init__(self, server: Server) -> None:
         self.broker = server.broker
         # Only an authorizer looks at who asks.
         self._connection = cast(Connection, None)
-        self.lane = ReplicaLane(self.broker, self._connection)
+        slow_fetch = partial(fetch.FollowerFetch, counted=True)
+        self.fast_path = FastLeaderFetch(self.broker, self._connection, slow_fetch)
         topic = self.broker.topics.by_name("clicks")
         assert topic is not None
         self.topic_id = topic.topic_id
@@ -56,10 +58,10 @@ class Follower:
             state.set_isr({state.broker_id, FOLLOWER})
         self.copies = [b""] * PARTITIONS
         self.ends = [0] * PARTITIONS
-        self.told_high_watermarks = [0] * PARTITIONS
+        self.received_high_watermarks = [0] * PARTITIONS
         self.session_id = self.session_epoch = 0
         self.number = 0
-        self.asked_by_lane = 0
+        self.served_fast = 0
         self._named = list(range(PARTITIONS))
 
     def frame(self, *, wait_ms: int = 500, last_epoch: int | None = None) -> bytes:
@@ -90,20 +92,20 @@ class Follower:
         return pack_fetch_request(VERSION, self.number, "me", request)[4:]
 
     def ask(self, frame: bytes) -> Answer:
-        """By the lane, or by the handler when that stands aside."""
-        answer = self.lane.serve(frame)
-        self.asked_by_lane += answer is not None
+        """By the fast path, or by the handler when that declines."""
+        answer = self.fast_path.serve(frame)
+        self.served_fast += answer is not None
         return self.ask_handler(frame) if answer is None else answer
 
     def ask_handler(self, frame: bytes) -> Answer:
         request = parse_request(frame)
         answer = fetch.handle(self.broker, Call(self._connection, request))
-        self.lane.learn(frame, request)
+        self.fast_path.learn(frame, request)
         return answer
 
-    def take(self, answer: Answer) -> FetchResponse:
+    def append_response(self, answer: Answer) -> FetchResponse:
         """Append what came, and note what the next request names."""
-        if isinstance(answer, Promise):
+        if isinstance(answer, CallbackFuture):
             answer = answer.result()
         assert answer is not None
         response = read(cast(Parts, answer))
@@ -118,27 +120,27 @@ class Follower:
 
     def _apply(self, result: FetchPartitionResult[memoryview]) -> None:
         index = result.partition
-        self.told_high_watermarks[index] = result.high_watermark
+        self.received_high_watermarks[index] = result.high_watermark
         if result.records:
             self.copies[index] += bytes(result.records)
             self.ends[index] = unchecked(result.records)[-1].last_offset + 1
             self._named.append(index)
 
     def append(self, index: int) -> None:
-        """As a producer's lane does."""
+        """As a Produce request does."""
         batch = memoryview(sample_batch(b"click"))
-        if self.partitions[index].append_replicated(batch, acks_all=True) is None:
+        if self.partitions[index].append_plain(batch, acks_all=True) is None:
             self.partitions[index].append(batch)
 
     def in_step(self) -> bool:
         return self.ends == [each.log.log_end_offset for each in self.partitions]
 
     def get_in_step(self) -> None:
-        """Twice through the handler, which the lane learns from, and then as far as it goes."""
+        """Twice through the handler, from which the fast path learns."""
         self.append(0)
-        self.take(self.ask_handler(self.frame(wait_ms=0)))
+        self.append_response(self.ask_handler(self.frame(wait_ms=0)))
         self.append(0)
-        self.take(self.ask_handler(self.frame()))
+        self.append_response(self.ask_handler(self.frame()))
         assert self.in_step()
 
 
@@ -156,7 +158,7 @@ def run(folder: Path, scenario: Callable[[Follower, ManualClock], Awaitable[None
             topic = NewTopic(
                 name="clicks", partitions=PARTITIONS, replication_factor=1, configs=configs
             )
-            await server.broker.create_topics([topic])
+            await server.broker.controller.create_topics([topic])
             await scenario(Follower(server), clock)
 
     asyncio.run(main())
@@ -183,14 +185,14 @@ def test_a_fetch_that_waits_is_answered_with_the_next_batch(tmp_path: Path) -> N
     async def scenario(follower: Follower, _: ManualClock) -> None:
         follower.get_in_step()
 
-        waiting = follower.lane.serve(follower.frame())
-        assert isinstance(waiting, Promise)
+        waiting = follower.fast_path.serve(follower.frame())
+        assert isinstance(waiting, CallbackFuture)
         assert not waiting.done()
-        # What it asked for says that it has the record before.
+        # Its fetch offset says that it has the record before.
         assert follower.partitions[0].log.high_watermark == 2
         follower.append(0)
         await turns()
-        follower.take(waiting)
+        follower.append_response(waiting)
 
         assert follower.in_step()
         assert follower.copies[0] == stored(follower.partitions[0])
@@ -205,7 +207,7 @@ def test_what_grew_elsewhere_is_sent_as_well(tmp_path: Path) -> None:
         follower.append(1)
         follower.append(2)
 
-        response = follower.take(follower.lane.serve(frame))
+        response = follower.append_response(follower.fast_path.serve(frame))
 
         assert {each.partition for each in response.topics[0].partitions} == {1, 2}
         assert follower.in_step()
@@ -213,21 +215,21 @@ def test_what_grew_elsewhere_is_sent_as_well(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_what_was_sent_and_not_taken_is_sent_again(tmp_path: Path) -> None:
+def test_what_was_sent_and_not_appended_is_sent_again(tmp_path: Path) -> None:
     async def scenario(follower: Follower, _: ManualClock) -> None:
         follower.get_in_step()
         frame = follower.frame()
         follower.append(1)
-        lost = follower.lane.serve(frame)
+        lost = follower.fast_path.serve(frame)
         assert lost is not None
         # It takes the answer for the session, and forgets the records in it.
         ends, copies = list(follower.ends), list(follower.copies)
-        follower.take(lost)
+        follower.append_response(lost)
         follower.ends, follower.copies = ends, copies
         follower.append(0)
         follower._named = [0]
 
-        follower.take(follower.ask(follower.frame()))
+        follower.append_response(follower.ask(follower.frame()))
 
         assert follower.in_step()
 
@@ -237,13 +239,15 @@ def test_what_was_sent_and_not_taken_is_sent_again(tmp_path: Path) -> None:
 def test_time_that_is_up_brings_the_high_watermark(tmp_path: Path) -> None:
     async def scenario(follower: Follower, _: ManualClock) -> None:
         follower.get_in_step()
-        waiting = follower.lane.serve(follower.frame())
-        assert isinstance(waiting, Promise)
+        waiting = follower.fast_path.serve(follower.frame())
+        assert isinstance(waiting, CallbackFuture)
 
-        follower.lane.finish()
-        follower.take(waiting)
+        follower.fast_path.finish()
+        follower.append_response(waiting)
 
-        assert follower.told_high_watermarks[0] == follower.partitions[0].log.high_watermark == 2
+        assert (
+            follower.received_high_watermarks[0] == follower.partitions[0].log.high_watermark == 2
+        )
 
     run(tmp_path, scenario)
 
@@ -253,7 +257,7 @@ def test_now_and_then_the_handler_looks_at_all_partitions(tmp_path: Path) -> Non
         follower.get_in_step()
         clock.advance(250)
 
-        assert follower.lane.serve(follower.frame()) is None
+        assert follower.fast_path.serve(follower.frame()) is None
 
     run(tmp_path, scenario)
 
@@ -261,7 +265,7 @@ def test_now_and_then_the_handler_looks_at_all_partitions(tmp_path: Path) -> Non
 def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
     async def scenario(follower: Follower, _: ManualClock) -> None:
         follower.get_in_step()
-        waiting = follower.lane.serve(follower.frame())
+        waiting = follower.fast_path.serve(follower.frame())
         topic = follower.broker.topics.by_name("clicks")
         assert topic is not None
         topic.partitions[0] = None
@@ -269,9 +273,9 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
         follower.partitions[0].resign()
         await turns()
 
-        [topic_result] = follower.take(waiting).topics
+        [topic_result] = follower.append_response(waiting).topics
 
-        gone = follower.broker.missing_code(None, follower.topic_id, 0)
+        gone = follower.broker.topics.missing_code(None, follower.topic_id, 0)
         assert topic_result.partitions[0].error_code == gone != ErrorCode.none
 
     run(tmp_path, scenario)
@@ -287,7 +291,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
     ],
     ids=["topics", "offset", "session epoch", "replicas"],
 )
-def test_a_lane_stands_aside_when_something_is_not_as_it_was(
+def test_it_declines_when_something_is_not_as_it_was(
     tmp_path: Path, change: Callable[[Follower], object]
 ) -> None:
     async def scenario(follower: Follower, _: ManualClock) -> None:
@@ -295,7 +299,7 @@ def test_a_lane_stands_aside_when_something_is_not_as_it_was(
         change(follower)
         before = follower.partitions[0].log.high_watermark
 
-        assert follower.lane.serve(follower.frame()) is None
+        assert follower.fast_path.serve(follower.frame()) is None
         assert follower.partitions[0].log.high_watermark == before
 
     run(tmp_path, scenario)
@@ -305,19 +309,19 @@ def test_records_of_an_older_epoch_are_left_to_the_handler(tmp_path: Path) -> No
     async def scenario(follower: Follower, _: ManualClock) -> None:
         follower.get_in_step()
 
-        assert follower.lane.serve(follower.frame(last_epoch=-1)) is None
+        assert follower.fast_path.serve(follower.frame(last_epoch=-1)) is None
 
     run(tmp_path, scenario)
 
 
-def test_a_follower_that_is_gone_is_told_nothing_any_more(tmp_path: Path) -> None:
+def test_a_follower_that_is_gone_is_sent_nothing_any_more(tmp_path: Path) -> None:
     async def scenario(follower: Follower, _: ManualClock) -> None:
         follower.get_in_step()
-        waiting = follower.lane.serve(follower.frame())
-        assert isinstance(waiting, Promise)
+        waiting = follower.fast_path.serve(follower.frame())
+        assert isinstance(waiting, CallbackFuture)
 
         waiting.cancel()
-        follower.lane.close()
+        follower.fast_path.close()
         follower.append(0)
         await turns()
 
@@ -342,19 +346,21 @@ def test_a_follower_has_everything_whichever_way_its_fetches_go(tmp_path: Path, 
                 await turns()
             if waiting is None:
                 waiting = follower.ask(follower.frame())
-            if not isinstance(waiting, Promise) or waiting.done():
-                follower.take(waiting)
+            if not isinstance(waiting, CallbackFuture) or waiting.done():
+                follower.append_response(waiting)
                 waiting = None
         await turns()
-        while not (follower.in_step() and isinstance(waiting, Promise) and not waiting.done()):
+        while not (
+            follower.in_step() and isinstance(waiting, CallbackFuture) and not waiting.done()
+        ):
             if waiting is not None:
-                follower.take(waiting)
+                follower.append_response(waiting)
             waiting = follower.ask(follower.frame())
 
         for partition, copy in zip(follower.partitions, follower.copies, strict=True):
             assert partition.state.is_committed(partition.log.log_end_offset)
             assert stored(partition) == copy
-        assert follower.asked_by_lane > 5
+        assert follower.served_fast > 5
         waiting.cancel()
 
     run(tmp_path, scenario)

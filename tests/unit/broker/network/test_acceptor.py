@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,22 @@ from headrace.broker.config.listener import Listener
 from headrace.broker.network import acceptor as acceptor_module
 from headrace.broker.network.acceptor import Acceptor
 from headrace.broker.network.connection import Answer, Connection
+from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.listening_socket import ListeningSocket
+from headrace.broker.network.poller import Poller
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import free_port
 from headrace.wire.framing import Frame
 
+LIMITS = ConnectionLimits(
+    max_request_bytes=1 << 20,
+    max_pending=100,
+    max_partial_bytes=1 << 30,
+    max_idle_ms=60_000,
+    max_connections=1000,
+    max_connections_per_host=1000,
+    backlog=100,
+)
 HELLO = b"\x00\x00\x00\x02\x00\x03"
 
 
@@ -25,23 +38,20 @@ def echo(_: Connection, frame: Frame) -> Answer:
 
 @asynccontextmanager
 async def accepting(*addresses: str, **changes: Any) -> AsyncIterator[tuple[Acceptor, list[Any]]]:
-    limits = {
-        "dispatch": echo,
-        "max_request_bytes": 1 << 20,
-        "max_pending": 100,
-        "max_unfinished_bytes": 1 << 30,
-        "max_idle_ms": 60_000,
-        "max_connections": 1000,
-        "max_connections_per_host": 1000,
-        "backlog": 100,
-    }
-    acceptor = Acceptor(asyncio.get_running_loop(), **limits | changes)  # type: ignore[arg-type]
-    bound = [
-        acceptor.bind(Listener.parse(each)) for each in addresses or ("PLAINTEXT://127.0.0.1:0",)
-    ]
+    dispatch = changes.pop("dispatch", echo)
+    poller = Poller(asyncio.get_running_loop())
+    try:
+        sockets = [
+            ListeningSocket.bind(Listener.parse(each), LIMITS.backlog)
+            for each in addresses or ("PLAINTEXT://127.0.0.1:0",)
+        ]
+    except ConfigError:
+        poller.close()
+        raise
+    acceptor = Acceptor(poller, replace(LIMITS, **changes), sockets, dispatch=dispatch)
     acceptor.start()
     try:
-        yield acceptor, bound
+        yield acceptor, [each.listener for each in sockets]
     finally:
         await acceptor.stop(0)
 
@@ -197,8 +207,8 @@ def test_a_connection_that_does_not_read_its_answers_is_closed() -> None:
 
 def test_a_connection_that_waits_for_its_answer_is_not_closed() -> None:
     async def scenario() -> None:
-        promise = asyncio.get_running_loop().create_future()
-        async with accepting(max_idle_ms=50, dispatch=lambda *_: promise) as (
+        answer = asyncio.get_running_loop().create_future()
+        async with accepting(max_idle_ms=50, dispatch=lambda *_: answer) as (
             acceptor,
             (listener,),
         ):
@@ -206,7 +216,7 @@ def test_a_connection_that_waits_for_its_answer_is_not_closed() -> None:
             silent = Client(listener)
             assert await silent.closed()
             assert len(acceptor.connections) == 1
-            promise.set_result((b"late",))
+            answer.set_result((b"late",))
             assert await asking == b"late"
 
     run(scenario)
@@ -214,8 +224,8 @@ def test_a_connection_that_waits_for_its_answer_is_not_closed() -> None:
 
 def test_a_client_that_left_behind_a_long_wait_is_found() -> None:
     async def scenario() -> None:
-        promise = asyncio.get_running_loop().create_future()
-        async with accepting(max_idle_ms=50, dispatch=lambda *_: promise) as (
+        answer = asyncio.get_running_loop().create_future()
+        async with accepting(max_idle_ms=50, dispatch=lambda *_: answer) as (
             acceptor,
             (listener,),
         ):
@@ -224,22 +234,22 @@ def test_a_client_that_left_behind_a_long_wait_is_found() -> None:
             await until(lambda: any(each.requests for each in acceptor.connections))
             client.sock.close()
             await until(lambda: not acceptor.connections)
-            assert promise.cancelled()
+            assert answer.cancelled()
 
     run(scenario)
 
 
-def test_stopping_answers_what_was_asked_and_lets_nobody_in() -> None:
+def test_stopping_answers_what_was_asked_and_lets_no_client_in() -> None:
     async def scenario() -> None:
-        promise = asyncio.get_running_loop().create_future()
-        async with accepting(dispatch=lambda *_: promise) as (acceptor, (listener,)):
+        answer = asyncio.get_running_loop().create_future()
+        async with accepting(dispatch=lambda *_: answer) as (acceptor, (listener,)):
             asking = asyncio.create_task(Client(listener).ask())
             await until(lambda: any(each.requests for each in acceptor.connections))
             stopping = asyncio.create_task(acceptor.stop(10))
             await asyncio.sleep(0)
             with pytest.raises(ConnectionRefusedError):
                 Client(listener)
-            promise.set_result((b"last",))
+            answer.set_result((b"last",))
             assert await asking == b"last"
             await stopping
             assert not acceptor.connections
@@ -249,12 +259,23 @@ def test_stopping_answers_what_was_asked_and_lets_nobody_in() -> None:
 
 def test_stopping_does_not_wait_for_ever() -> None:
     async def scenario() -> None:
-        promise = asyncio.get_running_loop().create_future()
-        async with accepting(dispatch=lambda *_: promise) as (acceptor, (listener,)):
+        answer = asyncio.get_running_loop().create_future()
+        async with accepting(dispatch=lambda *_: answer) as (acceptor, (listener,)):
             client = Client(listener)
             client.sock.send(HELLO)
             await until(lambda: any(each.requests for each in acceptor.connections))
             await acceptor.stop(0.05)
             assert await client.closed()
+
+    run(scenario)
+
+
+def test_new_limits_hold_for_the_next_connection() -> None:
+    async def scenario() -> None:
+        async with accepting(max_connections_per_host=1) as (acceptor, (listener,)):
+            assert await Client(listener).ask()
+            assert await Client(listener).ask() == b""
+            acceptor.apply_limits(replace(LIMITS, max_connections_per_host=2))
+            assert await Client(listener).ask()
 
     run(scenario)

@@ -4,12 +4,14 @@ import asyncio
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.broker.config.listener import Listener
 from headrace.broker.network.connection import Answer, Connection, Parts
-from headrace.broker.network.limited_warning import Complaints
-from headrace.broker.network.partial_requests import UnfinishedRequests
+from headrace.broker.network.connection_limits import ConnectionLimits
+from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
 from headrace.log.filesystem import Disk
 from headrace.log.partition.read import LogSlice
@@ -29,8 +31,19 @@ def request(number: int, kind: bytes = OTHER) -> bytes:
     return framed(kind + b"%d" % number)
 
 
+LIMITS = ConnectionLimits(
+    max_request_bytes=1 << 20,
+    max_pending=500,
+    max_partial_bytes=2**30,
+    max_idle_ms=60_000,
+    max_connections=1000,
+    max_connections_per_host=1000,
+    backlog=100,
+)
+
+
 class Peer:
-    """The client's end, the connection, and what the connection was asked."""
+    """The client's end, the connection, and its host, with the requests that it was asked."""
 
     def __init__(self, answer: Callable[[bytes], Answer], **limits: int) -> None:
         self.client, server = socket.socketpair()
@@ -41,41 +54,36 @@ class Peer:
         self.left: list[Connection] = []
         self._answer = answer
         self.poller = Poller(self.loop)
+        self.buffers = BufferPool()
+        self.limits = replace(LIMITS, **limits)
+        self.warnings = LimitedWarning(self.loop.time)
+        self.partial_requests = PartialRequests(self.limits.max_partial_bytes)
         _peers.append(self)
-        self.connection = Connection(
-            self.loop,
-            self.poller,
-            server,
-            "127.0.0.1",
-            Listener("PLAINTEXT", "127.0.0.1", 9092),
-            BufferPool(),
-            dispatch=self._dispatch,
-            on_close=self.left.append,
-            complaints=Complaints(self.loop.time),
-            unfinished=UnfinishedRequests(2**30),
-            max_request_bytes=limits.get("max_request_bytes", 1 << 20),
-            max_pending=limits.get("max_pending", 500),
-        )
+        listener = Listener("PLAINTEXT", "127.0.0.1", 9092)
+        self.connection = Connection(self, server, "127.0.0.1", listener)
 
-    def _dispatch(self, _: Connection, frame: Frame) -> Answer:
+    def dispatch(self, _: Connection, frame: Frame) -> Answer:
         self.asked.append(bytes(frame))
         return self._answer(bytes(frame))
+
+    def forget(self, connection: Connection) -> None:
+        self.left.append(connection)
 
     async def send(self, content: bytes) -> None:
         await self.loop.sock_sendall(self.client, content)
 
     async def receive(self, size: int) -> bytes:
         """So many bytes, or fewer when the connection ends before."""
-        found = bytearray()
-        while len(found) < size:
+        received = bytearray()
+        while len(received) < size:
             try:
-                chunk = await self.loop.sock_recv(self.client, size - len(found))
+                chunk = await self.loop.sock_recv(self.client, size - len(received))
             except ConnectionResetError:
                 break
             if not chunk:
                 break
-            found += chunk
-        return bytes(found)
+            received += chunk
+        return bytes(received)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the loop turn until it holds."""
@@ -117,16 +125,16 @@ def slice_of(path: Path, size: int) -> LogSlice:
     return LogSlice(Disk().open(path, read_only=True), 0, size, Offset(0), Offset(1))
 
 
-class Promises:
-    """Answers that are given when the test says so."""
+class Futures:
+    """Answers that the test completes."""
 
     def __init__(self) -> None:
-        self.made: list[asyncio.Future[Parts | None]] = []
+        self.all: list[asyncio.Future[Parts | None]] = []
 
     def __call__(self, frame: bytes) -> Answer:
-        promise: asyncio.Future[Parts | None] = asyncio.get_running_loop().create_future()
-        self.made.append(promise)
-        return promise
+        future: asyncio.Future[Parts | None] = asyncio.get_running_loop().create_future()
+        self.all.append(future)
+        return future
 
 
 # -- order
@@ -134,14 +142,14 @@ class Promises:
 
 def test_produces_are_answered_in_the_order_they_came_whichever_is_ready_first() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1, PRODUCE) + request(2, PRODUCE) + request(3, PRODUCE))
-        await peer.until(lambda: len(promises.made) == 3)
-        promises.made[2].set_result((b"C",))
-        promises.made[0].set_result((b"A",))
+        await peer.until(lambda: len(futures.all) == 3)
+        futures.all[2].set_result((b"C",))
+        futures.all[0].set_result((b"A",))
         assert await peer.receive(1) == b"A"
-        promises.made[1].set_result((b"B",))
+        futures.all[1].set_result((b"B",))
         assert await peer.receive(2) == b"BC"
 
     run(scenario)
@@ -149,22 +157,22 @@ def test_produces_are_answered_in_the_order_they_came_whichever_is_ready_first()
 
 def test_another_request_waits_until_the_one_before_it_is_answered() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1) + request(2))
-        await peer.until(lambda: len(promises.made) == 1)
+        await peer.until(lambda: len(futures.all) == 1)
         await peer.settle()
         assert len(peer.asked) == 1
-        promises.made[0].set_result((b"A",))
-        await peer.until(lambda: len(promises.made) == 2)
+        futures.all[0].set_result((b"A",))
+        await peer.until(lambda: len(futures.all) == 2)
 
     run(scenario)
 
 
 def test_a_produce_does_not_overtake_what_waits_before_it() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1) + request(2, PRODUCE))
         await peer.settle()
         assert len(peer.asked) == 1
@@ -224,28 +232,28 @@ def test_a_client_that_does_not_read_is_not_served_on() -> None:
 
 def test_only_so_many_produces_wait_for_their_answers_at_once() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises, max_pending=3)
+        futures = Futures()
+        peer = Peer(futures, max_pending=3)
         await peer.send(b"".join(request(n, PRODUCE) for n in range(10)))
         await peer.settle()
-        assert len(promises.made) == 3
-        promises.made[0].set_result(None)
-        await peer.until(lambda: len(promises.made) == 4)
+        assert len(futures.all) == 3
+        futures.all[0].set_result(None)
+        await peer.until(lambda: len(futures.all) == 4)
 
     run(scenario)
 
 
 def test_only_so_many_bytes_of_produces_wait_for_their_answers_at_once() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises, max_request_bytes=4 << 20)
+        futures = Futures()
+        peer = Peer(futures, max_request_bytes=4 << 20)
         body = PRODUCE + bytes(3 << 20)
         sending = asyncio.create_task(peer.send(framed(body) * 4))
-        await peer.until(lambda: len(promises.made) == 2)
+        await peer.until(lambda: len(futures.all) == 2)
         await peer.settle()
-        assert len(promises.made) == 2
-        promises.made[0].set_result(None)
-        await peer.until(lambda: len(promises.made) == 3)
+        assert len(futures.all) == 2
+        futures.all[0].set_result(None)
+        await peer.until(lambda: len(futures.all) == 3)
         sending.cancel()
 
     run(scenario)
@@ -278,13 +286,13 @@ def test_a_negative_size_ends_the_connection_without_an_answer() -> None:
 
 def test_requests_before_a_bad_size_are_answered_before_the_connection_ends() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1) + request(2) + struct.pack(">i", 2**31 - 1))
-        await peer.until(lambda: len(promises.made) == 1)
-        promises.made[0].set_result((b"A",))
-        await peer.until(lambda: len(promises.made) == 2)
-        promises.made[1].set_result((b"B",))
+        await peer.until(lambda: len(futures.all) == 1)
+        futures.all[0].set_result((b"A",))
+        await peer.until(lambda: len(futures.all) == 2)
+        futures.all[1].set_result((b"B",))
         assert await peer.receive(3) == b"AB"
         assert peer.connection.closed
 
@@ -306,13 +314,13 @@ def test_requests_before_a_bad_one_are_answered_and_those_after_it_are_not() -> 
     run(scenario)
 
 
-def test_a_promise_that_fails_ends_the_connection() -> None:
+def test_an_answer_that_fails_ends_the_connection() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1))
-        await peer.until(lambda: len(promises.made) == 1)
-        promises.made[0].set_exception(PeerError("unreadable"))
+        await peer.until(lambda: len(futures.all) == 1)
+        futures.all[0].set_exception(PeerError("unreadable"))
         assert await peer.receive(1) == b""
 
     run(scenario)
@@ -323,12 +331,12 @@ def test_a_promise_that_fails_ends_the_connection() -> None:
 
 def test_a_wait_ends_when_its_client_leaves() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1))
-        await peer.until(lambda: len(promises.made) == 1)
+        await peer.until(lambda: len(futures.all) == 1)
         peer.client.close()
-        await peer.until(promises.made[0].cancelled)
+        await peer.until(futures.all[0].cancelled)
         assert peer.connection.closed
 
     run(scenario)
@@ -357,7 +365,7 @@ def test_work_goes_on_when_its_client_leaves() -> None:
 
 def test_a_client_that_left_is_noticed_although_nothing_is_read_from_it() -> None:
     async def scenario() -> None:
-        peer = Peer(Promises())
+        peer = Peer(Futures())
         await peer.send(request(1) + request(2))
         await peer.until(lambda: len(peer.asked) == 1)
         assert not peer.connection.has_left()
@@ -371,13 +379,13 @@ def test_a_client_that_left_is_noticed_although_nothing_is_read_from_it() -> Non
 
 def test_it_closes_when_what_it_owes_is_sent() -> None:
     async def scenario() -> None:
-        promises = Promises()
-        peer = Peer(promises)
+        futures = Futures()
+        peer = Peer(futures)
         await peer.send(request(1))
-        await peer.until(lambda: len(promises.made) == 1)
+        await peer.until(lambda: len(futures.all) == 1)
         peer.connection.close_when_idle()
         assert not peer.connection.closed
-        promises.made[0].set_result((b"A",))
+        futures.all[0].set_result((b"A",))
         assert await peer.receive(2) == b"A"
         assert peer.connection.closed
 

@@ -1,4 +1,4 @@
-"""Sockets that are ready, told without the event loop's help."""
+"""Sockets that are ready, served without a handle of the event loop for each."""
 
 import asyncio
 import socket
@@ -43,7 +43,7 @@ def test_a_watcher_is_called_as_long_as_there_is_something_to_read() -> None:
     run(scenario)
 
 
-def test_only_wanted_events_are_told() -> None:
+def test_only_wanted_events_are_reported() -> None:
     async def scenario(poller: Poller, near: socket.socket, far: socket.socket) -> None:
         seen: list[int] = []
         poller.watch(near.fileno(), READ, seen.append)
@@ -56,7 +56,7 @@ def test_only_wanted_events_are_told() -> None:
     run(scenario)
 
 
-def test_who_hangs_up_is_told_to_who_watches_and_to_nobody_else() -> None:
+def test_who_hangs_up_is_reported_to_who_watches_and_to_nobody_else() -> None:
     async def scenario(poller: Poller, near: socket.socket, far: socket.socket) -> None:
         seen: list[int] = []
         poller.watch(near.fileno(), READ, seen.append)
@@ -77,7 +77,7 @@ def test_what_a_watcher_gives_cause_for_runs_before_the_next_socket_is_served() 
 
         def served(name: str, sock: socket.socket) -> None:
             sock.recv(10)
-            poller.soon(lambda: order.append(f"after {name}"))
+            poller.call_after_event(lambda: order.append(f"after {name}"))
             order.append(name)
 
         far.setblocking(False)
@@ -92,10 +92,10 @@ def test_what_a_watcher_gives_cause_for_runs_before_the_next_socket_is_served() 
     run(scenario)
 
 
-def test_soon_outside_of_serving_is_the_next_turn() -> None:
+def test_after_no_event_is_the_next_turn() -> None:
     async def scenario(poller: Poller, near: socket.socket, far: socket.socket) -> None:
         ran: list[bool] = []
-        poller.soon(lambda: ran.append(True))
+        poller.call_after_event(lambda: ran.append(True))
         assert ran == []
         await settle()
         assert ran == [True]
@@ -103,11 +103,13 @@ def test_soon_outside_of_serving_is_the_next_turn() -> None:
     run(scenario)
 
 
-def test_a_mistake_in_one_watcher_is_told_and_the_others_are_served() -> None:
+def test_an_exception_in_one_watcher_is_reported_and_the_others_are_served() -> None:
     async def scenario(poller: Poller, near: socket.socket, far: socket.socket) -> None:
-        told: list[dict[str, Any]] = []
+        reported: list[dict[str, Any]] = []
         seen: list[bytes] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: reported.append(context)
+        )
 
         def breaks(events: int) -> None:
             near.recv(10)
@@ -119,7 +121,7 @@ def test_a_mistake_in_one_watcher_is_told_and_the_others_are_served() -> None:
         far.send(b"x")
         near.send(b"y")
         await settle()
-        assert [str(context["exception"]) for context in told] == ["broken"]
+        assert [str(context["exception"]) for context in reported] == ["broken"]
         assert seen == [b"y"]
 
     run(scenario)

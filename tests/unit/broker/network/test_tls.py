@@ -47,7 +47,7 @@ def listener(certificate: Certificate, **more: str) -> dict[str, str]:
 
 def client_of(server: Server, certificate: Certificate, **more: str) -> dict[str, Any]:
     return {
-        "bootstrap.servers": server.broker.advertised["SSL"].address,
+        "bootstrap.servers": server.broker.advertised_listeners["SSL"].address,
         "security.protocol": "SSL",
         "ssl.ca.location": str(certificate.certificate),
         **{name.replace("_", "."): value for name, value in more.items()},
@@ -61,7 +61,7 @@ def play(
 
     async def run() -> None:
         async with local_broker(data, settings) as server:
-            await server.broker.create_topics([NewTopic(name=topic, partitions=1)])
+            await server.broker.controller.create_topics([NewTopic(name=topic, partitions=1)])
             await asyncio.to_thread(talk, server)
 
     asyncio.run(run())
@@ -128,8 +128,10 @@ def test_a_certificate_that_is_required_says_who_the_client_is(
 
 def test_who_does_not_speak_tls_is_cut_off(tmp_path: Path, certificate: Certificate) -> None:
     def talk(server: Server) -> None:
-        told = server.broker.advertised["SSL"]
-        with socket.create_connection((told.host, told.port), timeout=WAIT_SECONDS) as plain:
+        advertised = server.broker.advertised_listeners["SSL"]
+        with socket.create_connection(
+            (advertised.host, advertised.port), timeout=WAIT_SECONDS
+        ) as plain:
             plain.sendall(b"\0\0\0\x0a" + bytes(10))
             with suppress(ConnectionResetError):
                 while plain.recv(1024):

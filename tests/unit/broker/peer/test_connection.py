@@ -1,4 +1,4 @@
-"""A connection to another broker: what ends it, and what whoever waits is told."""
+"""A connection to another broker: what ends it, and which error its caller gets."""
 
 import asyncio
 import contextlib

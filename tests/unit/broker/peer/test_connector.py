@@ -7,7 +7,7 @@ import pytest
 
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.peer.connection import PeerConnection, PeerLost
-from headrace.broker.peer.connector import PeerDenied, PeerWay
+from headrace.broker.peer.connector import PeerConnector, PeerDenied
 from headrace.broker.server import Server
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.model.error import ConfigError
@@ -41,8 +41,8 @@ def settings_of(folder: Path, mechanism: str, users: str = "broker=secret") -> B
 
 
 def record_of(server: Server) -> BrokerRecord:
-    told = server.broker.advertised["SASL_PLAINTEXT"]
-    endpoint = Endpoint(told.name, told.host, told.port, told.protocol)
+    listener = server.broker.advertised_listeners["SASL_PLAINTEXT"]
+    endpoint = Endpoint(listener.name, listener.host, listener.port, listener.protocol)
     return BrokerRecord(broker_id=BrokerId(1), endpoints=(endpoint,))
 
 
@@ -55,11 +55,11 @@ async def come(folder: Path, way_of: BrokerSettings, known_as: BrokerSettings) -
         "connection.failed.authentication.delay.ms": "0",
     }
     async with local_broker(folder / "other", theirs) as server:
-        known = PeerWay(known_as, lambda _: None).login
+        known = PeerConnector(known_as, lambda _: None).login
         assert known is not None
-        await server.broker.administer(known.ensure_known, server.broker.follow_credentials)
+        await server.broker.controller.administer(known.ensure_known)
         record = record_of(server)
-        connection = await PeerWay(way_of, lambda _: record).connect(BrokerId(1))
+        connection = await PeerConnector(way_of, lambda _: record).connect(BrokerId(1))
         try:
             await connection.call(ApiKey.DESCRIBE_CLUSTER, 0, {})
         finally:
@@ -87,10 +87,14 @@ def test_a_scram_user_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
         async with local_broker(tmp_path / "data") as server:
             broker = server.broker
             for users in ("broker=secret", "broker=other"):
-                login = PeerWay(settings_of(tmp_path, "SCRAM-SHA-512", users), lambda _: None).login
+                login = PeerConnector(
+                    settings_of(tmp_path, "SCRAM-SHA-512", users), lambda _: None
+                ).login
                 assert login is not None
-                await broker.administer(login.ensure_known)
-                known.append(await broker.administer(lambda each: dict(each.state.credentials)))
+                await broker.controller.administer(login.ensure_known)
+                known.append(
+                    await broker.controller.administer(lambda each: dict(each.state.credentials))
+                )
 
     known: list[object] = []
     asyncio.run(scenario())
@@ -103,7 +107,7 @@ def test_a_broker_that_has_no_such_listener_cannot_be_reached(tmp_path: Path) ->
     plain = BrokerRecord(
         broker_id=BrokerId(1), endpoints=(Endpoint("SASL_PLAINTEXT", "127.0.0.1", 1),)
     )
-    way = PeerWay(settings_of(tmp_path, "PLAIN"), lambda _: plain)
+    way = PeerConnector(settings_of(tmp_path, "PLAIN"), lambda _: plain)
 
     with pytest.raises(PeerLost, match="no listener"):
         asyncio.run(way.connect(BrokerId(1)))
@@ -112,7 +116,7 @@ def test_a_broker_that_has_no_such_listener_cannot_be_reached(tmp_path: Path) ->
 @pytest.mark.parametrize("users", ["", "one=1\ntwo=2"])
 def test_brokers_log_in_as_one_user(tmp_path: Path, users: str) -> None:
     with pytest.raises(ConfigError, match="write one"):
-        PeerWay(settings_of(tmp_path, "PLAIN", users), lambda _: None)
+        PeerConnector(settings_of(tmp_path, "PLAIN", users), lambda _: None)
 
 
 def test_whoever_must_log_in_needs_a_user() -> None:
@@ -125,7 +129,7 @@ def test_whoever_must_log_in_needs_a_user() -> None:
     )
 
     with pytest.raises(ConfigError, match=r"headrace\.inter\.broker\.user\.file"):
-        PeerWay(settings, lambda _: None)
+        PeerConnector(settings, lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -21,19 +21,17 @@ class Wait:
     def __init__(self, partitions: list[Partition], min_bytes: int, max_wait_ms: int) -> None:
         self.ended = asyncio.Event()
         self.looks = 0
+        self.loop = asyncio.get_running_loop()
+        self.call_after_event = self.loop.call_soon
         self._partitions = partitions
         self.fetch = DelayedFetch(
-            asyncio.get_running_loop(),
-            partitions,
-            soon=asyncio.get_running_loop().call_soon,
-            have_bytes=0,
-            min_bytes=min_bytes,
-            max_wait_ms=max_wait_ms,
-            readable_bytes=self._readable,
-            done=self.ended.set,
+            self, self, partitions, have_bytes=0, min_bytes=min_bytes, max_wait_ms=max_wait_ms
         )
 
-    def _readable(self) -> int:
+    def complete(self) -> None:
+        self.ended.set()
+
+    def readable_bytes(self) -> int:
         self.looks += 1
         return sum(partition.log.size_bytes for partition in self._partitions)
 

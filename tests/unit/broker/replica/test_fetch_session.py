@@ -37,7 +37,7 @@ def fetch(
 def offsets(sessions: FetchSessions, request: FetchRequest, now_ms: int = 0) -> dict[int, int]:
     admitted = sessions.admit(request, now_ms)
     assert not admitted.error
-    return {item.wanted.partition: item.wanted.fetch_offset for item in admitted.partitions}
+    return {item.requested.partition: item.requested.fetch_offset for item in admitted.partitions}
 
 
 def opened(sessions: FetchSessions, now_ms: int = 0, partitions: int = 3) -> int:
@@ -75,12 +75,12 @@ def test_changes_are_taken_over_added_and_forgotten() -> None:
     assert sessions.partition_count == 3
 
 
-def test_an_unknown_session_is_told_so() -> None:
+def test_an_unknown_session_is_an_error() -> None:
     admitted = FetchSessions(10).admit(fetch(77, 1), 0)
     assert admitted.error == ErrorCode.fetch_session_id_not_found
 
 
-def test_a_wrong_epoch_is_told_so_and_does_no_harm() -> None:
+def test_a_wrong_epoch_is_an_error_and_does_no_harm() -> None:
     sessions = FetchSessions(10)
     session = opened(sessions)
     assert sessions.admit(fetch(session, 5), 0).error == ErrorCode.invalid_fetch_session_epoch
@@ -116,7 +116,7 @@ def test_a_session_opened_by_names_does_not_speak_of_ids() -> None:
     assert admitted.error == ErrorCode.fetch_session_topic_id_error
 
 
-def test_topics_by_id_are_told_apart_by_id() -> None:
+def test_topics_by_id_are_distinguished_by_id() -> None:
     topics = [FetchTopic(None, uuid4(), [wanted(0)]) for _ in range(2)]
     request = fetch()._replace(topics=topics)
     assert len(FetchSessions(10).admit(request, 0, by_id=True).partitions) == 2

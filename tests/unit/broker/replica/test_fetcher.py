@@ -3,7 +3,8 @@
 import asyncio
 
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.peer.connector import PeerWay
+from headrace.broker.metric import BrokerMetrics
+from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.throttle import ReplicationThrottle
@@ -31,35 +32,41 @@ class EmptyLog:
     config = LogConfig()
 
 
-async def told_until(enough, port, folder, meanwhile=lambda fetchers: None, **more):
-    """Who is said to be gone by a follower of the leader at `port`, when `enough` holds."""
-    told = []
+class Host:
+    """A broker that knows one other, and collects those that are reported to be gone."""
+
+    broker_epoch = 0
+
+    def __init__(self, leader):
+        self.members = {leader.broker_id: leader}
+        self.metrics = BrokerMetrics()
+        self.gone = []
+
+    def broker_gone(self, record):
+        self.gone.append(record)
+
+
+async def gone_until(enough, port, folder, meanwhile=lambda fetchers: None, **more):
+    """Return the brokers that a follower of the leader at `port` reported when `enough` holds."""
     texts = {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "10"}
     settings = BrokerSettings(texts | {name.replace("_", "."): text for name, text in more.items()})
-    record = leader_at(port)
+    host = Host(leader_at(port))
+    connector = PeerConnector(settings, host.members.get)
     throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
-    fetchers = ReplicaFetchers(
-        settings,
-        PeerWay(settings, lambda _: record),
-        lambda _: record,
-        lambda: 0,
-        lambda _: None,
-        told.append,
-        throttle,
-    )
+    fetchers = ReplicaFetchers(host, settings, connector, throttle)
     fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
     async with asyncio.timeout(60):
-        while not enough(told):
+        while not enough(host.gone):
             meanwhile(fetchers)
             await asyncio.sleep(0.01)
     await fetchers.stop()
-    return told
+    return host.gone
 
 
-def test_a_leader_whose_machine_refuses_connections_is_said_to_be_gone(tmp_path):
+def test_a_leader_whose_machine_refuses_connections_is_reported_gone(tmp_path):
     port = free_port()
 
-    assert asyncio.run(told_until(bool, port, tmp_path)) == [leader_at(port)]
+    assert asyncio.run(gone_until(bool, port, tmp_path)) == [leader_at(port)]
 
 
 def test_a_leader_that_hangs_up_is_there(tmp_path):
@@ -73,10 +80,10 @@ def test_a_leader_that_hangs_up_is_there(tmp_path):
     async def scenario():
         server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        told = await told_until(lambda _: len(calls) > 3, port, tmp_path)
+        gone = await gone_until(lambda _: len(calls) > 3, port, tmp_path)
         server.close()
         await server.wait_closed()
-        return told
+        return gone
 
     assert asyncio.run(scenario()) == []
 
@@ -94,7 +101,7 @@ def calls_of_a_follower(folder, **options):
     async def scenario():
         server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        await told_until(lambda _: len(calls) > 2, port, folder, **options)
+        await gone_until(lambda _: len(calls) > 2, port, folder, **options)
         server.close()
         await server.wait_closed()
 
@@ -102,11 +109,11 @@ def calls_of_a_follower(folder, **options):
     return len(calls)
 
 
-def test_a_leader_that_says_nothing_while_a_follower_counts_as_in_sync_is_called_anew(tmp_path):
+def test_a_leader_that_says_nothing_while_a_follower_counts_as_in_sync_is_called_again(tmp_path):
     waits = {"replica_fetch_wait_max_ms": "10", "replica_lag_time_max_ms": "50"}
 
     assert calls_of_a_follower(tmp_path, **waits) >= 3
 
 
-def test_a_leader_that_was_counted_out_is_called_anew(tmp_path):
+def test_a_leader_that_was_counted_out_is_called_again(tmp_path):
     assert calls_of_a_follower(tmp_path, meanwhile=lambda each: each.reconnect(BrokerId(1))) >= 3

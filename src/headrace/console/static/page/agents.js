@@ -32,7 +32,7 @@ function agent(each) {
     channels.map(fill));
 }
 
-/** Sources, channels and sinks. An agent that does not tell how they hang together is Flume's own. */
+/** Draw sources, channels and sinks. Flume's own agents do not report how they are connected. */
 function drawing({ name, parts }) {
   const id = (part) => `${part.kind} ${part.name}`;
   const nodes = Object.fromEntries(parts.map((part) => [id(part), box(part)]));

@@ -27,7 +27,7 @@ export function render(root) {
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
     table.update(all.filter((each) => each.topic.toLowerCase().includes(wanted) && (!short.checked || each.lost)),
-      all.length ? "No bucket matches." : "Nobody has counted yet. `headrace audit --help` shows how to begin.");
+      all.length ? "No bucket matches." : "There are no counts yet. `headrace audit --help` shows how to begin.");
   };
   const begin = () => {
     stop();

@@ -1,4 +1,4 @@
-// Flows: the graph of each, what its components do, how long its batches take, what it has to show.
+// Flows: the graph, components, batch times and tables of each.
 
 import { ask, poll } from "../api.js";
 import { Chart } from "../chart.js";
@@ -46,7 +46,7 @@ export function render(root, _, context) {
 
 const key = (each) => `${each.name} ${each.pid}`;
 
-/** One flow. Its elements stay while its figures change: so do focus, scrolling and the chart. */
+/** One flow. Its elements stay while its figures change, so that focus and scroll position stay. */
 class FlowCard {
   constructor(each, context) {
     this.facts = h("p", { class: "facts" });
@@ -109,7 +109,7 @@ function graph({ name, graph: { nodes, layers, arrows }, figures }) {
   });
 }
 
-/** A table that the flow itself serves; a column called change rises and falls. */
+/** Draw a table that the flow serves; a column called "change" gets an arrow up or down. */
 function table({ title, columns, rows }) {
   const change = columns.findIndex((each) => each.toLowerCase() === "change");
   const numeric = columns.map((_, index) => index).filter((index) => index === change || (rows.length && rows.every((row) => typeof row[index] === "number")));

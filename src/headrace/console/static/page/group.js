@@ -112,7 +112,7 @@ function confirmDelete(name, context, leave) {
     const go = h("button", { class: "danger", disabled: true }, "Delete for ever");
     const remove = async (event) => {
       event.preventDefault();
-      leave(); // Nobody asks for a group that goes.
+      leave(); // Stop polling a group that is about to be deleted.
       try {
         await ask(`group?name=${encodeURIComponent(name)}`, { method: "DELETE", body: { confirm: typed.value } });
         close();

@@ -43,7 +43,7 @@ export function render(root) {
   });
 }
 
-/** A flow's group has the flow's name; what the group is called in other tools is its title. */
+/** Show a flow's group by the flow's name; the title has the group's own name. */
 function named({ name, flow }) {
   const link = h("a", { href: `#/groups/${encodeURIComponent(name)}`, title: name }, flow ?? name);
   return flow === null ? link : h("span", {}, link, " ", h("span", { class: "badge" }, "flow"));

@@ -14,7 +14,7 @@ export function render(root) {
     tiles[name] = { value: h("strong", {}, "–"), note: h("small", {}, "") };
     return h("div", { class: "tile" }, h("span", {}, title), tiles[name].value, tiles[name].note);
   };
-  const chart = new Chart("Throughput, a second", ["written", "read"]);
+  const chart = new Chart("Throughput per second", ["written", "read"]);
   let last = null;
   let unit = "records";
   const units = ["records", "bytes"].map((each) => h("button", { type: "button", class: "small", "aria-pressed": String(each === unit), onclick: () => choose(each) }, each));
@@ -61,7 +61,7 @@ export function render(root) {
       found.group_status.ERR ? "bad" : bad ? "warn" : "");
     set("disk", bytes(found.bytes), plural(found.brokers.length, "broker"));
     plot(found.rates);
-    // Who has a node in focus keeps it: the picture waits.
+    // A node that has the keyboard focus must keep it: do not redraw now.
     if (!scene.contains(document.activeElement) || scene === document.activeElement) {
       put(scene, flow(found.picture));
       put(rest, left(found.picture.more));
@@ -83,7 +83,7 @@ export function render(root) {
   };
 }
 
-/** The whole flow: rates on the arrows, bytes below the topics. */
+/** Draw the map of the cluster: rates on the arrows, bytes below the topics. */
 function flow({ nodes, layers, arrows }) {
   const most = Math.max(1, ...arrows.map((each) => each.rate ?? 0));
   const shown = Object.fromEntries(Object.entries(nodes).map(([id, each]) => [id, {

@@ -43,7 +43,7 @@ export function render(root, [name, wanted], context) {
 }
 
 function partitions(root) {
-  const chart = new Chart("Records written a second", ["written"]);
+  const chart = new Chart("Records written per second", ["written"]);
   const table = new Table([
     { title: "Partition", cell: (each) => each.partition, sort: (each) => each.partition, num: true },
     { title: "Leader", cell: (each) => (each.leader < 0 ? h("span", { class: "badge bad" }, "none") : String(each.leader)), sign: (each) => each.leader, sort: (each) => each.leader, num: true },
@@ -98,7 +98,7 @@ function produce(name) {
       }
     };
     return h("form", { onsubmit: send }, field("Key", key), field("Value", value), h("label", { class: "check" }, tombstone, "null value (a tombstone)"),
-      field("Headers, one a line", headers), field("Partition", partition),
+      field("Headers, one per line", headers), field("Partition", partition),
       h("footer", {}, h("button", { type: "button", onclick: close }, "Cancel"), h("button", { class: "primary" }, "Produce")));
   });
 }
@@ -109,7 +109,7 @@ function confirmDelete(name, context, leave) {
     const go = h("button", { class: "danger", disabled: true }, "Delete for ever");
     const remove = async (event) => {
       event.preventDefault();
-      leave(); // Nobody asks for a topic that goes.
+      leave(); // Stop polling a topic that is about to be deleted.
       try {
         await ask(`topics/${encodeURIComponent(name)}`, { method: "DELETE", body: { confirm: typed.value } });
         close();
@@ -121,7 +121,7 @@ function confirmDelete(name, context, leave) {
         dispatchEvent(new Event("hashchange"));
       }
     };
-    return h("form", { onsubmit: remove }, h("p", {}, "All its records go with it. Nobody can bring them back."), field("Type the topic's name to confirm", typed),
+    return h("form", { onsubmit: remove }, h("p", {}, "All its records are deleted with it. This cannot be undone."), field("Type the topic's name to confirm", typed),
       h("footer", {}, h("button", { type: "button", onclick: close }, "Cancel"), go));
   });
 }

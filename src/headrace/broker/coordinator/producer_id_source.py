@@ -1,0 +1,50 @@
+"""Producer ids for this broker, claimed from the cluster's store in blocks (KIP-730)."""
+
+import asyncio
+from concurrent.futures import Executor
+
+from headrace.model.ids import BrokerId, ProducerId
+from headrace.transactions.producer_ids import BlockStore, ProducerIds, claim_block
+
+
+class ProducerIdSource:
+    """Lives on the event loop.
+
+    Args:
+        controller_thread: the one thread that may wait for the cluster's store.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: BlockStore,
+        node_id: BrokerId,
+        controller_thread: Executor,
+    ) -> None:
+        self._loop = loop
+        self._store = store
+        self._node_id = node_id
+        self._controller_thread = controller_thread
+        self._ids = ProducerIds()
+        self._claiming: asyncio.Future[None] | None = None
+
+    def next(self) -> ProducerId | None:
+        """Return an id that no producer has had; None while the next block is being claimed."""
+        producer_id = self._ids.take()
+        if self._ids.wants_block and self._claiming is None:
+            self._claiming = self._loop.create_task(self.claim())
+        return producer_id
+
+    async def claim(self) -> None:
+        """Claim a block of ids and add it to those that are left.
+
+        Raises:
+            StorageError, VersionConflict: the store cannot be reached, or others were faster.
+        """
+        try:
+            block = await self._loop.run_in_executor(
+                self._controller_thread, claim_block, self._store, self._node_id
+            )
+            self._ids.add_block(block)
+        finally:
+            self._claiming = None

@@ -1,0 +1,121 @@
+"""The way to every change of the cluster's state: commands for the controller of this broker.
+
+Rule 1: one command runs at a time, in the controller's own thread, and is durable on return.
+Rule 2: what a command changed is applied to this broker before the next command runs; so is what
+others changed, and what a command that failed has learned.
+Rule 3: a client that goes away cancels its wait, never a command that is under way: a topic must
+not exist unserved.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from typing import Any, TypeVar
+
+from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.membership.metadata_applier import MetadataApplier
+from headrace.broker.replica.topic_table import HostedTopic, TopicTable
+from headrace.cluster.broker import BrokerRecord
+from headrace.cluster.controller import Controller
+from headrace.cluster.rejection import Rejection
+from headrace.cluster.topic_command import NewTopic, TopicDefaults, TopicPlan
+from headrace.model.error import HeadraceError
+from headrace.model.ids import BrokerId
+
+Result = TypeVar("Result")
+
+
+class ControllerClient:
+    """Lives on the event loop.
+
+    Args:
+        thread: the controller's; it runs one piece of work at a time.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        thread: Executor,
+        applier: MetadataApplier,
+        *,
+        settings: BrokerSettings,
+        topics: TopicTable,
+        members: Mapping[BrokerId, BrokerRecord],
+    ) -> None:
+        self._controller = controller
+        self._thread = thread
+        self._applier = applier
+        self._settings = settings
+        self._topics = topics
+        self._members = members
+        self._one_command = asyncio.Lock()
+        # The loop holds tasks weakly; a command under way must not be collected.
+        self._commands: set[asyncio.Task[Any]] = set()
+
+    async def administer(self, command: Callable[[Controller], Result]) -> Result:
+        """Run a command of the controller and apply what it changed (rules 1 to 3)."""
+        return await self._to_the_end(self._administer(command))
+
+    async def _administer(self, command: Callable[[Controller], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        async with self._one_command:
+            try:
+                return await loop.run_in_executor(self._thread, command, self._controller)
+            finally:
+                await self._applier.apply(self._controller.take_changes())
+
+    async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
+        """Rule 3."""
+        task = asyncio.get_running_loop().create_task(command)
+        self._commands.add(task)
+        task.add_done_callback(self._command_ended)
+        return await asyncio.shield(task)
+
+    def _command_ended(self, task: "asyncio.Task[Any]") -> None:
+        self._commands.discard(task)
+        if not task.cancelled():
+            # The caller may be gone, and asyncio logs an exception that is never looked at.
+            task.exception()
+
+    async def restore_topics(self) -> None:
+        """Serve every topic, at the start.
+
+        With no command in between: a topic that a command has changed since would be applied in
+        the older state after the newer one.
+        """
+        async with self._one_command:
+            await self._applier.restore_topics()
+
+    # -- topics
+
+    async def create_topics(
+        self, topics: list[NewTopic], *, validate_only: bool = False
+    ) -> TopicPlan:
+        """Create topics, with the broker's defaults where a topic leaves something open."""
+        defaults = TopicDefaults(
+            partitions=self._settings.num_partitions,
+            replication_factor=self._settings.default_replication_factor,
+        )
+        return await self.administer(
+            lambda controller: controller.create_topics(
+                topics, defaults=defaults, validate_only=validate_only
+            )
+        )
+
+    async def internal_topic(self, name: str) -> HostedTopic:
+        """Return the topic of a coordinator, after creating it if it does not exist.
+
+        Raises:
+            HeadraceError: it cannot be created.
+        """
+        topic = self._topics.by_name(name)
+        if topic is not None:
+            return topic
+        new = self._settings.internal_topic(name, len(self._members))
+        plan = await self.create_topics([new])
+        outcome = plan.outcomes[name]
+        topic = self._topics.by_name(name)
+        if topic is None:
+            reason = outcome.message if isinstance(outcome, Rejection) else "it is not served here"
+            raise HeadraceError(f"cannot create {name}: {reason}")
+        return topic

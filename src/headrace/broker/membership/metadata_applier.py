@@ -1,0 +1,234 @@
+"""Applies the cluster's state to this broker: members, topics, configurations, ACLs, quotas.
+
+The controller's state is the truth; the broker's own objects follow it. `apply` gets the changes of
+one command and makes them take effect, whichever broker made them. `apply_all` and `restore_topics`
+do the same at the start with everything there is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+import structlog
+
+from headrace.broker.auth.authentication import Authentication
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
+from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.guard import Guard
+from headrace.broker.membership.finalized_features import FinalizedFeatures
+from headrace.broker.peer.transaction_client import TransactionClient
+from headrace.broker.quota import Quotas
+from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.role import ReplicaRoles
+from headrace.broker.replica.topic_table import TopicTable
+from headrace.cluster.acl import Acl
+from headrace.cluster.broker import BrokerConfig, BrokerRecord
+from headrace.cluster.controller import Controller
+from headrace.cluster.credential import ScramCredential
+from headrace.cluster.feature import Feature
+from headrace.cluster.quota import ClientQuota
+from headrace.cluster.state import Change, Put
+from headrace.cluster.topic import TopicRecord
+from headrace.model.error import StorageError
+from headrace.model.ids import BrokerId
+
+log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+
+
+class MetadataTarget(Protocol):
+    """The broker, as far as the cluster's state changes it."""
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def members(self) -> dict[BrokerId, BrokerRecord]: ...
+
+    @property
+    def topics(self) -> TopicTable: ...
+
+    @property
+    def storage(self) -> LogStorage: ...
+
+    @property
+    def roles(self) -> ReplicaRoles: ...
+
+    @property
+    def fetchers(self) -> ReplicaFetchers: ...
+
+    @property
+    def transaction_client(self) -> TransactionClient: ...
+
+    @property
+    def features(self) -> FinalizedFeatures: ...
+
+    @property
+    def quotas(self) -> Quotas: ...
+
+    @property
+    def guard(self) -> Guard: ...
+
+    @property
+    def authentication(self) -> Authentication: ...
+
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """Run blocking work off the loop."""
+
+
+class MetadataApplier:
+    """Lives on the event loop.
+
+    Thread rule: `ControllerClient` calls it between two commands, when the controller's thread does
+    not change the state.
+    """
+
+    def __init__(self, target: MetadataTarget, controller: Controller) -> None:
+        self._target = target
+        self._controller = controller
+
+    # -- at the start
+
+    def apply_all(self) -> None:
+        """Apply what was configured while the broker ran before; topics come later."""
+        self.apply_broker_configs()
+        self.apply_quotas()
+        self.apply_acls()
+        self.apply_credentials()
+
+    def apply_members(self) -> None:
+        """Adopt the brokers that are registered now."""
+        self._target.members.update(self._controller.state.brokers)
+
+    async def restore_topics(self) -> None:
+        """Serve every topic of the cluster's state.
+
+        Transactions last: those that were decided write their markers into the others at once.
+        """
+        topics = self._controller.state.topics.values()
+        for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
+            await self._apply_topic_record(topic)
+
+    async def delete_strays(self) -> None:
+        """Delete the logs of topics that were deleted, or moved away, while the broker was down."""
+        target = self._target
+        strays = target.storage.strays(self._controller.state.topics)
+        if strays:
+            log.warning("stray_logs_deleted", count=len(strays))
+            await target.in_thread(lambda: target.storage.delete(strays))
+
+    # -- while the broker runs
+
+    async def apply(self, changes: list[Change]) -> None:
+        """Make changes of the cluster's state take effect, whichever broker made them.
+
+        Topics of transactions last: those that were decided write their markers into the others.
+        """
+        kinds: set[type] = set()
+        topics: list[Change] = []
+        for change in changes:
+            match change.entity:
+                case BrokerRecord() as member:
+                    self._apply_member(member, running=isinstance(change, Put))
+                case TopicRecord():
+                    topics.append(change)
+                case other:
+                    kinds.add(type(other))
+        for kind in kinds:
+            _APPLIERS[kind](self)
+        for change in sorted(topics, key=_is_transactions):
+            try:
+                await self._apply_topic(change)
+            except StorageError as error:
+                log.error("topic_not_served", topic=str(change.entity), reason=str(error))
+
+    def _apply_member(self, member: BrokerRecord, *, running: bool) -> None:
+        target, broker_id = self._target, member.broker_id
+        if running:
+            target.members[broker_id] = member
+        else:
+            target.members.pop(broker_id, None)
+            target.transaction_client.forget(broker_id)
+            target.fetchers.reconnect(broker_id)
+
+    async def _apply_topic(self, change: Change) -> None:
+        record = change.entity
+        assert isinstance(record, TopicRecord)
+        if not isinstance(change, Put):
+            await self._remove_topic(record.name)
+            return
+        known = self._target.topics.by_name(record.name)
+        if known is not None and known.topic_id != record.topic_id:
+            # Deleted and created again, and both arrived as one change.
+            await self._remove_topic(record.name)
+        reconfigured = known is not None and known.record.configs != record.configs
+        await self._apply_topic_record(record)
+        if reconfigured:
+            self.apply_topic_config(record.name)
+
+    async def _apply_topic_record(self, record: TopicRecord) -> None:
+        """Serve a topic. Its logs may be missing: it is new, or a crash came before they were
+        created."""
+        target = self._target
+        if target.storage.lacks(record):
+            await target.in_thread(lambda: target.storage.make(record))
+        unused = target.roles.apply(record)
+        if unused:
+            await target.in_thread(lambda: target.storage.delete(unused))
+
+    async def _remove_topic(self, name: str) -> None:
+        target = self._target
+        names = target.roles.remove(name)
+        if names:
+            await target.in_thread(lambda: target.storage.delete(names))
+
+    # -- one kind of entity each
+
+    def apply_broker_configs(self) -> None:
+        """Apply dynamic configurations: those of all brokers, then this broker's own (KIP-226)."""
+        target, configs = self._target, self._controller.state.broker_configs
+        texts: dict[str, str] = {}
+        for broker_id in (None, target.settings.node_id):
+            if broker_id in configs:
+                texts.update(configs[broker_id].configs)
+        target.settings.set_dynamic(texts)
+        for directory in target.storage.directories:
+            directory.configure_all()
+
+    def apply_topic_config(self, name: str) -> None:
+        target = self._target
+        for directory in target.storage.directories:
+            directory.configure(name)
+        topic = target.topics.by_name(name)
+        for partition in () if topic is None else topic.partitions:
+            if partition is not None:
+                partition.apply_config()
+
+    def apply_features(self) -> None:
+        self._target.features.set(self._controller.state.features.values())
+
+    def apply_acls(self) -> None:
+        authorizer = self._target.guard.authorizer
+        if authorizer is not None:
+            authorizer.set_acls(self._controller.state.acls)
+
+    def apply_credentials(self) -> None:
+        self._target.authentication.set_credentials(dict(self._controller.state.credentials))
+
+    def apply_quotas(self) -> None:
+        quotas = self._controller.state.quotas.values()
+        self._target.quotas.set_limits({quota.entity: dict(quota.values) for quota in quotas})
+
+
+_APPLIERS: Mapping[type, Callable[[MetadataApplier], None]] = {
+    Acl: MetadataApplier.apply_acls,
+    BrokerConfig: MetadataApplier.apply_broker_configs,
+    ClientQuota: MetadataApplier.apply_quotas,
+    Feature: MetadataApplier.apply_features,
+    ScramCredential: MetadataApplier.apply_credentials,
+}
+
+
+def _is_transactions(change: Change) -> bool:
+    return isinstance(change.entity, TopicRecord) and change.entity.name == TRANSACTION_STATE

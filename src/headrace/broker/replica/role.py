@@ -1,0 +1,204 @@
+"""What this broker does with each partition: lead it, follow its leader, or neither.
+
+The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
+partitions, starts and stops copying, and hands the partitions of an internal topic to their
+coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
+"""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Protocol
+
+from headrace.broker.replica.fetcher import ReplicaFetchers
+from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.partition import Partition
+from headrace.broker.replica.topic_table import HostedTopic, TopicTable
+from headrace.cluster.topic import PartitionRecord, TopicRecord
+from headrace.model.clock import Clock
+from headrace.model.ids import BrokerId, TopicPartition
+
+
+class ShardCoordinator(Protocol):
+    """A coordinator that keeps its state in an internal topic, one shard per partition."""
+
+    def load(self, partitions: Iterable[Partition]) -> None:
+        """Serve the shards of partitions that this broker leads from now on."""
+
+    def unload(self, index: int) -> None:
+        """Stop serving a shard: another broker leads its partition."""
+
+    def topics_deleted(self, names: set[str]) -> None:
+        """Forget what belongs to topics that were deleted."""
+
+
+class ReplicaRoles:
+    """Lives on the event loop.
+
+    Args:
+        coordinators: by the name of the internal topic that each keeps its state in.
+        threads: loads a library ahead of the first produce that needs it.
+    """
+
+    def __init__(
+        self,
+        node_id: BrokerId,
+        clock: Clock,
+        topics: TopicTable,
+        storage: LogStorage,
+        fetchers: ReplicaFetchers,
+        coordinators: Mapping[str, ShardCoordinator],
+        threads: Executor,
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._topics = topics
+        self._storage = storage
+        self._fetchers = fetchers
+        self._coordinators = coordinators
+        self._threads = threads
+        self._columns_loaded = False
+
+    def apply(self, record: TopicRecord) -> list[TopicPartition]:
+        """Lead, follow or leave each partition of a topic, as its record says; its logs exist.
+
+        Returns:
+            partitions that have left this broker: their logs are of no use any more.
+        """
+        topic = self._topics.by_name(record.name)
+        if topic is None:
+            topic = HostedTopic(record)
+            self._topics.add(topic)
+        topic.record = record
+        led: list[Partition] = []
+        unused: list[TopicPartition] = []
+        for index, partition in enumerate(record.partitions):
+            if index == len(topic.partitions):
+                topic.partitions.append(None)
+            if partition.leader == self._node_id:
+                new = self._lead(topic, index, partition)
+                if new is not None:
+                    led.append(new)
+                continue
+            self._stop_leading(topic, index)
+            if self._node_id in partition.replicas:
+                self._follow_leader(topic, index, partition)
+            elif self._storage.directory_of(TopicPartition(record.name, index)) is not None:
+                self._stop_following(topic, index)
+                unused.append(TopicPartition(record.name, index))
+        self._topics.changed()
+        self._begin_leading(record.name, led)
+        return unused
+
+    def remove(self, name: str) -> list[TopicPartition]:
+        """Stop serving a topic that was deleted, and return its partitions; none if unknown."""
+        topic = self._topics.by_name(name)
+        if topic is None:
+            return []
+        self._topics.remove(topic)
+        for index in range(len(topic.partitions)):
+            self._stop_leading(topic, index)
+            self._stop_following(topic, index)
+        for coordinator in self._coordinators.values():
+            coordinator.topics_deleted({name})
+        return [TopicPartition(name, index) for index in range(len(topic.partitions))]
+
+    def offline_partitions(self) -> list[TopicPartition]:
+        """Return the partitions on a log directory that has failed, if this broker leads them or
+        is in sync for them."""
+        failed = self._storage.offline
+        if not failed:
+            return []
+        return [
+            name
+            for topic in self._topics
+            for index, record in enumerate(topic.record.partitions)
+            if self._node_id in record.isr
+            and (record.leader == self._node_id or len(record.isr) > 1)
+            for name in [TopicPartition(topic.name, index)]
+            if any(name in directory for directory in failed)
+        ]
+
+    def full_partitions(self) -> list[TopicPartition]:
+        """Return the partitions this broker leads whose last append found the disk full."""
+        return [each.name for each in self._topics.partitions() if each.no_room]
+
+    # -- leading
+
+    def _lead(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
+        """Return the partition if this broker begins to lead it in this epoch."""
+        known = topic.partitions[index]
+        if known is not None and known.leader_epoch == record.leader_epoch:
+            known.apply_record(record, self._clock.monotonic_ms())
+            return None
+        self._stop_leading(topic, index)
+        self._stop_following(topic, index)
+        partition = self._open(TopicPartition(topic.name, index), record)
+        topic.partitions[index] = partition
+        return partition
+
+    def _open(self, name: TopicPartition, record: PartitionRecord) -> Partition | None:
+        """Return None when the log directory is offline: clients are sent an error for this
+        partition, and the others are served."""
+        stored = self._storage.log_of(name)
+        if stored is None:
+            return None
+        if len(record.replicas) > 1:
+            # Before it writes anything: followers ask this leader where the epoch before ended.
+            stored.epochs.assign(record.leader_epoch, stored.log_end_offset)
+        return Partition(
+            name,
+            stored,
+            record.leader_epoch,
+            self._node_id,
+            record=record,
+            now_ms=self._clock.monotonic_ms(),
+        )
+
+    def _begin_leading(self, name: str, led: list[Partition]) -> None:
+        coordinator = self._coordinators.get(name)
+        if coordinator is not None:
+            coordinator.load(led)
+        elif not self._columns_loaded and any(each.log.config.compacted for each in led):
+            self._columns_loaded = True
+            self._threads.submit(_load_columns)
+
+    def _stop_leading(self, topic: HostedTopic, index: int) -> None:
+        partition = topic.partitions[index]
+        if partition is None:
+            return
+        topic.partitions[index] = None
+        partition.resign()
+        coordinator = self._coordinators.get(topic.name)
+        if coordinator is not None:
+            coordinator.unload(index)
+
+    # -- following
+
+    def _follow_leader(self, topic: HostedTopic, index: int, record: PartitionRecord) -> None:
+        known = topic.followers.get(index)
+        if known is not None and known.leader_epoch == record.leader_epoch:
+            return
+        name = TopicPartition(topic.name, index)
+        stored = self._storage.log_of(name)
+        if stored is None:
+            return
+        follower = Follower(name, topic.record.topic_id, stored, record.leader, record.leader_epoch)
+        topic.followers[index] = follower
+        self._fetchers.follow(follower)
+
+    def _stop_following(self, topic: HostedTopic, index: int) -> None:
+        follower = topic.followers.pop(index, None)
+        if follower is not None:
+            follower.wake_all()
+            self._fetchers.leave(TopicPartition(topic.name, index))
+
+
+def _load_columns() -> None:
+    """Import the decoder of records, in a thread, instead of in the first produce.
+
+    Records for a compacted topic are opened to see that they have keys. That needs numba, which
+    takes most of a second to load.
+    """
+    importlib.import_module("headrace.records.decode")

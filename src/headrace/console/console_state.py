@@ -1,0 +1,72 @@
+"""Everything that the routes of a running console share."""
+
+from dataclasses import dataclass
+
+from headrace.console.access.session import Sessions
+from headrace.console.change_log import ChangeLog
+from headrace.console.cluster_client import ClusterClient
+from headrace.console.message.payload_renderer import PayloadRenderer
+from headrace.console.settings import ConsoleSettings
+from headrace.console.status.audit_counts import AuditCounts
+from headrace.console.status.cluster_poller import ClusterPoller
+from headrace.console.status.status_poller import StatusPoller
+from headrace.model.clock import Clock, SystemClock
+
+
+@dataclass(slots=True)
+class ConsoleState:
+    """One per console.
+
+    Attributes:
+        cluster: connections for requests that ask the cluster something now.
+        cluster_poller: the last snapshot of the cluster, and its history.
+        status_poller: the last status of the flows and agents.
+        sessions: None while the console has no users file.
+        stopping: set when the console shuts down; long responses end then.
+    """
+
+    settings: ConsoleSettings
+    clock: Clock
+    cluster: ClusterClient
+    cluster_poller: ClusterPoller
+    changes: ChangeLog
+    audit: AuditCounts
+    status_poller: StatusPoller
+    sessions: Sessions | None
+    stopping: bool = False
+
+    @classmethod
+    def of(cls, settings: ConsoleSettings, clock: Clock | None = None) -> "ConsoleState":
+        clock = clock or SystemClock()
+        audit = AuditCounts(settings.client, clock, settings.audit_topic)
+        return cls(
+            settings=settings,
+            clock=clock,
+            cluster=ClusterClient(settings.client),
+            cluster_poller=ClusterPoller(
+                settings.client,
+                interval_seconds=settings.interval_seconds,
+                clock=clock,
+                after_poll=audit.read_new,
+            ),
+            audit=audit,
+            status_poller=StatusPoller(
+                settings.agents, settings.flows, clock, settings.interval_seconds
+            ),
+            changes=ChangeLog(settings.client, clock, settings.changes_topic),
+            sessions=None if settings.users is None else Sessions(clock),
+        )
+
+    def renderer(self, topic: str) -> PayloadRenderer:
+        return PayloadRenderer(self.settings.masks.of(topic), self.settings.schemas.get(topic))
+
+    def start(self) -> None:
+        self.cluster_poller.start()
+        self.status_poller.start()
+
+    def close(self) -> None:
+        self.stopping = True
+        self.status_poller.stop()
+        self.cluster_poller.stop()
+        self.audit.close()
+        self.cluster.close()

@@ -1,0 +1,171 @@
+"""A program in a process of its own, with a log file."""
+
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from headrace.model.error import HeadraceError, InvalidArgument
+from headrace.process.child import die_with_parent
+from headrace.testing.readiness import wait_until
+from testkit.process.process_usage import ProcessUsage
+
+_STOP_SECONDS = 60.0
+_LOG_LINES = 40
+
+
+class ServerFailed(HeadraceError):
+    """A server did not start, or did not stop; the message ends with the last lines of its log."""
+
+
+class KilledAtExit:
+    """A context manager that starts on entry, and kills on exit or when the start fails.
+
+    To implement: `start` and `kill`.
+    """
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+class ChildProcess(KilledAtExit):
+    """Start, stop, kill -9 and start again in the same folder.
+
+    To implement: `start`, which ends in `_launch`, and `NAME`.
+
+    The kernel kills the process when the thread that started it ends, so start it from the main
+    thread.
+
+    Attributes:
+        NAME: what messages call the program.
+        log_file: what the program writes to standard output and standard error.
+    """
+
+    NAME = "process"
+
+    def __init__(self, folder: Path, log_file: str) -> None:
+        self.folder = folder
+        self.log_file = folder / log_file
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text(errors="replace")
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
+    def usage(self) -> ProcessUsage:
+        """Return what the process has cost since it started."""
+        return ProcessUsage.of(self.pid)
+
+    def stop(self, *signals: int) -> int:
+        """Stop cleanly, with SIGTERM or the signals given; return the exit code, 0 if not running.
+
+        Raises:
+            ServerFailed: when it had to be killed; its data is not in a clean state then.
+        """
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        for number in signals or (signal.SIGTERM,):
+            process.send_signal(number)
+        try:
+            return process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise self._failed(f"did not stop in {_STOP_SECONDS:g} s and was killed") from None
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash of the process does. Harmless when not running."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    # -- for subclasses
+
+    def _launch(
+        self,
+        command: Sequence[str],
+        is_up: Callable[[], bool],
+        *,
+        seconds: float,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the program, and return when `is_up`.
+
+        Raises:
+            InvalidArgument: it runs already.
+            ServerFailed: it ended, or was not up in time.
+        """
+        self._check_stopped()
+        with self.log_file.open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=environment,
+                start_new_session=True,  # Ctrl-C at the terminal is for the tests, not for it
+                preexec_fn=die_with_parent,
+            )
+        self._process = process
+        try:
+            wait_until(
+                lambda: process.poll() is not None or is_up(),
+                what=f"the start of {self.NAME}",
+                timeout_seconds=seconds,
+            )
+        except TimeoutError:
+            self.kill()
+            raise self._failed(f"was not up after {seconds:g} s") from None
+        except BaseException:
+            self.kill()
+            raise
+        if process.poll() is not None:
+            self._process = None
+            raise self._failed(f"ended with {process.returncode} while it started")
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise InvalidArgument(f"{self.NAME} in {self.folder} does not run: start() it first")
+        return self._process
+
+    def _check_stopped(self) -> None:
+        if self._process is not None:
+            raise InvalidArgument(f"{self.NAME} in {self.folder} runs already: stop() it first")
+
+    def _failed(self, what: str) -> ServerFailed:
+        lines = self.log.splitlines()[-_LOG_LINES:]
+        return ServerFailed(f"{self.NAME} in {self.folder} {what}:\n" + "\n".join(lines))

@@ -1,0 +1,52 @@
+"""A change of the cluster's state is applied to the broker, whether or not its client waits."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
+from headrace.cluster.controller import Controller
+from headrace.cluster.rejection import Rejection
+from headrace.testing.local_broker import local_broker
+
+
+def test_a_client_that_goes_away_leaves_no_change_half_done(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            reached, go_on = threading.Event(), threading.Event()
+
+            def alter(controller: Controller) -> Rejection | None:
+                reached.set()
+                go_on.wait(10)
+                change = ConfigAlteration("num.partitions", ConfigOperation.SET, "7")
+                return controller.alter_broker_configs(None, [change])
+
+            waiting = asyncio.create_task(broker.controller.administer(alter))
+            await asyncio.to_thread(reached.wait, 10)
+            waiting.cancel()
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await broker.controller.administer(lambda controller: None)
+
+            assert broker.settings.num_partitions == 7
+
+    asyncio.run(run())
+
+
+def test_connection_limits_change_while_the_broker_runs(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            change = ConfigAlteration("max.connections.per.ip", ConfigOperation.SET, "3")
+
+            await broker.controller.administer(
+                lambda controller: controller.alter_broker_configs(broker.node_id, [change])
+            )
+
+            assert server.acceptor.limits.max_connections_per_host == 3
+
+    asyncio.run(run())

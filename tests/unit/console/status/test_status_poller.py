@@ -1,0 +1,78 @@
+"""The flows and agents that the console polls."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.console.status.status_poller import StatusPoller
+from headrace.flow.monitoring.registry import FOLDER_VARIABLE, Registry, this_run
+from headrace.model.clock import SystemClock
+from headrace.testing.readiness import wait_until
+from testkit.sample.figure_server import FigureServer
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+@contextmanager
+def polling(**flows: str) -> Iterator[StatusPoller]:
+    poller = StatusPoller({}, flows, SystemClock(), 0.05)
+    poller.start()
+    try:
+        poller.wait_for_first()
+        yield poller
+    finally:
+        poller.stop()
+
+
+def test_every_batch_is_remembered_once() -> None:
+    with FigureServer() as flow:
+        flow.serve(batch=1, batch_ms=10, records=5)
+        with polling(count=flow.url) as poller:
+            wait_until(lambda: len(poller.batches(("count", None))) == 1, what="the first batch")
+            flow.serve(batch=2, batch_ms=30)
+            wait_until(lambda: len(poller.batches(("count", None))) == 2, what="the second batch")
+            batches = poller.batches(("count", None))
+    assert [(each.number, each.took_ms, each.records) for each in batches] == [
+        (1, 10, 5),
+        (2, 30, 5),
+    ]
+
+
+def test_a_flow_of_this_machine_is_found_in_its_registry(folder: Path) -> None:
+    graph = {"nodes": [{"name": "in", "kind": "spout", "what": "clicks"}], "arrows": []}
+    Registry(folder).write(
+        this_run(name="count", program="count.py", master="local", brokers="b:1", graph=graph)
+    )
+    with polling() as poller:
+        (flow,) = poller.flows
+    assert (flow.name, flow.problem, flow.nodes[0].what) == (
+        "count",
+        "it serves no figures",
+        "clicks",
+    )
+
+
+def test_a_flow_that_never_answers_does_not_delay_the_others() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, FigureServer() as flow:
+        flow.serve(batch=1)
+        silent_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with polling(silent=silent_url, count=flow.url) as poller:
+            by_name = {each.name: each for each in poller.flows}
+    assert by_name["count"].batch == 1
+    assert "does not answer" in (by_name["silent"].problem or "")
+
+
+def test_the_records_of_a_component_become_a_rate() -> None:
+    with FigureServer() as flow:
+        flow.serve(components=[{"component": "out", "executed": 0}])
+        with polling(count=flow.url) as poller:
+            flow.serve(components=[{"component": "out", "executed": 500}])
+            key = ("flow", "count", "out")
+            wait_until(lambda: poller.written.rate(key) > 0, what="a rate")

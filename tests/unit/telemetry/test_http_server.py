@@ -1,0 +1,82 @@
+"""The HTTP server that metrics, monitors and gateways share."""
+
+import socket
+import urllib.error
+import urllib.request
+from http.client import HTTPConnection
+from threading import Event
+
+import pytest
+
+from headrace.telemetry.http_server import HttpHandler, HttpServer
+
+
+class Hello(HttpHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        headers = {"Connection": "close"} if self.path == "/bye" else {}
+        self.reply(200, f"hello {self.path}", {"Content-Type": "text/plain", **headers})
+
+
+def get(server: HttpServer, path: str) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def test_it_serves_between_start_and_close() -> None:
+    with HttpServer("127.0.0.1", 0, Hello, name="hello") as server:
+        assert server.address == f"127.0.0.1:{server.port}"
+        assert get(server, "/x") == (200, b"hello /x")
+    with pytest.raises(ConnectionRefusedError):
+        get(server, "/x")
+
+
+def test_a_server_that_never_started_can_be_closed() -> None:
+    server = HttpServer("127.0.0.1", 0, Hello, name="hello")
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        get(server, "/x")
+
+
+def test_a_taken_port_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        HttpServer("127.0.0.1", taken.getsockname()[1], Hello, name="hello")
+
+
+def test_a_connection_is_kept_until_a_reply_closes_it() -> None:
+    with HttpServer("127.0.0.1", 0, Hello, name="hello") as server:
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        for path in ("/one", "/two", "/bye"):
+            connection.request("GET", path)
+            assert connection.getresponse().read() == f"hello {path}".encode()
+        assert connection.sock is None
+        connection.close()
+
+
+def test_connections_beyond_the_limit_get_503() -> None:
+    entered, leave = Event(), Event()
+
+    class Slow(HttpHandler):
+        def do_GET(self) -> None:
+            entered.set()
+            leave.wait(30)
+            self.reply(200, b"done")
+
+    with HttpServer("127.0.0.1", 0, Slow, name="slow", max_connections=1) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        first = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        first.request("GET", "/")
+        assert entered.wait(30)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url, timeout=30)
+        refused.value.close()
+        leave.set()
+        assert first.getresponse().read() == b"done"
+        first.close()
+    assert (refused.value.code, refused.value.headers["Retry-After"]) == (503, "1")
