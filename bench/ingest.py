@@ -21,15 +21,15 @@ from headrace.client.read.offset_lookup import extents
 from headrace.client.settings import ClientSettings
 from headrace.ingest.event import Batch
 from headrace.ingest.network.avro_rpc import (
-    Requestor,
-    Responder,
-    Status,
+    AvroRequestor,
+    AvroResponder,
+    AvroStatus,
     answer,
     read_frame,
     write_frame,
 )
-from headrace.ingest.network.listener import Listener
 from headrace.ingest.network.peer_stream import PeerStream
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.flume import FlumeAgent
@@ -241,7 +241,7 @@ def hop(folder: Path, start: Start) -> float:
     try:
         text = HOP.format(port=port, folder=own, next=receiver.listener.port)
         with start(own, text), connect(port) as peer:
-            sender = Requestor(PeerStream(peer))
+            sender = AvroRequestor(PeerStream(peer))
             send(sender, batch)
             wait_until(lambda: receiver.count >= 1000, what="the first", timeout_seconds=600)
             began = time.perf_counter()
@@ -264,8 +264,8 @@ def send_for(send_one: Callable[[], None], most: int) -> int:
     return most
 
 
-def send(sender: Requestor, batch: Batch) -> None:
-    while sender.append_batch(batch) is not Status.OK:
+def send(sender: AvroRequestor, batch: Batch) -> None:
+    while sender.append_batch(batch) is not AvroStatus.OK:
         time.sleep(0.01)
 
 
@@ -275,13 +275,13 @@ class CountingReceiver:
     def __init__(self) -> None:
         self.count = 0
         self._known: dict[bytes, bool] = {}
-        self.listener = Listener("receiver", "127.0.0.1", 0, self._serve)
+        self.listener = TcpServer("receiver", "127.0.0.1", 0, self._serve)
 
     def _serve(self, connection: socket.socket) -> None:
-        stream, responder = PeerStream(connection), Responder(self._known)
+        stream, responder = PeerStream(connection), AvroResponder(self._known)
         while (frame := read_frame(stream)) is not None:
             prefix, method, batch = responder.read(frame.message)
-            status = None if batch is None else Status.OK
+            status = None if batch is None else AvroStatus.OK
             self.count += 0 if batch is None else len(batch)
             write_frame(stream, frame.serial, answer(prefix, method, status))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.program import ProgramArguments, load_program
 from headrace.cli.flow.topic import create_missing
 from headrace.flow.execution.job import start
 from headrace.flow.plan.plan import Plan
@@ -29,7 +29,7 @@ class ExampleRunner:
     def plan(self, path: str, *topics: str, **pairs: str) -> Plan:
         """Return the plan of an example; these of its topics are renamed, and created."""
         arguments = {each: self.topic(each) for each in topics} | pairs
-        plan = load_program(str(EXAMPLES / path), Given(self.address, arguments)).plan
+        plan = load_program(str(EXAMPLES / path), ProgramArguments(self.address, arguments)).plan
         create_missing(plan, self.address)
         return plan
 

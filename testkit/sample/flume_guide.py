@@ -1,7 +1,7 @@
-"""Configurations as Flume's user guide has its users write them, one for each part.
+"""Configurations as in Flume's user guide, one per component.
 
-Written by us after the guide's examples; hosts and paths are ours. As they are they name machines
-and folders that nobody has: `at_home` puts them onto this one, so that they can run.
+They follow the examples of the guide; hosts and paths are ours. They name machines and folders that
+do not exist: `at_home` changes them to this machine, so that they can run.
 """
 
 import re
@@ -192,7 +192,7 @@ GROUPS: Final[Mapping[str, str]] = {
 
 
 def prefixed(prefix: str, text: str) -> str:
-    """The lines of a component under its name.
+    """Return the lines of a component with its name as prefix.
 
     >>> prefixed("a1.sinks.k1", "type = null")
     'a1.sinks.k1.type = null\\n'
@@ -201,13 +201,13 @@ def prefixed(prefix: str, text: str) -> str:
 
 
 def at_home(text: str, folder: Path, *, broker: str = "127.0.0.1:9092", port: int = 0) -> str:
-    """The same on this machine: below a folder, on loopback, on free ports.
+    """Return a configuration for this machine: below a folder, on loopback, on free ports.
 
     >>> at_home("bind = 0.0.0.0\\nport = 4141", Path("/tmp"))
     'bind = 127.0.0.1\\nport = 0'
 
     Args:
-        port: of the peer that sinks send to; sources listen on any free one.
+        port: the port that sinks send to; sources listen on any free one.
     """
     text = re.sub(r"(?<![\w/])/(?=(?:var|mnt|flume|path)/)", f"{folder}/", text)
     text = re.sub(r"\b0\.0\.0\.0|10\.10\.10\.10", "127.0.0.1", text)

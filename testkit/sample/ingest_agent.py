@@ -1,33 +1,37 @@
-"""Agents for tests: made from the text of a configuration, with ends to look into."""
+"""Agents for tests: made from the text of a configuration, with a sink that keeps its events."""
 
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
+
+import fastavro
 
 from headrace.config.properties import parse_properties
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import Assembly, assemble
-from headrace.ingest.agent.channel_processor import ChannelProcessor
 from headrace.ingest.agent.registry import find_component
 from headrace.ingest.channel import Channel
+from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
 from headrace.ingest.config.reader import plan_agent
 from headrace.ingest.error import ChannelError, DeliveryFailed
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.selectors.replicating import ReplicatingSelector
-from headrace.ingest.settings import Settings
+from headrace.ingest.settings import Settings, flag
 from headrace.ingest.sink import Sink
 from headrace.ingest.source import Source
 
 
 def make(kind: str, type_name: str, texts: Mapping[str, str], *wiring: object) -> Component:
-    """One component by its type, as a configuration would make it."""
-    found = find_component(kind, type_name)
-    return found("it", Settings.from_texts(found.SETTINGS, texts), *wiring)
+    """Create one component by its type, as for a configuration."""
+    component = find_component(kind, type_name)
+    return component("it", Settings.from_texts(component.SETTINGS, texts), *wiring)
 
 
 def assemble_text(text: str, name: str = "a1") -> Assembly:
-    """The components of a configuration, with everything that is wrong about it."""
+    """Create the components of a configuration, and collect its mistakes."""
     plan, problems = plan_agent(parse_properties(text, {}), name)
     assembly = assemble(plan)
     assembly.problems = sorted([*problems, *assembly.problems], key=lambda each: each.line)
@@ -36,7 +40,7 @@ def assemble_text(text: str, name: str = "a1") -> Assembly:
 
 @contextmanager
 def running(text: str, name: str = "a1") -> Iterator[Agent]:
-    """An agent that runs while the block does; a configuration with errors fails the test."""
+    """Run an agent inside the block; a configuration with errors fails the test."""
     assembly = assemble_text(text, name)
     assert not assembly.errors, assembly.errors
     agent = Agent(assembly)
@@ -45,20 +49,27 @@ def running(text: str, name: str = "a1") -> Iterator[Agent]:
         assert agent.wait_ready(), "the agent did not start"
         yield agent
     finally:
-        agent.stop()
+        agent.stop(drain_seconds=60)
 
 
 class CollectingSink(Sink):
-    """Keeps what it gets. `type = testkit.sample.ingest_agent:CollectingSink`."""
+    """Keeps its events. `type = testkit.sample.ingest_agent:CollectingSink`.
+
+    Attributes:
+        failing: every delivery fails while it is set. The setting `failing` sets it before the
+            agent starts.
+    """
+
+    SETTINGS = (flag("failing", "Fail every delivery at first.", False),)
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         self.batches: list[Batch] = []
-        self.failing = False
+        self.failing = settings.flag("failing")
 
     def deliver(self, batch: Batch) -> None:
         if self.failing:
-            raise DeliveryFailed(f"sink {self.name} was told to fail")
+            raise DeliveryFailed(f"sink {self.name} fails on purpose")
         self.batches.append(batch)
 
     @property
@@ -71,7 +82,7 @@ class CollectingSink(Sink):
 
 
 class RecordingProcessor(ChannelProcessor):
-    """Stands at a source's end and keeps what it delivers; can be told to refuse a few times."""
+    """Replaces the channels of a source: keeps its batches, and refuses the next `refusals`."""
 
     def __init__(self) -> None:
         selector = ReplicatingSelector(
@@ -98,7 +109,7 @@ class RecordingProcessor(ChannelProcessor):
         with self._lock:
             if self.refusals:
                 self.refusals -= 1
-                raise ChannelError("told to refuse")
+                raise ChannelError("refused on purpose")
             self.batches.append(batch)
         return []
 
@@ -111,7 +122,7 @@ class RecordingProcessor(ChannelProcessor):
 def source_alone(
     type_name: str, texts: Mapping[str, str]
 ) -> Iterator[tuple[Source, RecordingProcessor]]:
-    """A started source that delivers into the hands of the test. A pollable one is not polled."""
+    """Start a source without an agent, and yield it with its batches. It is not polled."""
     source = make("source", type_name, texts)
     assert isinstance(source, Source)
     processor = RecordingProcessor()
@@ -125,7 +136,33 @@ def source_alone(
 
 
 def memory_channel(**texts: str) -> Channel:
-    """A memory channel that does not wait long."""
+    """Return a memory channel that does not wait."""
     channel = make("channel", "memory", {"keep-alive": "0", **texts})
     assert isinstance(channel, Channel)
     return channel
+
+
+def run_sink(type_name: str, texts: Mapping[str, str], *batches: Batch) -> None:
+    """Start a sink, deliver the batches to it, and stop it."""
+    sink = make("sink", type_name, texts)
+    assert isinstance(sink, Sink)
+    sink.start()
+    try:
+        for batch in batches:
+            sink.deliver(batch)
+    finally:
+        sink.stop()
+
+
+def file_contents(folder: Path) -> dict[str, bytes]:
+    """Return what each file below a folder holds, by its path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def avro_events(data: bytes) -> list[Event]:
+    """Return the events of an Avro file."""
+    return [Event(row["headers"], row["body"]) for row in fastavro.reader(io.BytesIO(data))]

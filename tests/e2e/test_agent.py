@@ -42,7 +42,7 @@ def topic() -> str:
 
 
 def rows(broker: BrokerProcess, topic: str, **options: bool) -> dict[str, list[object]]:
-    """The records of a topic, column by column."""
+    """Return the records of a topic, column by column."""
     settings = {"bootstrap.servers": broker.address}
     with Reader.of_topics(settings, topic, **options) as reader:  # type: ignore[arg-type]
         table = reader.read_all()
@@ -176,7 +176,7 @@ def test_a_transactional_sink_writes_a_batch_and_its_marks_together(
     again.stop()
 
 
-def test_a_commit_that_did_not_live_to_tell_is_not_written_twice(
+def test_a_commit_without_an_answer_is_not_written_twice(
     broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = memory_channel()
@@ -202,7 +202,7 @@ def test_a_commit_that_did_not_live_to_tell_is_not_written_twice(
     assert values(broker, topic) == [b"1", b"2"]
 
 
-def test_a_sink_that_was_replaced_cannot_write_any_more(broker: BrokerProcess, topic: str) -> None:
+def test_a_fenced_sink_cannot_write_any_more(broker: BrokerProcess, topic: str) -> None:
     channel = memory_channel()
     zombie = kafka_sink(broker, topic, kafka__transactional__id=topic)
     zombie.channel = channel
@@ -270,7 +270,7 @@ def test_files_reach_a_topic_once_over_restarts(
     assert values(broker, topic) == lines
 
 
-def test_a_file_of_which_everything_is_filtered_out_is_done_all_the_same(
+def test_a_file_whose_events_are_all_dropped_is_completed_too(
     broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("drop\n" * 20)
@@ -292,4 +292,4 @@ def _has(broker: BrokerProcess, topic: str, count: int) -> bool:
     try:
         return len(values(broker, topic)) >= count
     except BrokerError:
-        return False  # nobody has written yet
+        return False  # the topic does not exist yet

@@ -1,4 +1,4 @@
-"""`headrace agent` as a user meets it: check, draw, run, signals, reload, the monitor."""
+"""`headrace agent` on the command line: check, draw, run, signals, reload, the monitor."""
 
 import json
 import re
@@ -44,12 +44,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_check_says_that_a_file_is_fine(file: Path) -> None:
+def test_check_reports_a_correct_file(file: Path) -> None:
     found = run_headrace("agent", "check", str(file))
     assert (found.code, found.out) == (0, f"{file}: agent a1 is fine\n")
 
 
-def test_check_names_line_and_remedy_and_fails(file: Path) -> None:
+def test_check_reports_the_line_and_what_to_write(file: Path) -> None:
     file.write_text(file.read_text().replace("type = netcat", "type = netcatt"))
     found = run_headrace("agent", "check", str(file))
     assert found.code == 1
@@ -110,11 +110,11 @@ def test_the_monitor_and_a_reload(tmp_path: Path) -> None:
         )
     try:
 
-        def said() -> str:
+        def output() -> str:
             return (tmp_path / "log").read_text()
 
-        wait_until(lambda: "/metrics" in said(), what="the monitor")
-        found = re.search(r"http://\S+/metrics", said())
+        wait_until(lambda: "/metrics" in output(), what="the monitor")
+        found = re.search(r"http://\S+/metrics", output())
         assert found is not None
         metrics = json.load(urllib.request.urlopen(found.group(0)))
         assert metrics["CHANNEL.c1"]["ChannelCapacity"] == "1000"

@@ -1,5 +1,5 @@
-"""kill -9 at random moments of every durable path: nothing lost, and duplicates within what is
-promised. `HEADRACE_KILLS` says how often; once each by default, on one path of each kind."""
+"""kill -9 at random moments of every durable path: no event is lost, and only the documented ones
+are repeated. `HEADRACE_KILLS` says how often; once by default, on one path of each kind."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Batch
-from headrace.ingest.network.avro_rpc import Requestor, Status
+from headrace.ingest.network.avro_rpc import AvroRequestor, AvroStatus
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.sources.avro import AvroSource
 from headrace.model.ids import TopicPartition
@@ -87,7 +87,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def kill_in_the_middle(agent: AgentProcess, dice: Random, progress: Callable[[], int]) -> None:
-    """Mostly while events flow, whatever time they take to; sometimes while the agent starts."""
+    """Wait for a moment to kill: mostly while events flow, sometimes while the agent starts."""
     before = progress()
     with agent:
         if dice.random() < 0.8:
@@ -125,7 +125,7 @@ def in_topic(broker: BrokerProcess, topic: str) -> Counter[bytes]:
 
 
 def end_of_topic(broker: BrokerProcess, topic: str) -> int:
-    """Records and markers, committed or not; 0 before there is a topic."""
+    """Return the log end of a topic, with uncommitted records and markers; 0 without the topic."""
     partition = TopicPartition(topic, 0)
     try:
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": broker.address})) as pool:
@@ -136,7 +136,7 @@ def end_of_topic(broker: BrokerProcess, topic: str) -> int:
 
 
 def new_lines(folder: Path, name: str, turn: int) -> list[bytes]:
-    """A new file, or more lines of one; what came before it is rotated away now and then."""
+    """Write a new file, or more lines of one, and sometimes rotate the old one."""
     lines = [b"%d-%d" % (turn, row) for row in range(LINES)]
     (folder / "in").mkdir(exist_ok=True)
     path = folder / "in" / name
@@ -218,7 +218,7 @@ def test_lines_that_netcat_acknowledged_survive(tmp_path: Path) -> None:
 
 
 class NetcatClient:
-    """Sends a few lines at a time and reads what becomes of each."""
+    """Sends a few lines at a time and reads the answer to each."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -276,7 +276,7 @@ def test_events_that_avro_acknowledged_survive(tmp_path: Path) -> None:
 
 
 class AvroClient:
-    """Sends batches; one without an answer it sends again, as every client of Flume's does."""
+    """Sends batches, and again those without an answer, as Flume's clients do."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -287,7 +287,7 @@ class AvroClient:
     def send_until_hang_up(self) -> None:
         try:
             with socket.create_connection(("127.0.0.1", self._port)) as peer:
-                requestor = Requestor(PeerStream(peer))
+                requestor = AvroRequestor(PeerStream(peer))
                 while True:
                     self._send(requestor)
         except (OSError, IngestError):
@@ -295,13 +295,13 @@ class AvroClient:
 
     def send_pending(self) -> None:
         with socket.create_connection(("127.0.0.1", self._port)) as peer:
-            self._send(Requestor(PeerStream(peer)))
+            self._send(AvroRequestor(PeerStream(peer)))
 
-    def _send(self, requestor: Requestor) -> None:
+    def _send(self, requestor: AvroRequestor) -> None:
         if not self._pending:
             self._pending = [b"%d" % (self._number + row) for row in range(SOURCE_BATCH)]
             self._number += SOURCE_BATCH
-        if requestor.append_batch(Batch.plain(self._pending)) is Status.OK:
+        if requestor.append_batch(Batch.plain(self._pending)) is AvroStatus.OK:
             self.acknowledged += self._pending
             self._pending = []
 

@@ -1,4 +1,4 @@
-"""The configurations of Flume's user guide run: an event goes in and comes out at the other end."""
+"""The configurations of Flume's user guide run: each delivers an event."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.event import Batch
-from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
 from headrace.testing.quick_settings import QUICK_SETTINGS
@@ -88,7 +88,7 @@ def wait_for_drain(agent: Agent) -> None:
 def send_line(agent: Agent) -> None:
     source = agent.assembly.sources["r1"]
     listener = getattr(source, "listener", None) or source.listeners[-1]  # type: ignore[attr-defined]
-    assert isinstance(listener, Listener)
+    assert isinstance(listener, TcpServer)
     with socket.create_connection(("127.0.0.1", listener.port)) as peer:
         peer.sendall(LINE + b"\n")
 
@@ -121,7 +121,7 @@ def post(agent: Agent) -> None:
 
 
 def nothing(agent: Agent) -> None:
-    """The source makes its own events, or finds them."""
+    """Send nothing: the source produces events itself, or finds them."""
 
 
 POKES: dict[str, Callable[[Agent], None]] = {
@@ -138,7 +138,7 @@ RUNNABLE = [name for name in SOURCES if name != "http" and not name.startswith("
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_sources_take_an_event(name: str, tmp_path: Path) -> None:
+def test_sources_accept_an_event(name: str, tmp_path: Path) -> None:
     for path in (
         "var/log/secure",
         "path/one.txt",
@@ -154,7 +154,7 @@ def test_sources_take_an_event(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("kafka")])
-def test_kafka_sources_take_an_event(name: str, tmp_path: Path, broker: BrokerProcess) -> None:
+def test_kafka_sources_read_an_event(name: str, tmp_path: Path, broker: BrokerProcess) -> None:
     topics = ["topic7"] if "regex" in SOURCES[name] else ["test1", "test2"]
     settings = {"bootstrap.servers": broker.address}
     with ConnectionPool(ClientSettings.of(settings)) as pool:
@@ -211,7 +211,7 @@ def test_sinks_reach_a_peer(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in SINKS if name.startswith(("hdfs", "file_roll", "null", "logger"))]
 )
-def test_sinks_keep_an_event(name: str, tmp_path: Path) -> None:
+def test_sinks_store_an_event(name: str, tmp_path: Path) -> None:
     stamp = "\ninterceptors = i1\ninterceptors.i1.type = timestamp"
     text = agent_text(NETCAT + stamp, sink=at_home(SINKS[name], tmp_path))
     with running(text) as agent:
@@ -237,7 +237,7 @@ def test_the_kafka_sink_writes_an_event(tmp_path: Path, broker: BrokerProcess) -
 
 
 @pytest.mark.parametrize("name", CHANNELS)
-def test_channels_hand_an_event_on(
+def test_channels_pass_an_event_on(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     address = request.getfixturevalue("broker").address if name == "kafka" else ""
@@ -256,7 +256,7 @@ def test_interceptors_and_selectors_let_an_event_through(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_groups_hand_an_event_on(name: str) -> None:
+def test_groups_deliver_an_event(name: str) -> None:
     text = agent_text(NETCAT).replace("a1.sinks = k1", "a1.sinks = k1 k2")
     text += prefixed("a1.sinks.k2", f"{COLLECT}\nchannel = c1")
     text += "a1.sinkgroups = g1\na1.sinkgroups.g1.sinks = k1 k2\n"

@@ -206,4 +206,4 @@ def test_an_agent_counts_what_it_writes_and_what_it_reads(
 
 def test_nobody_counting_yet_is_told(broker: BrokerProcess, topic: str) -> None:
     done = run_headrace("audit", "--audit-topic", f"{topic}-none", "-b", broker.address)
-    assert (done.code, "nobody counts here yet" in done.err) == (1, True)
+    assert (done.code, "nothing is counted yet" in done.err) == (1, True)

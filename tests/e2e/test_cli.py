@@ -78,7 +78,7 @@ def test_topics_are_created_listed_and_deleted(cluster: Cluster, topic: str) -> 
         found = cluster.json("topic", "list", *which)
         return {each["name"]: each["partitions"] for each in found}
 
-    # Apache Kafka answers before its brokers have heard of it.
+    # Apache Kafka answers before all of its brokers know the change.
     wait_until(lambda: list(listed(f"{topic}-.*", "-r")) == names, what="both topics")
     assert listed(*names) == dict.fromkeys(names, 3)
 
@@ -88,7 +88,7 @@ def test_topics_are_created_listed_and_deleted(cluster: Cluster, topic: str) -> 
     )
 
 
-def test_one_failed_item_is_told_and_fails_the_command(cluster: Cluster, topic: str) -> None:
+def test_one_failed_item_is_reported_and_fails_the_command(cluster: Cluster, topic: str) -> None:
     cluster.ok("topic", "create", topic)
     ended = cluster.run("topic", "create", topic, f"{topic}-new", "not/a/topic")
     assert ended.code == 1
@@ -190,7 +190,7 @@ def test_headers_keys_and_tombstones_are_kept(
         ("@-1h:end", range(10)),
     ],
 )
-def test_a_span_is_consumed(
+def test_a_range_is_consumed(
     cluster: Cluster, make_topic: Callable[..., str], place: str, expected: range
 ) -> None:
     topic = make_topic()
@@ -205,7 +205,9 @@ def test_a_number_of_records_is_consumed(cluster: Cluster, make_topic: Callable[
     assert cluster.ok("topic", "consume", topic, "-o", "-5", "-n", "2").lines == ["5", "6"]
 
 
-def test_an_offset_past_the_end_is_told(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+def test_an_offset_past_the_end_is_reported(
+    cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
     topic = make_topic()
     ended = cluster.run("topic", "consume", topic, "-o", "47")
     assert ended.code == 1
@@ -233,7 +235,7 @@ def test_a_topic_or_partition_that_is_not_there_is_one_sentence(
     assert (ended.code, ended.err.count("\n")) == (1, 1)
     assert "cannot read topic never-was" in ended.err
     topic = make_topic()
-    assert "has partitions 0 to 0, and no 4" in cluster.run("topic", "consume", topic, "-p4").err
+    assert "has no partition 4, only 0 to 0" in cluster.run("topic", "consume", topic, "-p4").err
 
 
 def test_aborted_transactions_are_left_out_on_request(
@@ -285,7 +287,7 @@ def test_configuration_is_altered(cluster: Cluster, make_topic: Callable[..., st
         (found,) = cluster.json("topic", "describe", topic, "-c")
         return {each["key"]: each["value"] for each in found["configs"]}
 
-    # Apache Kafka answers before its brokers have heard of it.
+    # Apache Kafka answers before all of its brokers know the change.
     wait_until(lambda: described()["segment.ms"] == "5000", what="the configuration")
     configs = described()
     assert configs["retention.ms"] == "604800000"
@@ -373,7 +375,7 @@ def test_a_group_with_members_is_described_and_left_alone(
     cluster: Cluster, make_topic: Callable[..., str], group: str, protocol: str
 ) -> None:
     topic = make_topic(2)
-    settings = {"bootstrap.servers": cluster.address, "group.id": group, "client.id": "somebody"}
+    settings = {"bootstrap.servers": cluster.address, "group.id": group, "client.id": "billing-1"}
     consumer = Consumer({**settings, "group.protocol": protocol})
     consumer.subscribe([topic])
 
@@ -391,8 +393,8 @@ def test_a_group_with_members_is_described_and_left_alone(
     shown = described()
     assert (shown["type"], shown["members"]) == (protocol, 1)
     assert [(each["partition"], each["client_id"]) for each in shown["partitions"]] == [
-        (0, "somebody"),
-        (1, "somebody"),
+        (0, "billing-1"),
+        (1, "billing-1"),
     ]
     refused = cluster.run("group", "seek", group, "--to", "start", "--topics", topic)
     assert (refused.code, "stop them first" in refused.out) == (1, True)

@@ -113,7 +113,7 @@ def test_what_comes_is_printed_until_ctrl_c(
     assert reader.end(signal.SIGINT) == (0, "")
 
 
-def test_ctrl_c_before_enough_came_is_told_by_the_exit_code(
+def test_the_exit_code_says_that_ctrl_c_came_before_enough_records(
     broker: BrokerProcess, topic: str, start: Start
 ) -> None:
     run(broker.address, "topic", "create", topic)
@@ -224,7 +224,7 @@ def test_a_reader_that_goes_away_is_no_error(broker: BrokerProcess, topic: str) 
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, b"0" * 100, b"")
 
 
-def test_a_person_who_waits_sees_a_bar(broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
+def test_a_terminal_shows_a_progress_bar(broker: BrokerProcess, topic: str, tmp_path: Path) -> None:
     run(broker.address, "topic", "create", topic)
     run(broker.address, "topic", "produce", topic, stdin=b"one\ntwo")
     terminal, end = pty.openpty()

@@ -1,4 +1,4 @@
-"""The command line on a broker that asks who is there."""
+"""The command line on a broker that requires authentication."""
 
 import re
 from collections.abc import Iterator
@@ -69,13 +69,13 @@ def test_a_wrong_password_is_one_sentence(address: str, mechanism: str) -> None:
     assert ended.err.count("\n") == 1
 
 
-def test_what_a_user_may_not_do_is_told(address: str) -> None:
+def test_a_refused_operation_is_reported(address: str) -> None:
     ended = as_anna(address, "PLAIN", PASSWORD, "topic", "create", "forbidden")
     assert ended.code == 1
     assert "AUTHORIZATION_FAILED" in ended.out
 
 
-def test_a_client_that_does_not_log_in_is_turned_away(address: str) -> None:
+def test_a_client_that_does_not_log_in_is_refused(address: str) -> None:
     ended = run_headrace("topic", "list", "-b", address)
     assert (ended.code, ended.err.count("\n")) == (1, 1)
     assert "if it asks for a login, set security.protocol" in ended.err

@@ -1,4 +1,4 @@
-"""`topic export` and `topic import` against Headrace and Apache Kafka: what went out comes back."""
+"""`topic export` and `topic import`, on Headrace and Apache Kafka: an import restores an export."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ Run = Callable[..., Finished]
 
 @pytest.fixture(params=["broker", "apache_kafka"])
 def cluster(request: pytest.FixtureRequest) -> ServerProcess:
-    """Ours, and Apache Kafka."""
+    """Headrace, and Apache Kafka."""
     found: ServerProcess = request.getfixturevalue(request.param)
     return found
 
@@ -135,7 +135,7 @@ def test_a_failed_export_leaves_nothing(run: Run, topics: Sequence[str], tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def test_a_partition_that_is_not_there_asks_for_another_place(
+def test_a_missing_partition_advises_repartition(
     run: Run, topics: Sequence[str], tmp_path: Path
 ) -> None:
     _, copy = topics

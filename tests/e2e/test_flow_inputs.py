@@ -79,7 +79,7 @@ def test_a_program_names_the_topic_and_the_option_that_creates_it(
 
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(f"headrace: words cannot start: there is no topic {topic}-not; ")
-    assert done.err.endswith("--create-topics makes what is missing\n")
+    assert done.err.endswith("--create-topics creates missing topics\n")
     assert done.err.count("\n") == 1
 
 

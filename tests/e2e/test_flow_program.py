@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.program import ProgramArguments, load_program
 from testkit.process.broker_process import BrokerProcess
 
 JOB = """
@@ -38,7 +38,7 @@ def test_a_samza_job_has_its_own_brokers_and_start(
     job = tmp_path / "job.properties"
     job.write_text(JOB.format(topic=topic, address=broker.address))
 
-    program = load_program(str(job), Given("no-broker:1", {"spark.cores.max": "1"}))
+    program = load_program(str(job), ProgramArguments("no-broker:1", {"spark.cores.max": "1"}))
 
     assert program.plan.name == f"{topic}-job"
     assert program.brokers == broker.address

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.cli.flow.range import bounded
 from headrace.cli.flow.topic import create_missing
-from headrace.cli.record.offset_spec import parse_place
+from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.flow.plan.plan import Plan
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import SparkSpout, TopicSpout
@@ -36,8 +36,8 @@ def test_bounds_become_offsets_of_each_partition(broker: BrokerProcess, topic: s
     clock = SystemClock()
     plan = copying(broker, topic)
 
-    in_range = bounded(plan, parse_place("@1002", clock), parse_place("-1", clock))
-    by_time = bounded(plan, parse_place("@1970-01-01T00:00:01.002Z", clock), None)
+    in_range = bounded(plan, parse_offset_spec("@1002", clock), parse_offset_spec("-1", clock))
+    by_time = bounded(plan, parse_offset_spec("@1970-01-01T00:00:01.002Z", clock), None)
 
     spout = in_range.components["in"].work
     assert json.loads(spout.ending) == {topic: {"0": 4, "1": 2}}
@@ -56,7 +56,7 @@ def test_a_plan_without_bounds_does_not_change(broker: BrokerProcess, topic: str
 def test_a_spout_that_reads_no_topic_has_no_bounds(broker: BrokerProcess, topic: str) -> None:
     made = Topology("rate", dead_letters=None)
     made.spout("in", SparkSpout(lambda spark, streaming: spark.range(1), fields="id BIGINT"))
-    start = parse_place("start", SystemClock())
+    start = parse_offset_spec("start", SystemClock())
 
     with pytest.raises(ConfigError, match="the spout in reads no topic"):
         bounded(made.plan(), start, None)

@@ -53,7 +53,7 @@ def test_the_stock_file_starts_a_broker_and_names_what_has_no_effect(tmp_path: P
             what="the start",
         )
         assert process.poll() is None, output.read_text()
-        assert re.search(r"no effect +key=num\.io\.threads", output.read_text())
+        assert re.search(r"config_key_ignored +key=num\.io\.threads", output.read_text())
     finally:
         process.terminate()
         process.wait(30)

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from headrace.ingest.event import Batch
-from headrace.ingest.file.storage import open_storage
+from headrace.ingest.file.storage_folder import open_folder
 from headrace.ingest.sink import Sink
 from testkit.peer.mini_hdfs import MiniHdfs
 from testkit.peer.peer import PeerMissing, require_peer
@@ -31,7 +31,7 @@ def s3() -> Iterator[str]:
         environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
         where = f"endpoint_override={host}:{port}&scheme=http&region=us-east-1"
         uri = f"s3://events/{{}}?{where}&allow_bucket_creation=true"
-        storage = open_storage(uri.format(""))
+        storage = open_folder(uri.format(""))
         storage.filesystem.create_dir("events")
         yield uri
     server.stop()
@@ -67,7 +67,7 @@ def deliver(texts: dict[str, str], *batches: Batch) -> None:
 
 def files(uri: str) -> dict[str, bytes]:
     """What lies below a URI, by path from there."""
-    storage = open_storage(uri)
+    storage = open_folder(uri)
     selector = pyarrow.fs.FileSelector(storage.root, recursive=True)
     return {
         info.path.removeprefix(storage.root).lstrip("/"): storage.filesystem.open_input_stream(

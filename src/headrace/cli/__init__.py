@@ -1,1 +1,1 @@
-"""The command line, one file per noun."""
+"""The command line: one file or folder per noun, loaded when the noun is used."""

@@ -1,4 +1,4 @@
-"""An agent's counters in the terminal, while it runs."""
+"""A live table of an agent's counters in the terminal."""
 
 import time
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from headrace.ingest.agent.assembly import Assembly
 _PERIOD_SECONDS = 1.0
 
 
-class LiveTable:
-    """One row for each source, channel and sink: how many events, how many a second, how full.
+class AgentTable:
+    """Shows a row per source, channel and sink: events, events per second, and how full it is.
 
-    Rows are redrawn once a second on standard error; what is logged there scrolls by above them.
+    The table is redrawn once per second on standard error; log lines scroll by above it.
     """
 
     def __init__(self, assembly: Callable[[], Assembly]) -> None:
@@ -28,7 +28,7 @@ class LiveTable:
         self._before: dict[str, int] = {}
         self._at = time.monotonic()
 
-    def __enter__(self) -> "LiveTable":
+    def __enter__(self) -> "AgentTable":
         self._thread.start()
         return self
 
@@ -52,7 +52,7 @@ class LiveTable:
         table = Table("component", "events", "events/s", "fill", box=None)
         for name, count, fill in _rows(self._assembly()):
             before = self._before.get(name, count)
-            if count < before:  # a reload has made the component anew
+            if count < before:  # a reload has replaced the component
                 before = 0
             rate = (count - before) / seconds
             self._before[name] = count

@@ -1,4 +1,4 @@
-"""`headrace audit`: whether everything that was sent arrived everywhere."""
+"""`headrace audit`: check that every sent record arrived everywhere."""
 
 import time
 from typing import Annotated, Any
@@ -26,15 +26,15 @@ app = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup
 _EXAMPLES = """
 Examples:
 
-  headrace audit                                  every topic of the last hour
+  headrace audit                                  all topics, the last hour
 
   headrace audit --topic clicks --since 24h
 
   headrace audit --json                           for programs
 
-  headrace audit count clicks --tier broker       count what the topic holds, as a tier
+  headrace audit count clicks --tier broker       count the topic's records as a tier
 
-Exit code 1 when a bucket that is settled lacks records in some tier.
+Exit code 1 when a tier lacks records of a bucket whose time has passed.
 """
 
 
@@ -46,9 +46,9 @@ def audit(
     ] = None,
     since: Annotated[str, typer.Option(metavar="TIME", help="How far back: 90s, 30m, 24h.")] = "1h",
     grace: Annotated[
-        str, typer.Option(metavar="TIME", help="How long after its end a bucket may fill.")
+        str, typer.Option(metavar="TIME", help="How long after its end a bucket still fills.")
     ] = "60s",
-    as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     audit_topic: Annotated[str, typer.Option(help="Where the counts are.")] = TOPIC,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
@@ -61,13 +61,13 @@ def audit(
     reconciliation = Reconciliation()
     with connect(brokers, setting) as pool:
         try:
-            # Counts of a bucket are written after it began, never before.
+            # The counts of a bucket are written after it begins, never before.
             reconciliation.add(read_audit(pool.settings, since_ms, audit_topic))
         except BrokerError as error:
             if error.code is not ErrorCode.unknown_topic_or_partition:
                 raise
             raise ClientError(
-                f"nobody counts here yet: there is no topic {audit_topic} (docs/audit.md)"
+                f"nothing is counted yet: there is no topic {audit_topic} (docs/audit.md)"
             ) from error
     rows = reconciliation.rows(
         now_ms=now_ms,
@@ -106,7 +106,7 @@ Examples:
 
   headrace audit count clicks views --tier broker
 
-  headrace audit count clicks --tier lake --to-end      what is there now, and no more
+  headrace audit count clicks --tier lake --to-end      records up to now, then end
 """)
 )
 def count(
@@ -116,10 +116,10 @@ def count(
         str | None, typer.Option(metavar="TIME", help="Length of a bucket; 10m by default.")
     ] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Count what is there already, too.")
+        bool, typer.Option("--from-start", help="Count existing records too.")
     ] = False,
     to_end: Annotated[
-        bool, typer.Option("--to-end", help="Count what is there now, from the start, and end.")
+        bool, typer.Option("--to-end", help="Count all records up to now, and end.")
     ] = False,
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
@@ -128,7 +128,7 @@ def count(
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Read topics and count what is in them, as a tier of its own, until Ctrl-C."""
+    """Read topics and count their records as a tier, until Ctrl-C."""
     bucket_ms = DEFAULT_BUCKET_MS if bucket is None else round(parse_duration(bucket) * 1000)
     ends = None if duration is None else time.monotonic() + parse_duration(duration)
     tally = Tally(tier, bucket_ms=bucket_ms)

@@ -1,4 +1,4 @@
-"""`headrace cluster`: look at a cluster's brokers, health and configuration."""
+"""`headrace cluster`: a cluster's brokers, health and configuration."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from headrace.cli.cluster_replica import register
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_fields, print_json, print_rows, print_table
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.describe_command import config_rows
 from headrace.client.admin.admin import Admin, ResourceType
 from headrace.client.error import BrokerError, ClientError, Unreachable
@@ -29,11 +29,11 @@ Examples:
 """)
 )
 def info(
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Show a cluster: its id, its brokers, how much is in it."""
+    """Show a cluster: its id, its brokers, its topics and partitions."""
     with connect(brokers, setting) as pool:
         metadata = pool.metadata()
         features = pool.any().features
@@ -56,7 +56,7 @@ def info(
         }
         for _, each in sorted(metadata.brokers.items())
     ]
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(summary | {"brokers": rows})
         return
     shown = ", ".join(f"{name}={level}" for name, level in sorted(features.items()))
@@ -69,24 +69,24 @@ def info(
     epilog=epilog("""
 Examples:
 
-  headrace cluster health                               exit 0 when all is well, 1 when not
+  headrace cluster health                               exit code 0 if healthy, 1 if not
 
   headrace cluster health --format json
 """)
 )
 def health(
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Say whether every broker answers and every partition has its leader and its replicas."""
+    """Check that every broker answers and every partition has its leader and its replicas."""
     with connect(brokers, setting) as pool:
-        found = _health(pool, pool.metadata())
-    if format is Format.JSON:
-        print_json(found)
+        report = _health(pool, pool.metadata())
+    if format is OutputFormat.JSON:
+        print_json(report)
     else:
-        print_fields({name: _shown(value) for name, value in found.items()})
-    if not found["healthy"]:
+        print_fields({name: _shown(value) for name, value in report.items()})
+    if not report["healthy"]:
         raise typer.Exit(1)
 
 
@@ -127,9 +127,9 @@ def _health(pool: ConnectionPool, metadata: Metadata) -> dict[str, Any]:
     epilog=epilog("""
 Examples:
 
-  headrace cluster configs                              what is not a default
+  headrace cluster configs                              keys that are not at their default
 
-  headrace cluster configs --all                        everything
+  headrace cluster configs --all                        all keys
 
   headrace cluster configs log.retention.ms num.partitions --broker 1 --format json
 """)
@@ -141,22 +141,24 @@ def configs(
     broker: Annotated[
         list[int] | None, typer.Option("--broker", help="Only these brokers, by id.")
     ] = None,
-    all_: Annotated[bool, typer.Option("-a", "--all", help="Defaults too.")] = False,
-    format: FormatOption = Format.TEXT,
+    all_: Annotated[bool, typer.Option("-a", "--all", help="Also keys at their default.")] = False,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Show the configuration of brokers."""
     with connect(brokers, setting) as pool:
         known = pool.metadata(()).brokers
-        wanted = broker or sorted(known)
-        for node_id in wanted:
+        chosen = broker or sorted(known)
+        for node_id in chosen:
             if node_id not in known:
-                raise ClientError(f"there is no broker {node_id}: there are {sorted(known)}")
-        found = Admin(pool).describe_configs(ResourceType.BROKER, [str(each) for each in wanted])
+                raise ClientError(f"there is no broker {node_id}: the cluster has {sorted(known)}")
+        described = Admin(pool).describe_configs(
+            ResourceType.BROKER, [str(each) for each in chosen]
+        )
     rows: list[dict[str, Any]] = []
     missing = set(keys or ())
-    for name, entries in found.items():
+    for name, entries in described.items():
         if isinstance(entries, BrokerError):
             raise ClientError(f"cannot describe the configuration of broker {name}: {entries}")
         shown = [

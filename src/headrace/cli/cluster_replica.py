@@ -1,4 +1,4 @@
-"""`headrace cluster brokers|partitions|elect|rebalance|decommission`: who has and leads what."""
+"""`headrace cluster brokers|partitions|elect|rebalance|decommission`: replicas and leaders."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import typer
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows, status
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.client.admin.replica_admin import ReplicaAdmin
 from headrace.client.admin.replica_plan import Plan, decommission, rebalance
 from headrace.client.error import ClientError
@@ -19,8 +19,10 @@ from headrace.model.ids import TopicPartition
 
 _POLL_SECONDS = 0.5
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be moved.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Return when all has moved.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be moved.")]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Return when the moves are done.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,11 +32,11 @@ def register(app: typer.Typer) -> None:
 
 
 def brokers_(
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Show the brokers: where they are, and how much each has and leads."""
+    """Show the brokers: their addresses, and how many partitions each leads and replicates."""
     with connect(brokers, setting) as pool:
         metadata = pool.metadata()
     partitions = [
@@ -65,13 +67,15 @@ def partitions(
     ] = None,
     troubled: Annotated[
         bool,
-        typer.Option("--troubled", help="Only those without a leader, or with replicas behind."),
+        typer.Option(
+            "--troubled", help="Only those without a leader or with replicas out of sync."
+        ),
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Show partitions: who leads, who has a replica, who is in sync, what is being moved."""
+    """Show partitions: leader, replicas, in-sync replicas, and moves in progress."""
     with connect(brokers, setting) as pool:
         metadata = pool.metadata(topics or None)
         moves = ReplicaAdmin(pool).moves()
@@ -108,19 +112,19 @@ def elect(
     unclean: Annotated[
         bool,
         typer.Option(
-            "--unclean", help="Any replica where there is no leader; committed records may be lost."
+            "--unclean", help="Let any replica lead where none does; may lose committed records."
         ),
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Let the preferred replicas lead again."""
+    """Elect the preferred replicas as leaders again."""
     with connect(brokers, setting) as pool:
-        wanted = None
+        chosen = None
         if topics or unclean:
-            wanted = _leaderless(pool.metadata(topics or None), every=not unclean)
-        outcomes = ReplicaAdmin(pool).elect(wanted, unclean=unclean)
+            chosen = _leaderless(pool.metadata(topics or None), every=not unclean)
+        outcomes = ReplicaAdmin(pool).elect(chosen, unclean=unclean)
     rows = [[str(each), status(outcome)] for each, outcome in sorted(outcomes.items())]
     print_rows(format, ["partition", "status"], rows)
 
@@ -137,34 +141,38 @@ def _leaderless(metadata: Metadata, *, every: bool) -> list[TopicPartition]:
 def rebalance_(
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Spread replicas and leaders evenly over all brokers, moving as little as it takes."""
+    """Spread replicas and leaders evenly over all brokers, with as few moves as possible."""
     with connect(brokers, setting) as pool:
-        _carry_out(pool, rebalance(pool.metadata()), dry_run, wait, format)
+        _apply(pool, rebalance(pool.metadata()), dry_run, wait, format)
         if wait and not dry_run:
             ReplicaAdmin(pool).elect(None)
 
 
 def decommission_(
-    broker: Annotated[int, typer.Argument(metavar="ID", help="The broker that shall go.")],
+    broker: Annotated[int, typer.Argument(metavar="ID", help="The broker to remove.")],
     dry_run: DryRunOption = False,
     wait: WaitOption = True,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Move everything off a broker, so that it can be stopped for good."""
+    """Move all replicas off a broker, so that it can be removed."""
     with connect(brokers, setting) as pool:
         metadata = pool.metadata()
         if broker not in metadata.brokers:
-            raise ClientError(f"there is no broker {broker}: there are {sorted(metadata.brokers)}")
-        _carry_out(pool, decommission(metadata, broker), dry_run, wait, format)
+            raise ClientError(
+                f"there is no broker {broker}: the cluster has {sorted(metadata.brokers)}"
+            )
+        _apply(pool, decommission(metadata, broker), dry_run, wait, format)
 
 
-def _carry_out(pool: ConnectionPool, plan: Plan, dry_run: bool, wait: bool, format: Format) -> None:
+def _apply(
+    pool: ConnectionPool, plan: Plan, dry_run: bool, wait: bool, format: OutputFormat
+) -> None:
     admin = ReplicaAdmin(pool)
     headings = ["partition", "replicas", "status"]
     if dry_run:

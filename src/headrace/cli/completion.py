@@ -1,7 +1,7 @@
-"""`headrace completion`: what a shell needs to complete commands and options.
+"""`headrace completion`: scripts with which a shell completes commands and options.
 
-The script of each shell calls `headrace completion candidates -- WORD...` with the words typed so
-far, the unfinished one last. Only the noun that is being completed is loaded.
+The script calls `headrace completion candidates -- WORD...` with the words typed so far, the
+unfinished one last. Only the noun that is being completed is loaded.
 """
 
 from enum import StrEnum
@@ -35,9 +35,9 @@ complete -o default -F _headrace_completion headrace
 _ZSH = """\
 #compdef headrace
 _headrace() {
-    local -a found
-    found=("${(@f)$(headrace completion candidates -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "${found[*]}" ]]; then compadd -- "${found[@]}"; else _files; fi
+    local -a words_found
+    words_found=("${(@f)$(headrace completion candidates -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -n "${words_found[*]}" ]]; then compadd -- "${words_found[@]}"; else _files; fi
 }
 if [[ "${funcstack[1]}" == _headrace ]]; then _headrace "$@"; else compdef _headrace headrace; fi
 """
@@ -59,24 +59,23 @@ class Shell(StrEnum):
 
 @command.command(epilog=epilog(_EXAMPLES))
 def completion(
+    context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", show_choices=False)],
     words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> None:
-    """Print the completion script of a shell."""
+    """Print the completion script for a shell."""
     if shell is Shell.CANDIDATES:
-        from headrace.cli.main import app
-
-        print("\n".join(candidates(typer.main.get_command(app), words or [""])))
+        print("\n".join(candidates(context.find_root().command, words or [""])))
         return
     print({Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}[shell], end="")
 
 
 def candidates(root: Any, words: list[str]) -> list[str]:
-    """What the last word may become.
+    """Return the completions of the last word.
 
     Args:
-        root: the whole command line.
-        words: what stands behind the program's name; the last one is unfinished.
+        root: the top-level command.
+        words: the words after the program's name; the last one is unfinished.
     """
     *finished, last = words
     node, context = root, root.make_context("headrace", [], resilient_parsing=True)
@@ -88,22 +87,22 @@ def candidates(root: Any, words: list[str]) -> list[str]:
             node, before = below, None
             context = node.context_class(node, parent=context, info_name=word)
     if before is not None and not getattr(before, "is_flag", False):
-        found = _values(before, context, last)
+        completions = _values(before, context, last)
     elif last.startswith("-"):
-        found = [name for each in node.params for name in each.opts if name.startswith("--")]
-        found.append("--help")
+        completions = [name for each in node.params for name in each.opts if name.startswith("--")]
+        completions.append("--help")
     else:
-        found = node.list_commands(context) if hasattr(node, "list_commands") else []
+        completions = node.list_commands(context) if hasattr(node, "list_commands") else []
         for each in node.params:
             if each.param_type_name == "argument":
-                found += _values(each, context, last)
-    return sorted({each for each in found if each.startswith(last)} - {Shell.CANDIDATES})
+                completions += _values(each, context, last)
+    return sorted({each for each in completions if each.startswith(last)} - {Shell.CANDIDATES})
 
 
 def _values(parameter: Any, context: Any, last: str) -> list[str]:
-    """The values a parameter can have, where it names them. Names of files are the shell's job."""
-    found = parameter.shell_complete(context, last)
-    return [str(each.value) for each in found if each.type == "plain"]
+    """Return the values that a parameter names. The shell itself completes names of files."""
+    completions = parameter.shell_complete(context, last)
+    return [str(each.value) for each in completions if each.type == "plain"]
 
 
 def _option(node: Any, word: str) -> Any:

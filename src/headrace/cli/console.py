@@ -1,4 +1,4 @@
-"""`headrace console`: a page in the browser for any Kafka cluster."""
+"""`headrace console`: a web page for any Kafka cluster."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.client.network.address import Address
 from headrace.model.error import ConfigError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -16,7 +16,7 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 _EXAMPLES = """
 Examples:
 
-  headrace console                                      of the cluster at 127.0.0.1:9092
+  headrace console                                      for the cluster at 127.0.0.1:9092
 
   headrace console --bootstrap kafka-1:9092 --read-only
 
@@ -26,8 +26,8 @@ Examples:
 
   headrace console --mask email --mask 'payments:*'     hide fields, hide all of a topic
 
-Without users everybody may do everything, and the console listens on loopback only. Every change is
-written to the topic headrace.console.changes before it is made.
+Without --users there is no login, everyone may change everything, and the console listens on
+loopback only. Every change is written to the topic headrace.console.changes before it is made.
 """
 
 
@@ -40,12 +40,12 @@ def console(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where to serve the page.")
     ] = "127.0.0.1:8080",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody change.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     users: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who may log in, and as what.")
+        Path | None, typer.Option(metavar="FILE", help="The users and their roles.")
     ] = None,
     add_user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Put a user into --users, and end.")
+        str | None, typer.Option(metavar="NAME", help="Add a user to --users, and end.")
     ] = None,
     role: Annotated[str, typer.Option(help="Of --add-user: viewer, editor or admin.")] = "viewer",
     mask: Annotated[
@@ -54,7 +54,7 @@ def console(
     ] = None,
     avro_schema: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC=FILE", help="How values of a topic are written."),
+        typer.Option(metavar="TOPIC=FILE", help="The schema of a topic's values."),
     ] = None,
     agent: Annotated[
         list[str] | None,
@@ -65,7 +65,7 @@ def console(
         typer.Option(metavar="NAME=URL", help="A flow's metrics, for the Flows page."),
     ] = None,
     interval: Annotated[
-        float, typer.Option(min=0.5, max=300, help="Seconds between two looks at the cluster.")
+        float, typer.Option(min=0.5, max=300, help="Seconds between two requests to the cluster.")
     ] = 2.0,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
@@ -87,7 +87,7 @@ def console(
         client = pool.settings
     settings = ConsoleSettings(
         client,
-        listen=_address(listen),
+        listen=parse_listen_address(listen, "--listen"),
         read_only=read_only,
         users=None if users is None else Users.read(users),
         masks=Masks(mask or ()),
@@ -102,18 +102,11 @@ def console(
     print("Stopped.")
 
 
-def _address(text: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise ConfigError(f"--listen {text} is no place: write it as 127.0.0.1:8080")
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
-
-
 def _add_user(path: Path | None, name: str, role: str) -> None:
     from headrace.console.access.user import Role, add_user
 
     if path is None:
-        raise ConfigError("--add-user needs the file to put the user into: add --users FILE")
+        raise ConfigError("--add-user needs the file of users: add --users FILE")
     chosen = Role.named(role)
     if sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)

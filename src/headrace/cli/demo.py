@@ -1,4 +1,4 @@
-"""`headrace demo`: the whole way in miniature."""
+"""`headrace demo`: a website's activity through broker, agent, Spark flows and files."""
 
 import importlib.util
 from typing import TYPE_CHECKING, Annotated
@@ -20,11 +20,11 @@ Examples:
 
   headrace demo                      until Ctrl-C
 
-  headrace demo --for 30s            thirty seconds, then check every answer
+  headrace demo --for 30s            thirty seconds, then check every result
 
   headrace demo --headless --for 1m  without the live table, for scripts
 
-A bounded run ends with exit 0 when the flows' answers are those of the simulator, and 1 when not.
+With --for the exit code is 0 if the flows' results are those of the simulator, and 1 if not.
 """
 _SHOWN = 5
 
@@ -34,19 +34,19 @@ def demo(
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
     ] = None,
-    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Page views a second.")] = 500,
+    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Page views per second.")] = 500,
     window: Annotated[int, typer.Option(min=1, help="Length of the window, in seconds.")] = 20,
-    slide: Annotated[int, typer.Option(min=1, help="It rolls on by so many seconds.")] = 5,
-    seed: Annotated[int, typer.Option(help="Another seed, another life of the site.")] = 7,
+    slide: Annotated[int, typer.Option(min=1, help="Seconds by which the window slides.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated website.")] = 7,
     headless: Annotated[
         bool, typer.Option("--headless", help="Plain lines instead of the live table.")
     ] = False,
 ) -> None:
-    """Run a website's activity through everything: broker, agent, Spark flows, Parquet files."""
+    """Send a website's activity through a broker, an agent, Spark flows and Parquet files."""
     seconds = None if duration is None else parse_duration(duration)
-    for needed in ("confluent_kafka", "pyspark", "starlette", "uvicorn"):
-        if importlib.util.find_spec(needed) is None:
-            raise ConfigError(f"the demo needs {needed}: pip install 'headrace[all]'")
+    for package in ("confluent_kafka", "pyspark", "starlette", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"the demo needs {package}: pip install 'headrace[all]'")
     from rich.console import Console
 
     from headrace.demo.demo_run import run_demo
@@ -54,7 +54,7 @@ def demo(
 
     console = Console(highlight=False)
     with Stop() as stop:
-        verdict = run_demo(
+        result = run_demo(
             per_second=rate,
             window=RollingWindow(window * 1_000, slide * 1_000),
             seconds=seconds,
@@ -64,19 +64,19 @@ def demo(
             waiting=stop.waiting,
             console=console,
         )
-    if verdict is None:
+    if result is None:
         print("Stopped.")
         return
-    if not verdict.right:
-        _complain(verdict)
+    if not result.right:
+        _print_wrong(result)
         raise typer.Exit(1)
-    answers = ", ".join(f"{check.answers:,} of {name}" for name, check in verdict.checks.items())
-    print(f"Right: {verdict.views:,} views, and all answers: {answers}.")
+    answers = ", ".join(f"{check.answers:,} of {name}" for name, check in result.checks.items())
+    print(f"Right: {result.views:,} views, and all results: {answers}.")
 
 
-def _complain(verdict: "DemoResult") -> None:
-    for name, check in verdict.checks.items():
-        print(f"{name}: {len(check.wrong):,} of {check.answers:,} answers are wrong")
-        for key, (found, right) in sorted(check.wrong.items(), key=str)[:_SHOWN]:
+def _print_wrong(result: "DemoResult") -> None:
+    for name, check in result.checks.items():
+        print(f"{name}: {len(check.wrong):,} of {check.answers:,} results are wrong")
+        for key, (actual, expected) in sorted(check.wrong.items(), key=str)[:_SHOWN]:
             about = ", ".join(map(str, key))
-            print(f"  {about}: found {found}, right would be {right}")
+            print(f"  {about}: {actual} instead of {expected}")

@@ -1,4 +1,4 @@
-"""`headrace doctor`: whether this machine has what Headrace needs, and what to do if not."""
+"""`headrace doctor`: check whether this machine has what Headrace needs, and what to do if not."""
 
 import importlib.metadata
 import os
@@ -19,7 +19,7 @@ import typer
 from headrace import __version__
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.output import print_json
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.model.error import HeadraceError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -31,7 +31,7 @@ Examples:
 
   headrace doctor --data /var/lib/headrace --port 9192
 
-Exit code 1 when something must be mended before Headrace works; a warning does not count.
+Exit code 1 when a problem must be solved before Headrace works; warnings do not count.
 """
 _GIB = 1024**3
 _ENOUGH_DISK_BYTES = 10 * _GIB
@@ -42,7 +42,7 @@ _LEAST_FILES = 1024
 _ENOUGH_MEMORY_BYTES = 4 * _GIB
 _CONNECT_SECONDS = 1.0
 
-# What each part of Headrace needs from PyPI, by the extra that brings it.
+# The packages of each part of Headrace, by the extra that installs them.
 _EXTRAS = {
     "spark": ("pyspark", "pandas", "protobuf", "kazoo"),
     "console": ("starlette", "uvicorn"),
@@ -50,7 +50,9 @@ _EXTRAS = {
 }
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
+    """How a check ended."""
+
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
@@ -58,10 +60,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `advice` says what to do about it."""
+    """The result of one check; `advice` says what to do about it."""
 
     what: str
-    verdict: Verdict
+    verdict: CheckResult
     found: str
     advice: str = ""
 
@@ -69,24 +71,24 @@ class Finding:
 @command.command(epilog=epilog(_EXAMPLES))
 def doctor(
     data: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where a broker's data is to lie.")
+        Path, typer.Option(metavar="DIR", help="The data directory of a broker.")
     ] = Path("data"),
     port: Annotated[int, typer.Option(min=1, max=65535, help="A broker's port.")] = 9092,
     console_port: Annotated[int, typer.Option(min=1, max=65535, help="The console's port.")] = 8080,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Check Java, ports, disk, file limits and versions, and say what to do."""
+    """Check Java, ports, disk, file limits and versions, and print what to do."""
     findings = list(examine(data, {"broker": port, "console": console_port}))
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json([asdict(each) for each in findings])
     else:
         _print(findings)
-    if any(each.verdict is Verdict.PROBLEM for each in findings):
+    if any(each.verdict is CheckResult.PROBLEM for each in findings):
         raise typer.Exit(1)
 
 
 def examine(data: Path, ports: dict[str, int]) -> Iterator[Finding]:
-    """Look at everything, one after the other."""
+    """Run every check in turn."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         _versions,
         _java,
@@ -102,19 +104,21 @@ def examine(data: Path, ports: dict[str, int]) -> Iterator[Finding]:
 
 def _versions() -> Iterator[Finding]:
     python = platform.python_version()
-    yield Finding("headrace", Verdict.OK, f"{__version__} on Python {python}, {sys.platform}")
+    yield Finding("headrace", CheckResult.OK, f"{__version__} on Python {python}, {sys.platform}")
     for extra, packages in _EXTRAS.items():
-        found, missing = [], []
+        installed, missing = [], []
         for package in packages:
             try:
-                found.append(f"{package} {importlib.metadata.version(package)}")
+                installed.append(f"{package} {importlib.metadata.version(package)}")
             except importlib.metadata.PackageNotFoundError:
                 missing.append(package)
         if missing:
             advice = f"for that part: pip install 'headrace[{extra}]'"
-            yield Finding(extra, Verdict.WARNING, f"not here: {', '.join(missing)}", advice)
+            yield Finding(
+                extra, CheckResult.WARNING, f"not installed: {', '.join(missing)}", advice
+            )
         else:
-            yield Finding(extra, Verdict.OK, ", ".join(found))
+            yield Finding(extra, CheckResult.OK, ", ".join(installed))
 
 
 def _java() -> Iterator[Finding]:
@@ -124,9 +128,9 @@ def _java() -> Iterator[Finding]:
         java = find_java()
     except HeadraceError as error:
         found, _, advice = str(error).partition("; ")
-        yield Finding("java", Verdict.PROBLEM, found, f"{advice} (Spark and ZooKeeper need it)")
+        yield Finding("java", CheckResult.PROBLEM, found, f"{advice} (Spark and ZooKeeper need it)")
     else:
-        yield Finding("java", Verdict.OK, f"Java {java.major} at {java.path}")
+        yield Finding("java", CheckResult.OK, f"Java {java.major} at {java.path}")
 
 
 def _ports(ports: dict[str, int]) -> Iterator[Finding]:
@@ -136,23 +140,23 @@ def _ports(ports: dict[str, int]) -> Iterator[Finding]:
             with socket.create_server(("127.0.0.1", port)):
                 pass
         except OSError as error:
-            if _somebody_listens(port):
+            if _is_in_use(port):
                 option = "--listen 127.0.0.1:PORT"
                 yield Finding(
                     what,
-                    Verdict.WARNING,
-                    f"somebody listens there already ({name})",
-                    f"if that is not yours, start on another port with {option}",
+                    CheckResult.WARNING,
+                    f"in use already (needed for the {name})",
+                    f"if it is not Headrace, start on another port with {option}",
                 )
             else:
                 yield Finding(
-                    what, Verdict.PROBLEM, f"cannot be bound: {error}", "choose another port"
+                    what, CheckResult.PROBLEM, f"cannot be bound: {error}", "choose another port"
                 )
         else:
-            yield Finding(what, Verdict.OK, f"free for the {name}")
+            yield Finding(what, CheckResult.OK, f"free for the {name}")
 
 
-def _somebody_listens(port: int) -> bool:
+def _is_in_use(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=_CONNECT_SECONDS):
             return True
@@ -168,14 +172,18 @@ def _disk(data: Path) -> Iterator[Finding]:
     what = "disk"
     found = f"{free / _GIB:.1f} GiB free for {data.absolute()}"
     if not os.access(folder, os.W_OK):
-        advice = "choose another folder with --data, or make this one yours"
-        yield Finding(what, Verdict.PROBLEM, f"{folder} cannot be written to", advice)
+        advice = "choose another folder with --data, or change its owner"
+        yield Finding(what, CheckResult.PROBLEM, f"{folder} cannot be written to", advice)
     elif free < _LEAST_DISK_BYTES:
-        yield Finding(what, Verdict.PROBLEM, found, "make room, or choose another disk with --data")
+        yield Finding(
+            what, CheckResult.PROBLEM, found, "free some space, or choose another disk with --data"
+        )
     elif free < _ENOUGH_DISK_BYTES:
-        yield Finding(what, Verdict.WARNING, found, "set log.retention.bytes, or make room")
+        yield Finding(
+            what, CheckResult.WARNING, found, "set log.retention.bytes, or free some space"
+        )
     else:
-        yield Finding(what, Verdict.OK, found)
+        yield Finding(what, CheckResult.OK, found)
 
 
 def _limits() -> Iterator[Finding]:
@@ -184,11 +192,11 @@ def _limits() -> Iterator[Finding]:
     found = f"{soft:,} open files allowed (at most {most})"
     advice = f"ulimit -n {_ENOUGH_FILES}, or LimitNOFILE= in the service's unit"
     if soft == resource.RLIM_INFINITY or soft >= _ENOUGH_FILES:
-        yield Finding("file limit", Verdict.OK, found)
+        yield Finding("file limit", CheckResult.OK, found)
     elif soft >= _LEAST_FILES:
-        yield Finding("file limit", Verdict.WARNING, found, advice)
+        yield Finding("file limit", CheckResult.WARNING, found, advice)
     else:
-        yield Finding("file limit", Verdict.PROBLEM, found, advice)
+        yield Finding("file limit", CheckResult.PROBLEM, found, advice)
 
 
 def _memory() -> Iterator[Finding]:
@@ -196,9 +204,9 @@ def _memory() -> Iterator[Finding]:
     found = f"{total / _GIB:.1f} GiB, {os.cpu_count()} cores"
     if total < _ENOUGH_MEMORY_BYTES:
         advice = "enough for a broker; give Spark less with spark.driver.memory=1g"
-        yield Finding("memory", Verdict.WARNING, found, advice)
+        yield Finding("memory", CheckResult.WARNING, found, advice)
     else:
-        yield Finding("memory", Verdict.OK, found)
+        yield Finding("memory", CheckResult.OK, found)
 
 
 def _temporary() -> Iterator[Finding]:
@@ -206,10 +214,10 @@ def _temporary() -> Iterator[Finding]:
         with tempfile.TemporaryFile() as file:
             file.write(b"x" * 4096)
     except OSError as error:
-        advice = "Spark and compiled code are kept there: set TMPDIR to a folder with room"
-        yield Finding("temporary files", Verdict.PROBLEM, str(error), advice)
+        advice = "Spark and compiled code need it: set TMPDIR to a folder with free space"
+        yield Finding("temporary files", CheckResult.PROBLEM, str(error), advice)
     else:
-        yield Finding("temporary files", Verdict.OK, tempfile.gettempdir())
+        yield Finding("temporary files", CheckResult.OK, tempfile.gettempdir())
 
 
 def _print(findings: list[Finding]) -> None:
@@ -218,9 +226,9 @@ def _print(findings: list[Finding]) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     marks = {
-        Verdict.OK: ("ok", "green"),
-        Verdict.WARNING: ("warn", "yellow"),
-        Verdict.PROBLEM: ("FAIL", "bold red"),
+        CheckResult.OK: ("ok", "green"),
+        CheckResult.WARNING: ("warn", "yellow"),
+        CheckResult.PROBLEM: ("FAIL", "bold red"),
     }
     width = max(len(each.what) for each in findings)
     for each in findings:
@@ -229,12 +237,10 @@ def _print(findings: list[Finding]) -> None:
         console.print(line)
         if each.advice:
             console.print(Text(f"{'':<5}{'':<{width}}  → {each.advice}", style="dim"))
-    problems = sum(each.verdict is Verdict.PROBLEM for each in findings)
-    warnings = sum(each.verdict is Verdict.WARNING for each in findings)
+    problems = sum(each.verdict is CheckResult.PROBLEM for each in findings)
+    warnings = sum(each.verdict is CheckResult.WARNING for each in findings)
     console.print(
         Text(
-            f"{problems} to mend, {warnings} to know."
-            if problems or warnings
-            else "Everything is there."
+            f"{problems} problems, {warnings} warnings." if problems or warnings else "No problems."
         )
     )

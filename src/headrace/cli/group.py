@@ -1,4 +1,4 @@
-"""`headrace group`: look at consumer groups and move their offsets."""
+"""`headrace group`: describe consumer groups and move their offsets."""
 
 import sys
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.record.offset_spec import Origin, Place, parse_place, resolve
+from headrace.cli.record.offset_spec import OffsetOrigin, OffsetSpec, parse_offset_spec, resolve
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import (
@@ -17,7 +17,7 @@ from headrace.cli.terminal.output import (
     print_table,
     status,
 )
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.choice import chosen_partitions
 from headrace.client.admin.group_admin import Group, GroupAdmin
 from headrace.client.error import BrokerError, ClientError
@@ -47,17 +47,17 @@ def list_groups(
     state: Annotated[
         list[str] | None, typer.Option("-s", "--state", help="Only groups in this state.")
     ] = None,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """List groups."""
     with connect(brokers, setting) as pool:
-        found = GroupAdmin(pool).list_groups(state or ())
+        groups = GroupAdmin(pool).list_groups(state or ())
     print_rows(
         format,
         ["broker", "group", "state", "type"],
-        [(each.broker, each.group, each.state, each.type or each.protocol_type) for each in found],
+        [(each.broker, each.group, each.state, each.type or each.protocol_type) for each in groups],
     )
 
 
@@ -75,7 +75,7 @@ Examples:
 def describe(
     groups: GroupsArgument,
     summary: Annotated[bool, typer.Option("-s", "--summary", help="Only the summary.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -90,7 +90,7 @@ def describe(
                 print(f"headrace: group {name}: {status(group)}", file=sys.stderr)
             else:
                 descriptions.append(_describe(pool, group))
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(descriptions)
     else:
         for number, description in enumerate(descriptions):
@@ -103,10 +103,10 @@ def describe(
 def _describe(pool: ConnectionPool, group: Group) -> dict[str, Any]:
     committed = GroupAdmin(pool).offsets(group.group)
     owners = {each: member for member in group.members for each in member.partitions}
-    wanted = sorted({*committed, *owners})
-    ends = extents(pool, wanted)
+    partitions = sorted({*committed, *owners})
+    ends = extents(pool, partitions)
     rows = []
-    for each in wanted:
+    for each in partitions:
         owner = owners.get(each)
         rows.append(
             {
@@ -131,7 +131,7 @@ def _describe(pool: ConnectionPool, group: Group) -> dict[str, Any]:
 
 
 def _lag(committed: int | None, extent: Extent | ClientError) -> dict[str, Any]:
-    """A group that has not committed yet lags behind by all there is."""
+    """Return the lag of a partition. Without a committed offset it is the whole log."""
     if isinstance(extent, ClientError):
         return {"offset": committed, "log_start": None, "log_end": None, "lag": None}
     read_to = extent.start if committed is None else max(committed, extent.start)
@@ -155,29 +155,31 @@ def _print_description(description: dict[str, Any], summary: bool) -> None:
     epilog=epilog("""
 Examples:
 
-  headrace group seek billing --to start                everything again
+  headrace group seek billing --to start                read all records again
 
-  headrace group seek billing --to end --topics clicks  skip what is left of one topic
+  headrace group seek billing --to end --topics clicks  skip the rest of one topic
 
   headrace group seek billing --to @2026-07-01T12:00Z   back to a time, in all its topics
 
-  headrace group seek billing --to -100                 the last hundred of each partition again
+  headrace group seek billing --to -100                 the last 100 of each partition again
 
   headrace group seek billing --to 47 --topics clicks -p 2
 
-  headrace group seek new-billing --to-group billing    go on where another group is
+  headrace group seek new-billing --to-group billing    to the offsets of another group
 
-The group must have no members at that moment. Without --topics it is every topic in which the
-group has committed. PLACE is start, end, an offset, +N past the start, -N before the end, or @TIME.
+The group must have no members while it is moved. Without --topics, all topics in which the group
+has committed are moved. OFFSET is start, end, a number, +N after the start, -N before the end, or
+@TIME.
 """)
 )
 def seek(
     group: GroupArgument,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="PLACE", help="Where to go on reading.")
+        str | None, typer.Option("--to", metavar="OFFSET", help="The next offset to read.")
     ] = None,
     to_group: Annotated[
-        str | None, typer.Option("--to-group", metavar="GROUP", help="Where another group is.")
+        str | None,
+        typer.Option("--to-group", metavar="GROUP", help="The offsets of another group."),
     ] = None,
     topics: Annotated[
         list[str] | None,
@@ -186,26 +188,26 @@ def seek(
     partition: Annotated[
         list[int] | None, typer.Option("-p", "--partition", min=0, help="Only these partitions.")
     ] = None,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Move the offsets of a group."""
     if (to is None) == (to_group is None):
-        raise InvalidArgument("say where to: either --to PLACE or --to-group GROUP")
-    place = None if to is None else parse_place(to, SystemClock())
+        raise InvalidArgument("say where to: either --to OFFSET or --to-group GROUP")
+    spec = None if to is None else parse_offset_spec(to, SystemClock())
     names = split_names(topics)
     with connect(brokers, setting) as pool:
         admin = GroupAdmin(pool)
         before = admin.offsets(group)
-        if place is not None:
-            found = _targets(pool, place, group, before, names, partition)
+        if spec is not None:
+            resolved = _targets(pool, spec, group, before, names, partition)
         else:
             assert to_group is not None
-            found = _offsets_of(admin, to_group, names, partition)
-        targets = {each: at for each, at in found.items() if isinstance(at, int)}
+            resolved = _offsets_of(admin, to_group, names, partition)
+        targets = {each: at for each, at in resolved.items() if isinstance(at, int)}
         outcomes: dict[TopicPartition, Any] = {
-            each: at for each, at in found.items() if isinstance(at, ClientError)
+            each: at for each, at in resolved.items() if isinstance(at, ClientError)
         } | admin.commit(group, targets)
     rows = [
         (each.topic, each.partition, before.get(each), targets.get(each), status(outcomes[each]))
@@ -216,13 +218,13 @@ def seek(
 
 
 def split_names(options: list[str] | None) -> list[str]:
-    """Names given one by one, or with commas between them."""
+    """Return names that are given in several options, or separated by commas."""
     return [name.strip() for each in options or () for name in each.split(",") if name.strip()]
 
 
 def _targets(
     pool: ConnectionPool,
-    place: Place,
+    spec: OffsetSpec,
     group: str,
     before: Mapping[TopicPartition, int],
     names: list[str],
@@ -232,33 +234,33 @@ def _targets(
     if not topics:
         raise ClientError(f"group {group} has committed nothing yet: name its topics with --topics")
     partitions = chosen_partitions(pool, topics, only)
-    found = resolve(pool, place, partitions)
-    if place.origin is not Origin.OFFSET:
-        return found
+    offsets = resolve(pool, spec, partitions)
+    if spec.origin is not OffsetOrigin.OFFSET:
+        return offsets
     ends = extents(pool, partitions)
     for each in partitions:
         extent = ends[each]
         if isinstance(extent, ClientError):
-            found[each] = extent
-        elif not extent.start <= place.number <= extent.end:
-            found[each] = ClientError(
-                f"offset {place.number} lies outside {extent.start} to {extent.end} "
+            offsets[each] = extent
+        elif not extent.start <= spec.number <= extent.end:
+            offsets[each] = ClientError(
+                f"offset {spec.number} lies outside {extent.start} to {extent.end} "
                 "(a time is written as @TIME)"
             )
-    return found
+    return offsets
 
 
 def _offsets_of(
     admin: GroupAdmin, group: str, names: list[str], only: list[int] | None
 ) -> dict[TopicPartition, int | ClientError]:
-    found: dict[TopicPartition, int | ClientError] = {
+    offsets: dict[TopicPartition, int | ClientError] = {
         each: offset
         for each, offset in admin.offsets(group).items()
         if (not names or each.topic in names) and (not only or each.partition in only)
     }
-    if not found:
+    if not offsets:
         raise ClientError(f"group {group} has committed nothing there")
-    return found
+    return offsets
 
 
 @app.command(
@@ -275,25 +277,25 @@ def offset_delete(
     group: GroupArgument,
     topics: Annotated[
         list[str],
-        typer.Option("-t", "--topics", metavar="TOPIC[:PARTITION,...]", help="What to forget."),
+        typer.Option("-t", "--topics", metavar="TOPIC[:PARTITION,...]", help="What to delete."),
     ],
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Forget committed offsets of topics the group no longer reads."""
+    """Delete committed offsets of topics that the group no longer reads."""
     named = dict(_parse_partitions(each) for each in topics)
     with connect(brokers, setting) as pool:
         admin = GroupAdmin(pool)
         committed = admin.offsets(group)
-        wanted: list[TopicPartition] = []
+        partitions: list[TopicPartition] = []
         for topic, indexes in named.items():
             if indexes is None:
                 indexes = [each.partition for each in committed if each.topic == topic]
             if not indexes:
                 raise ClientError(f"group {group} has committed nothing in topic {topic}")
-            wanted += [TopicPartition(topic, index) for index in indexes]
-        outcomes = admin.delete_offsets(group, wanted)
+            partitions += [TopicPartition(topic, index) for index in indexes]
+        outcomes = admin.delete_offsets(group, partitions)
     print_rows(
         format,
         ["topic", "partition", "status"],
@@ -303,7 +305,7 @@ def offset_delete(
 
 
 def _parse_partitions(text: str) -> tuple[str, list[int] | None]:
-    """A topic and some of its partitions, or None for all that were committed."""
+    """Return a topic and some of its partitions, or None for all with a committed offset."""
     topic, colon, numbers = text.partition(":")
     if not colon:
         return topic, None
@@ -317,12 +319,12 @@ def _parse_partitions(text: str) -> tuple[str, list[int] | None]:
     epilog=epilog("""
 Examples:
 
-  headrace group delete billing audit                   groups without members, and their offsets
+  headrace group delete billing audit                   two groups and their offsets
 """)
 )
 def delete(
     groups: GroupsArgument,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`headrace lag`: how far every group is behind, and whether that is a problem."""
+"""`headrace lag`: how far every group is behind, and whether it keeps up."""
 
 import json
 import sys
@@ -21,16 +21,16 @@ command = typer.Typer(add_completion=False, rich_markup_mode=None)
 _EXAMPLES = """
 Examples:
 
-  headrace lag                           every group, live
+  headrace lag                           all groups, live
 
   headrace lag billing audit             two of them
 
   headrace lag --once --json             for programs
 
-  headrace lag --once --check            exit 1 when a group is stopped, stalled or set back
+  headrace lag --once --check            exit code 1 if a group stops, stalls or rewinds
 
-OK, WARN and ERR come from the last ten commits of each partition, not from thresholds: WARN reads
-and falls behind; STOP commits no more, STALL commits and does not move, REWIND went back.
+The status comes from the last ten commits of each partition, not from thresholds. WARN: the group
+reads and falls behind. ERR: STOP commits no more, STALL commits the same offset, REWIND went back.
 """
 _STYLES = {0: "green", 1: "yellow", 2: "bold red"}
 _HEADINGS = ("group", "state", "topics", "partitions", "lag", "status", "worst")
@@ -40,30 +40,30 @@ _MOST_NAMES = 3
 @command.command(epilog=epilog(_EXAMPLES))
 def lag(
     groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, print, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once, and end.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON: a list with --once, else one on each line.")
+        bool, typer.Option("--json", help="JSON: one list, or without --once a list per line.")
     ] = False,
     partitions: Annotated[
-        bool, typer.Option("-p", "--partitions", help="A line for each partition.")
+        bool, typer.Option("-p", "--partitions", help="A row per partition.")
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="With --once: exit 1 when a group is ERR.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")
+        float, typer.Option(min=0.2, max=3600, help="Seconds between two requests.")
     ] = 2.0,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
-    """Show the lag of consumer groups and what their last commits say about it."""
+    """Show the lag of consumer groups, and a status from their last commits."""
     with connect(brokers, setting) as pool:
         watch = LagWatch(pool.settings)
         try:
             if once:
-                found = _look(watch, pool, groups)
-                _print(found, as_json=as_json, partitions=partitions)
-                if check and any(each.status.severity > 1 for each in found):
+                lags = _read(watch, pool, groups)
+                _print(lags, as_json=as_json, partitions=partitions)
+                if check and any(each.status.severity > 1 for each in lags):
                     raise typer.Exit(1)
             else:
                 _follow(watch, pool, groups, interval, as_json=as_json, partitions=partitions)
@@ -71,23 +71,23 @@ def lag(
             watch.close()
 
 
-def _look(watch: LagWatch, pool: ConnectionPool, names: list[str] | None) -> list[GroupLag]:
-    found = watch.look(pool)
+def _read(watch: LagWatch, pool: ConnectionPool, names: list[str] | None) -> list[GroupLag]:
+    lags = watch.look(pool)
     if not names:
-        return found
-    missing = sorted(set(names) - {each.group for each in found})
+        return lags
+    missing = sorted(set(names) - {each.group for each in lags})
     if missing:
-        raise ClientError(f"there is no group {missing[0]}: headrace group list shows those there")
-    return [each for each in found if each.group in names]
+        raise ClientError(f"there is no group {missing[0]}: headrace group list shows the groups")
+    return [each for each in lags if each.group in names]
 
 
-def _print(found: list[GroupLag], *, as_json: bool, partitions: bool) -> None:
+def _print(lags: list[GroupLag], *, as_json: bool, partitions: bool) -> None:
     if as_json:
-        print_json([each.as_json() for each in found])
+        print_json([each.as_json() for each in lags])
     elif partitions:
-        print_table(_PARTITION_HEADINGS, _partition_rows(found))
+        print_table(_PARTITION_HEADINGS, _partition_rows(lags))
     else:
-        print_table(_HEADINGS, [_row(each) for each in found])
+        print_table(_HEADINGS, [_row(each) for each in lags])
 
 
 def _follow(
@@ -109,15 +109,15 @@ def _follow(
         Live(console=console, auto_refresh=False, screen=not plain) as live,
     ):
         while not stop.requested:
-            found = _look(watch, pool, names)
+            lags = _read(watch, pool, names)
             if as_json:
-                sys.stdout.write(json.dumps([each.as_json() for each in found]) + "\n")
+                sys.stdout.write(json.dumps([each.as_json() for each in lags]) + "\n")
                 sys.stdout.flush()
             elif plain:
-                _print(found, as_json=False, partitions=partitions)
+                _print(lags, as_json=False, partitions=partitions)
                 sys.stdout.flush()
             else:
-                live.update(_table(found, partitions), refresh=True)
+                live.update(_table(lags, partitions), refresh=True)
             try:
                 with stop.waiting():
                     time.sleep(interval)
@@ -128,7 +128,7 @@ def _follow(
 _PARTITION_HEADINGS = ("group", "topic", "partition", "committed", "end", "lag", "status")
 
 
-def _partition_rows(found: list[GroupLag]) -> list[tuple[Any, ...]]:
+def _partition_rows(lags: list[GroupLag]) -> list[tuple[Any, ...]]:
     return [
         (
             group.group,
@@ -139,7 +139,7 @@ def _partition_rows(found: list[GroupLag]) -> list[tuple[Any, ...]]:
             each.lag,
             str(each.status),
         )
-        for group in found
+        for group in lags
         for each in group.partitions
     ]
 
@@ -148,7 +148,7 @@ def _row(group: GroupLag) -> tuple[Any, ...]:
     topics = group.topics
     shown = ",".join(topics[:_MOST_NAMES]) + (",…" if len(topics) > _MOST_NAMES else "")
     worst = max(group.partitions, key=lambda each: (each.status.severity, each.lag), default=None)
-    told = "-" if worst is None or not worst.lag else f"{worst.partition} {worst.status}"
+    worst_text = "-" if worst is None or not worst.lag else f"{worst.partition} {worst.status}"
     return (
         group.group,
         group.state,
@@ -156,24 +156,24 @@ def _row(group: GroupLag) -> tuple[Any, ...]:
         len(group.partitions),
         group.lag,
         str(group.status),
-        told,
+        worst_text,
     )
 
 
-def _table(found: list[GroupLag], partitions: bool) -> Any:
-    """The live table: the worst on top, so that it is seen on any height of terminal."""
+def _table(lags: list[GroupLag], partitions: bool) -> Any:
+    """Return the live table, the worst group on top: a small terminal shows it too."""
     from rich.table import Table
     from rich.text import Text
 
     headings = _PARTITION_HEADINGS if partitions else _HEADINGS
     table = Table(
-        title=f"{len(found)} groups · {time.strftime('%H:%M:%S')} · Ctrl-C ends",
+        title=f"{len(lags)} groups · {time.strftime('%H:%M:%S')} · Ctrl-C ends",
         title_justify="left",
     )
     for name in headings:
         numeric = name in ("partitions", "partition", "committed", "end", "lag")
         table.add_column(name.capitalize(), justify="right" if numeric else "left")
-    worst_first = sorted(found, key=lambda each: (-each.status.severity, -each.lag, each.group))
+    worst_first = sorted(lags, key=lambda each: (-each.status.severity, -each.lag, each.group))
     rows = _partition_rows(worst_first) if partitions else [_row(each) for each in worst_first]
     at = headings.index("status")
     for row in rows:

@@ -1,4 +1,4 @@
-"""`headrace log`: look into log segments on disk."""
+"""`headrace log`: print log segments on disk."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.log_dump import Damage, dump_file, dumpable_files
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.progress import progress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -17,38 +17,37 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 
 @app.callback()
 def log() -> None:
-    """Look into log segments on disk, without a broker."""
+    """Print log segments on disk, without a broker."""
 
 
 @app.command(
     epilog=epilog("""
 Examples:
 
-  headrace log dump data/clicks-0                       every file of a partition
+  headrace log dump data/clicks-0                       all files of a partition
 
   headrace log dump data/clicks-0/00000000000000000000.log --records
 
   headrace log dump data --format json > everything.jsonl
 
-It reads Headrace's and Apache Kafka's files alike: .log, .index, .timeindex, .txnindex, .snapshot
-and leader-epoch-checkpoint. With --format json every entry is one object on a line of its own.
-A damaged file is named on standard error with the position, the others are still shown, and the
-exit code is 1.
-""")
+It reads files of Headrace and of Apache Kafka: .log, .index, .timeindex, .txnindex, .snapshot and
+leader-epoch-checkpoint. With --format json it prints one object per entry and line. A damaged file
+is reported on standard error with the position, the other files are printed, and the exit code is
+1. """)
 )
 def dump(
     paths: Annotated[list[Path], typer.Argument(metavar="FILE|DIR")],
     records: Annotated[
         bool, typer.Option("-r", "--records", help="Show the records of each batch.")
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Print batches, records and index entries; check them on the way."""
+    """Check and print batches, records and index entries."""
     files = [file for path in paths for file in dumpable_files(path)]
     damaged = False
     with progress("reading", sum(file.stat().st_size for file in files), unit="bytes") as advance:
         for file in files:
-            if format is Format.TEXT:
+            if format is OutputFormat.TEXT:
                 print(f"{file}")
             try:
                 for entry in dump_file(file, records=records):
@@ -62,8 +61,8 @@ def dump(
         raise typer.Exit(1)
 
 
-def _print(style: Format, file: Path, entry: dict[str, Any]) -> None:
-    if style is Format.JSON:
+def _print(style: OutputFormat, file: Path, entry: dict[str, Any]) -> None:
+    if style is OutputFormat.JSON:
         print(json.dumps({"file": str(file), **entry}, ensure_ascii=False))
         return
     records = entry.pop("records", ())
@@ -73,20 +72,20 @@ def _print(style: Format, file: Path, entry: dict[str, Any]) -> None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    """`name value` pairs; what says nothing (no producer, no headers, not transactional) is left
-    out."""
+    """Return `name value` pairs, without fields that have no content: no producer, no headers, not
+    transactional."""
     return "  ".join(
         f"{name} {json.dumps(value, ensure_ascii=False) if name in _TEXTS else value}"
         for name, value in entry.items()
-        if not (name in _QUIET and _says_nothing(value))
+        if not (name in _OPTIONAL and _is_empty(value))
     )
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or value is False or value == -1 or value == []
 
 
-_QUIET = frozenset(
+_OPTIONAL = frozenset(
     {
         "producer_id",
         "producer_epoch",
@@ -99,5 +98,5 @@ _QUIET = frozenset(
         "transaction_first_offset",
     }
 )
-# What others wrote: quoted, so that it cannot break a line or a terminal.
+# Content of records: quoted, so that it cannot break a line or a terminal.
 _TEXTS = frozenset({"key", "value", "headers"})

@@ -1,8 +1,8 @@
-"""What the files of a partition hold, entry by entry, for `headrace log dump`.
+"""The entries of the files of a partition, for `headrace log dump`.
 
-Nothing here writes, locks or needs a broker, so it works on a copy as on the files of a running one
-(whose last batch may be half written at that moment). Each file is read in pieces; an entry is a
-plain mapping, ready to be printed. The first byte that does not hold ends a file with `Damage`.
+Nothing here writes, locks or needs a broker, so it works on a copy and on the files of a running
+broker (whose last batch may be half written at that moment). Each file is read in pieces; an entry
+is a mapping that can be printed. The first invalid byte ends a file with `Damage`.
 """
 
 import re
@@ -41,41 +41,41 @@ _AT_BYTE = re.compile(r"^At byte \d+ of the file: | at byte \d+(?= \(base offset
 
 
 class Damage(HeadraceError):
-    """A file is not what its name says, from this byte on."""
+    """A file is invalid from some byte on; the message names it."""
 
 
 def dumpable_files(path: Path) -> list[Path]:
-    """What there is to dump: a file itself, or the files of a partition, or of all partitions of a
-    data directory, in order.
+    """Return the files to dump, in order: a file itself, or the files of a partition, or of all
+    partitions of a data directory.
 
     Raises:
-        InvalidArgument: there is nothing of a log there.
+        InvalidArgument: the path is no part of a log.
     """
     if path.is_file():
         if _kind(path) is None:
             raise InvalidArgument(
-                f"{path} is no part of a log: dump takes .log, .index, .timeindex, .txnindex and "
+                f"{path} is no part of a log: dump reads .log, .index, .timeindex, .txnindex and "
                 f".snapshot files and {LEADER_EPOCH_NAME}"
             )
         return [path]
     if not path.is_dir():
         raise InvalidArgument(f"there is no file or directory {path}")
-    found = sorted(each for each in path.iterdir() if each.is_file() and _kind(each) is not None)
+    files = sorted(each for each in path.iterdir() if each.is_file() and _kind(each) is not None)
     for each in sorted(each for each in path.iterdir() if each.is_dir()):
-        found += sorted(file for file in each.iterdir() if file.is_file() and _kind(file))
-    if not found:
+        files += sorted(file for file in each.iterdir() if file.is_file() and _kind(file))
+    if not files:
         raise InvalidArgument(f"{path} holds no segments: name a partition's directory")
-    return found
+    return files
 
 
 def dump_file(path: Path, *, records: bool = False) -> Iterator[Entry]:
-    """The entries of one file.
+    """Yield the entries of one file.
 
     Args:
-        records: give a log's batches with their records.
+        records: yield a log's batches with their records.
 
     Raises:
-        Damage: with the position of the first byte that does not hold.
+        Damage: the file is invalid; the message has the position of the first invalid byte.
     """
     try:
         match _kind(path):
@@ -96,7 +96,7 @@ def dump_file(path: Path, *, records: bool = False) -> Iterator[Entry]:
 
 
 def _kind(path: Path) -> str | None:
-    """The suffix that says what is in a file; compaction's and deletion's stages come behind it."""
+    """Return the suffix that names a file's format, without what compaction and deletion append."""
     if path.name == LEADER_EPOCH_NAME:
         return LEADER_EPOCH_NAME
     named = parse_segment_file_name(path.name)
@@ -123,7 +123,7 @@ def _batches(path: Path, records: bool) -> Iterator[Entry]:
                 ) from None
         yield entry
     if scan.problem is not None:
-        # The scan counts from where it read last; the file's own count says it once and right.
+        # The scan's message counts from where it read last; the position in the file replaces it.
         problem = _AT_BYTE.sub("", scan.problem)
         raise Damage(f"{path} is damaged at byte {scan.position}: {problem}")
 
@@ -169,7 +169,7 @@ def _records(batch: Batch) -> Iterator[Entry]:
                 ),
             }
         return
-    # Loaded here: whoever only looks at batches does not wait for numba.
+    # Imported here: a dump of batches alone does not need numba.
     import pyarrow as pa
 
     from headrace.records.decode import decode
@@ -190,7 +190,7 @@ def _records(batch: Batch) -> Iterator[Entry]:
 
 
 def _content(name: str, data: bytes | None) -> Entry:
-    """Text where it is text, otherwise base64 under a name that says so."""
+    """Return a key or value as text if it is text, otherwise as base64 under `NAME_base64`."""
     if data is None:
         return {name: None}
     try:
@@ -201,8 +201,8 @@ def _content(name: str, data: bytes | None) -> Entry:
 
 def _offset_index(path: Path) -> Iterator[Entry]:
     base = _base_offset(path)
-    for position, (relative, place) in _growing(path, _OFFSET_ENTRY):
-        yield {"position": position, "offset": base + relative, "log_position": place}
+    for position, (relative, log_position) in _growing(path, _OFFSET_ENTRY):
+        yield {"position": position, "offset": base + relative, "log_position": log_position}
 
 
 def _time_index(path: Path) -> Iterator[Entry]:
@@ -212,8 +212,8 @@ def _time_index(path: Path) -> Iterator[Entry]:
 
 
 def _growing(path: Path, layout: Struct) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Entries of two numbers that both grow. Apache Kafka reserves room behind them, all zeros,
-    while it writes to a segment: nothing but zeros up to the end is no damage."""
+    """Yield entries of two numbers that both grow. Apache Kafka reserves space after them, filled
+    with zeros, while it writes to a segment: zeros up to the end of the file are no damage."""
     last: tuple[int, int] | None = None
     for position, fields in _unpacked(path, layout):
         first, second = fields
@@ -224,7 +224,7 @@ def _growing(path: Path, layout: Struct) -> Iterator[tuple[int, tuple[int, int]]
                 f"{path} is damaged at byte {position}: the entry {first}, {second} comes after "
                 f"{last[0]}, {last[1]}"
             )
-        # One entry of zeros may be an entry; more of them are reserved room.
+        # A single entry of zeros may be an entry; more of them are reserved space.
         reserved = last is None and not any(fields) and path.stat().st_size > layout.size
         if reserved and _only_zeros(path, position):
             return
@@ -248,7 +248,7 @@ def _transaction_index(path: Path) -> Iterator[Entry]:
         if version != 0 or last <= previous or not 0 <= first <= last:
             raise Damage(
                 f"{path} is damaged at byte {position}: version {version}, offsets {first} to "
-                f"{last} after a marker at {previous} cannot be"
+                f"{last} after a marker at {previous} are impossible"
             )
         previous = last
         yield {
@@ -261,7 +261,7 @@ def _transaction_index(path: Path) -> Iterator[Entry]:
 
 
 def _unpacked(path: Path, layout: Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Position and fields of entries of one size."""
+    """Yield the position and the fields of entries of one size."""
     step = _READ_BYTES // layout.size * layout.size
     position = 0
     with path.open("rb") as file:

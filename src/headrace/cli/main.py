@@ -1,7 +1,7 @@
-"""The `headrace` command: nouns below, one file each, loaded only when they are asked for.
+"""The `headrace` command: one module per noun, loaded when the noun is used.
 
-Exit codes: 0 done, 1 something failed, 2 the command or the configuration was wrong, 130 stopped
-with Ctrl-C before it was done.
+Exit codes: 0 success, 1 failure, 2 wrong usage or configuration, 130 stopped with Ctrl-C before the
+work was done.
 """
 
 import importlib
@@ -17,26 +17,26 @@ from headrace.model.error import ConfigError, HeadraceError, InvalidArgument
 
 # Command name: (module under headrace.cli, attribute, one line of help).
 _COMMANDS = {
-    "demo": ("demo", "command", "See the whole way in miniature: a site, a broker, Spark."),
+    "demo": ("demo", "command", "Try everything at once: a website, a broker, an agent, Spark."),
     "up": ("up", "command", "Start a broker."),
-    "topic": ("topic.topic", "app", "Create, look at, change, write and read topics."),
-    "group": ("group", "app", "Look at consumer groups and move their offsets."),
-    "lag": ("lag", "command", "See how far every group is behind, and whether it matters."),
-    "audit": ("audit", "app", "See whether everything that was sent arrived everywhere."),
-    "console": ("console", "command", "Serve a page for a cluster in the browser."),
-    "cluster": ("cluster", "app", "Look at a cluster's brokers, health and configuration."),
-    "flow": ("flow.flow", "app", "Run stream programs on Spark, and look after those that run."),
-    "sql": ("sql", "command", "Ask topics in SQL: streams, windows, joins, live tables."),
-    "drpc": ("drpc", "app", "Call functions that topologies answer, over HTTP too."),
-    "agent": ("agent", "app", "Collect events and move them: run a Flume configuration."),
-    "log": ("log", "app", "Look into log segments on disk."),
+    "topic": ("topic.topic", "app", "Create, describe, change, write and read topics."),
+    "group": ("group", "app", "Describe consumer groups and move their offsets."),
+    "lag": ("lag", "command", "Show how far every group is behind, and whether it keeps up."),
+    "audit": ("audit", "app", "Check that every sent record arrived everywhere."),
+    "console": ("console", "command", "Serve a web page for a cluster."),
+    "cluster": ("cluster", "app", "Show a cluster's brokers, health and configuration."),
+    "flow": ("flow.flow", "app", "Run stream programs on Spark, and manage the running ones."),
+    "sql": ("sql", "command", "Query topics in SQL: streams, windows, joins, live tables."),
+    "drpc": ("drpc", "app", "Call functions of topologies, also over HTTP."),
+    "agent": ("agent", "app", "Collect and move events: run a Flume configuration."),
+    "log": ("log", "app", "Print log segments on disk."),
     "doctor": ("doctor", "command", "Check this machine: Java, ports, disk, limits, versions."),
-    "completion": ("completion", "command", "Print the completion script of a shell."),
+    "completion": ("completion", "command", "Print the completion script for a shell."),
 }
 
 
 class _LazyGroup(TyperGroup):
-    """Imports a noun when it is used, so that `headrace --help` loads none of them."""
+    """Imports a noun when it is used, so that `headrace --help` loads none."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_COMMANDS)
@@ -56,7 +56,7 @@ class _LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader of our output went away (`| head`): not an error, and nothing more to say.
+            # The reader of our output is gone (`| head`): that is no error.
             raise typer.Exit(0) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -84,7 +84,7 @@ def root(
 
 
 def main() -> None:
-    """The console script. A user's mistake is one sentence on standard error, never a traceback."""
+    """Run the console script. A user's mistake is one sentence on standard error, no traceback."""
     try:
         app()
     except (ConfigError, InvalidArgument) as error:
@@ -98,8 +98,8 @@ def main() -> None:
 
 
 def _flush() -> None:
-    """Write out what is left, so that the interpreter does not complain about a reader that went
-    away (`| head`) when it can no longer be told from a crash."""
+    """Flush standard output while a broken pipe can still be handled: the interpreter's own flush
+    at exit would report it like a crash."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -107,6 +107,7 @@ def _flush() -> None:
 
 
 def fail(message: str, code: int) -> None:
+    """Print a message on standard error and exit."""
     print(f"headrace: {message}", file=sys.stderr)
     sys.exit(code)
 

@@ -1,6 +1,5 @@
 """`headrace sql`: topics as streaming tables."""
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,10 +11,10 @@ import typer
 from headrace.cli.sql_output import SqlOutput
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.option import BROKERS_VARIABLE, BrokersOption, VerboseOption, parse_pairs
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.option import BrokersOption, VerboseOption, bootstrap_servers
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
+from headrace.cli.terminal.pair import parse_pairs
 from headrace.cli.terminal.stop import Stop
-from headrace.client.settings import DEFAULT_BROKERS
 from headrace.flow.error import FlowError
 from headrace.flow.sql.parser import is_complete, parse
 from headrace.flow.sql.statement import EmitMode, SelectStatement
@@ -28,7 +27,7 @@ Examples:
 
   headrace sql                                 a prompt
 
-  headrace sql script.sql                      the statements of a file
+  headrace sql script.sql                      run the statements of a file
 
   headrace sql --catalog streams.json -e 'SELECT page, count(*) FROM views GROUP BY page EMIT'
 
@@ -48,21 +47,24 @@ _POLL_SECONDS = 0.2
 @command.command(epilog=epilog(_EXAMPLES))
 def sql(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Statements, with ; between; - is stdin.")
+        Path | None, typer.Argument(metavar="FILE", help="Statements, separated by ; (- is stdin).")
     ] = None,
     statement: Annotated[
-        str | None, typer.Option("-e", "--execute", metavar="STATEMENT", help="Do this, and end.")
+        str | None, typer.Option("-e", "--execute", metavar="STATEMENT", help="Run this, and end.")
     ] = None,
     brokers: BrokersOption = None,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="A master of Spark's.")] = None,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
     catalog: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Remember the streams there.")
+        Path | None, typer.Option(metavar="FILE", help="Keep the definitions of streams there.")
     ] = None,
     checkpoints: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where CREATE STREAM AS remembers how far it is.")
+        Path, typer.Option(metavar="DIR", help="Where CREATE STREAM AS keeps its checkpoints.")
     ] = Path("sql.checkpoints"),
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Fill streams with what is there, then go on.")
+        bool,
+        typer.Option(
+            "--available-now", help="Fill streams with the records up to now, then continue."
+        ),
     ] = False,
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
@@ -71,35 +73,35 @@ def sql(
     pairs: Annotated[
         list[str] | None, typer.Option("-X", metavar="spark.KEY=VALUE", help="For Spark.")
     ] = None,
-    style: FormatOption = Format.TEXT,
+    style: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Ask topics in SQL. What CREATE STREAM AS and INSERT INTO start runs until Ctrl-C."""
+    """Query topics in SQL. What CREATE STREAM AS and INSERT INTO start runs until Ctrl-C."""
     if file is not None and statement is not None:
-        raise ConfigError("-e and FILE cannot both be: leave one out")
+        raise ConfigError("-e and FILE exclude each other: leave one out")
     script = _script(file, statement)
     if script is not None:
-        for _ in parse(script):  # a mistake is told before Spark starts
+        for _ in parse(script):  # report a mistake before Spark starts
             pass
     seconds = None if duration is None else parse_duration(duration)
     deadline = None if seconds is None else time.monotonic() + seconds
-    from headrace.cli.flow.execution import Order, spark_for
+    from headrace.cli.flow.execution import RunOptions, spark_for
     from headrace.flow.sql.catalog import Catalog
     from headrace.flow.sql.engine import Engine
 
-    where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    order = Order(
-        program="sql", brokers=where, checkpoint=checkpoints, master=master, verbose=verbose
+    servers = bootstrap_servers(brokers)
+    options = RunOptions(
+        program="sql", brokers=servers, checkpoint=checkpoints, master=master, verbose=verbose
     )
     output = SqlOutput(style)
-    known = Catalog(catalog)
+    streams = Catalog(catalog)
     if script is None:
         print("Starting Spark ...", flush=True)
-    with Stop() as stop, spark_for("headrace sql", order, parse_pairs(pairs, "-X")) as spark:
+    with Stop() as stop, spark_for("headrace sql", options, parse_pairs(pairs, "-X")) as spark:
 
         def stopped() -> bool:
             return stop.requested or (deadline is not None and time.monotonic() > deadline)
 
-        engine = Engine(spark, where, known, checkpoints, once=available_now)
+        engine = Engine(spark, servers, streams, checkpoints, once=available_now)
         try:
             if script is None:
                 _prompt(engine, output, stop)
@@ -111,10 +113,10 @@ def sql(
 
 
 def run_script(engine: Any, script: str, output: SqlOutput, stopped: Callable[[], bool]) -> None:
-    """The statements of a script, one after the other.
+    """Run the statements of a script in order.
 
     Raises:
-        SqlError: the first that cannot be carried out.
+        SqlError: a statement failed; later ones are not run.
     """
     for each in parse(script):
         if stopped():
@@ -127,7 +129,11 @@ def run_script(engine: Any, script: str, output: SqlOutput, stopped: Callable[[]
 
 
 def _wait(engine: Any, stopped: Callable[[], bool]) -> None:
-    """As long as what was started runs."""
+    """Wait while the queries run that the script started.
+
+    Raises:
+        FlowError: a query failed.
+    """
     while engine.running and not stopped():
         time.sleep(_POLL_SECONDS)
     failure = engine.failed()
@@ -136,9 +142,9 @@ def _wait(engine: Any, stopped: Callable[[], bool]) -> None:
 
 
 def _prompt(engine: Any, output: SqlOutput, stop: Stop) -> None:
-    """Statement after statement; a mistake is told and forgotten. Ctrl-C stops what EMITs, or
-    clears what was typed; Ctrl-D ends."""
-    import readline  # noqa: F401 - lines can be edited, and come again
+    """Read and run statements from a prompt. An error is printed, and the prompt returns. Ctrl-C
+    stops an EMIT or clears the input; Ctrl-D ends."""
+    import readline  # noqa: F401 - editing and a history of lines
 
     print("Statements end with a semicolon. Ctrl-C stops an EMIT, Ctrl-D ends.")
     typed = ""
@@ -164,7 +170,7 @@ def _prompt(engine: Any, output: SqlOutput, stop: Stop) -> None:
 
 
 def _script(file: Path | None, statement: str | None) -> str | None:
-    """What to do; None: ask at a prompt."""
+    """Return the statements to run; None: show a prompt."""
     if statement is not None:
         return statement
     if file is None and sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""`headrace up`: start a broker and keep it running until a signal comes."""
+"""`headrace up`: start a broker, and stop it when a signal comes."""
 
 import asyncio
 import gc
@@ -13,9 +13,11 @@ import structlog
 import typer
 
 from headrace.cli.terminal.epilog import epilog
+from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, configure_logging
+from headrace.cli.terminal.pair import parse_pairs
+from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
 from headrace.model.kafka_key import split_meaningless
-from headrace.telemetry.logging import LEVELS, configure
 
 if TYPE_CHECKING:
     from headrace.broker.config.settings import BrokerSettings
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+_log = structlog.get_logger(__name__)
 _SWITCH_SECONDS = 0.0005
 
 _EXAMPLES = """
@@ -34,7 +37,7 @@ Examples:
 
   headrace up -X num.partitions=6 -X log.retention.ms=3600000
 
-  headrace up --config server.properties         Kafka's own file and key names
+  headrace up --config server.properties         a file with Kafka's keys
 
   headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
 
@@ -49,50 +52,46 @@ def up(
         str | None, typer.Option(metavar="HOST:PORT", help="Where to listen.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the data lies; made if missing.")
+        Path | None, typer.Option(metavar="DIR", help="The data directory; created if missing.")
     ] = None,
     advertise: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="What clients are told to connect to."),
+        typer.Option(metavar="HOST:PORT", help="The address that clients connect to."),
     ] = None,
     brokers: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Start so many brokers, and a ZooKeeper.")
+        int, typer.Option(metavar="N", min=1, help="Start a cluster of N brokers, and a ZooKeeper.")
     ] = 1,
     zookeeper: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT,...", help="Join the cluster that meets there."),
+        typer.Option(metavar="HOST:PORT,...", help="Join the cluster of this ZooKeeper."),
     ] = None,
     broker_id: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="This broker's number in the cluster.")
+        int | None, typer.Option(metavar="N", min=0, help="This broker's id in the cluster.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A properties file with Kafka's keys.")
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("-X", metavar="KEY=VALUE", help="Set one key; goes before the file."),
+        typer.Option("-X", metavar="KEY=VALUE", help="Set one key; overrides the file."),
     ] = None,
-    log_level: Annotated[str, typer.Option(help=", ".join(LEVELS) + ".")] = "info",
-    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "text",
 ) -> None:
     """Start a broker. Ctrl-C or SIGTERM stops it cleanly."""
-    if log_level not in LEVELS:
-        raise ConfigError(f"--log-level cannot be {log_level!r}: write {', '.join(LEVELS)}")
-    if log_format not in ("text", "json"):
-        raise ConfigError(f"--log-format cannot be {log_format!r}: write text or json")
-    configure(log_level, "json" if log_format == "json" else "text")
-    texts = {} if config is None else read_properties(config)
-    texts.update(_settings(setting or []))
-    told = {
+    configure_logging(log_level, log_format)
+    texts = {} if config is None else property_values(config)
+    texts.update(parse_pairs(setting, "-X"))
+    options = {
         "listeners": listen,
         "advertised.listeners": advertise,
         "log.dirs": None if data is None else str(data),
         "zookeeper.connect": zookeeper,
         "node.id": None if broker_id is None else str(broker_id),
     }
-    texts.update({key: value for key, value in told.items() if value is not None})
+    texts.update({key: value for key, value in options.items() if value is not None})
     if brokers > 1:
-        from headrace.cli.supervisor import supervise
+        from headrace.cli.cluster_supervisor import supervise
 
         if zookeeper is not None or broker_id is not None or advertise is not None:
             raise ConfigError(
@@ -109,19 +108,19 @@ async def _run(texts: dict[str, str]) -> None:
 
     meaningful, left = split_meaningless(texts)
     for key, reason in left.items():
-        structlog.get_logger(__name__).warning("a key has no effect", key=key, reason=reason)
+        _log.warning("config_key_ignored", key=key, reason=reason)
     settings = BrokerSettings(meaningful)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, _stop, stopping, each)
-    # A thread that flushes or compacts hands the interpreter over after this long at most: with
-    # the usual 5 ms that would be the longest thing that happens to a request.
+    # A thread that flushes or compacts gives up the interpreter after this long at most. Python's
+    # default of 5 ms would be the longest delay of a request.
     sys.setswitchinterval(_SWITCH_SECONDS)
     server = await Server.start(
         settings, open_store=_store(settings["zookeeper.connect"], settings)
     )
-    # What is there now stays: the collector, which holds up everybody, need not look at it again.
+    # These objects stay: the garbage collector, which stops all threads, need not scan them again.
     gc.freeze()
     addresses = ", ".join(listener.address for listener in server.listeners)
     print(f"Headrace listens on {addresses}", flush=True)
@@ -136,7 +135,8 @@ async def _run(texts: dict[str, str]) -> None:
 
 
 def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], ClusterStore] | None":
-    """How to reach the store this broker shares with others; None when it is alone."""
+    """Return how to open the store that the brokers of a cluster share; None for a single
+    broker."""
     if servers is None:
         return None
     try:
@@ -150,36 +150,8 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
 
 
 def _stop(stopping: asyncio.Event, number: int) -> None:
-    """The first signal stops cleanly; who sends another does not want to wait for that."""
+    """Stop cleanly on the first signal, and at once on the second."""
     if stopping.is_set():
         print("Stopped at once: the next start checks the logs.", flush=True)
         os._exit(128 + number)
     stopping.set()
-
-
-def _settings(pairs: list[str]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"-X {pair} has no value: write it as -X key=value")
-        texts[key.strip()] = value.strip()
-    return texts
-
-
-def read_properties(path: Path) -> dict[str, str]:
-    """The keys and values of a Java properties file: `key=value` lines, `#` and `!` comments."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        key, equals, value = line.partition("=")
-        if not equals:
-            raise ConfigError(f"{path}, line {number}: {line!r} has no '='")
-        found[key.strip()] = value.strip()
-    return found

@@ -1,1 +1,1 @@
-"""Configuration files as people write them."""
+"""Configuration files as users write them."""

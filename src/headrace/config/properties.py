@@ -1,8 +1,10 @@
 """Java's properties format, with the line of every entry kept for error messages.
 
 The format is that of `java.util.Properties`: `key = value`, `key: value` or `key value`; comments
-start with `#` or `!`; a backslash at the end of a line goes on in the next; `\\t`, `\\n`, `\\uXXXX`
-and the like are escapes, and a backslash before any other character is dropped.
+start with `#` or `!`; a backslash at the end of a line continues it in the next; `\\t`, `\\n`,
+`\\uXXXX` and the like are escapes, and a backslash before any other character is dropped.
+
+Every properties file is read here: an agent's, a broker's, a Samza job's and `flow --filter`.
 """
 
 import re
@@ -15,23 +17,23 @@ from headrace.model.error import ConfigError
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_.]*)\}")
 _SPACE = " \t\f"
-# No file that people write comes near; one that does is not a configuration.
+# Far more than people write by hand: a larger file is no configuration.
 MAX_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A value, and the line on which its key begins."""
+class PropertyEntry:
+    """A value, and the line of the file on which its key begins."""
 
     value: str
     line: int
 
 
-def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Entry]:
-    """The entries of a file; a key that comes twice keeps the last, as Java does it.
+def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, PropertyEntry]:
+    """Return the entries of a file by key; the last one of a key wins, as in Java.
 
-    `${NAME}` and `${env:NAME}` stand for environment variables; an unknown one stays as it is,
-    because Flume leaves it, and its users write `${...}` in shell commands too.
+    `${NAME}` and `${env:NAME}` are replaced by environment variables. An unknown one stays as it
+    is, as in Flume, whose users write `${...}` in shell commands too.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -46,29 +48,39 @@ def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Ent
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        text = data.decode("latin-1")  # what Java's own reader takes every file for
+        text = data.decode("latin-1")  # the encoding that Java's own reader assumes
     return parse_properties(text, environment)
 
 
-def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Entry]:
-    """The entries of a text.
+def property_values(path: Path) -> dict[str, str]:
+    """Return the values of a file by key, without environment variables and surrounding space.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return {key: entry.value.strip() for key, entry in read_properties(path, {}).items()}
+
+
+def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, PropertyEntry]:
+    """Return the entries of a text by key.
 
     >>> parse_properties("a.sources = r1 \\\\\\n  r2", {})
-    {'a.sources': Entry(value='r1 r2', line=1)}
+    {'a.sources': PropertyEntry(value='r1 r2', line=1)}
     """
 
     def resolve(match: re.Match[str]) -> str:
         return environment.get(match.group(1), match.group(0))
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, PropertyEntry] = {}
     for number, line in _logical_lines(text):
         key, value = _split(line)
-        entries[key] = Entry(_VARIABLE.sub(resolve, value), number)
+        entries[key] = PropertyEntry(_VARIABLE.sub(resolve, value), number)
     return entries
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines put together where a backslash ends one, without comments and empty ones."""
+    """Yield lines with their numbers, joined after a backslash, without comments and empty
+    lines."""
     start, parts = 0, ""
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = raw.lstrip(_SPACE)

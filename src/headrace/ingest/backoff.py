@@ -1,11 +1,11 @@
-"""Growing pauses between tries."""
+"""Growing pauses between retries."""
 
 FIRST_SECONDS = 0.05
 LONGEST_SECONDS = 5.0
 
 
 class Backoff:
-    """Each pause twice the last, up to five seconds (Flume: maxBackoffSleep).
+    """Returns pauses that double, up to five seconds (Flume's maxBackoffSleep).
 
     >>> backoff = Backoff()
     >>> [backoff.next_seconds() for _ in range(3)]

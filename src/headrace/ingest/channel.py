@@ -1,4 +1,4 @@
-"""Where events wait between a source and a sink."""
+"""The base class of channels: queues of events between sources and sinks."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -8,16 +8,16 @@ from headrace.ingest.transaction import Transaction
 
 
 class Channel(Component, ABC):
-    """A queue with transactions.
+    """A queue of events with transactions.
 
-    To implement: `begin`, `size`, `capacity`, `transaction_capacity`; in `SETTINGS` the keys. A
-    custom channel is named in the configuration as `type = module:Class` and must pass
+    To implement: `begin`, `size`, `capacity`, `transaction_capacity`, and `SETTINGS` with the keys.
+    A configuration names a custom channel as `type = module:Class`. It must pass
     `headrace.testing.channel_contract.ChannelContract`.
 
-    Threads: any number put, any number take, each in a transaction of its own.
+    Threads: any number of threads put and take, each in a transaction of its own.
     """
 
-    # Whether what was committed survives the end of the process.
+    # Whether committed events survive the end of the process.
     DURABLE: ClassVar[bool] = False
     COUNTERS = (
         "EventPutAttemptCount",
@@ -28,16 +28,17 @@ class Channel(Component, ABC):
 
     @abstractmethod
     def begin(self) -> Transaction:
-        """A new transaction for the calling thread.
+        """Begin a transaction for the calling thread.
 
         Raises:
-            ChannelClosed: it was stopped.
+            ChannelClosed: the channel was stopped.
         """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many committed events wait; those taken and not yet committed count."""
+        """How many committed events the channel holds, including those taken in an open
+        transaction."""
 
     @property
     @abstractmethod
@@ -50,5 +51,5 @@ class Channel(Component, ABC):
         """How many events one transaction may put or take."""
 
     def interrupt(self) -> None:
-        """Make everybody who waits in `take` or `commit` return at once, now and from now on,
-        until the next `start`: the agent is stopping."""
+        """Make every waiting `take` and `commit` return at once, also later ones, until the next
+        `start`. The agent calls it when it stops."""

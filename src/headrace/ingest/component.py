@@ -1,4 +1,4 @@
-"""What every part of an agent has in common."""
+"""The base class of every component of an agent."""
 
 from typing import ClassVar
 
@@ -7,20 +7,20 @@ from headrace.ingest.settings import Setting, Settings
 
 
 class Component:
-    """A named part with settings and a life: made, started, stopped.
+    """A component with a name and settings, which the agent creates, starts and stops.
 
-    To implement: `SETTINGS`, and `start` and `stop` where there is something to open and close.
+    To implement: `SETTINGS`, and `start` and `stop` if there is something to open and close.
 
-    `__init__` reads settings and raises `ConfigError` for what cannot be meant; it opens nothing,
-    because `headrace agent check` makes components too. `start` may raise; the agent says so and
-    tries again with growing pauses. `stop` is called once for every `start` that succeeded, from
-    another thread than the one that works, and must make that one return soon.
+    `__init__` reads the settings and raises `ConfigError` for a value that cannot be used. It opens
+    nothing, because `headrace agent check` creates components too. `start` may raise: the agent
+    logs the error and retries with growing pauses. `stop` is called once for every `start` that
+    succeeded, from another thread than the working one, which it must make return soon.
     """
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = ()
-    # Kinds of counters that exist from the start, so that a monitor shows zeros too.
+    # Counters that exist from the start, so that a monitor shows zeros too.
     COUNTERS: ClassVar[tuple[str, ...]] = ()
-    # Whose part it is; known from when the agent has put it together.
+    # The name of the agent; set when the agent is assembled.
     agent: str = ""
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -29,7 +29,7 @@ class Component:
         self.counters = Counters(self.COUNTERS)
 
     def start(self) -> None:
-        """Open what is needed."""
+        """Open files, sockets and connections."""
 
     def stop(self) -> None:
-        """Let go of it."""
+        """Close what `start` opened."""

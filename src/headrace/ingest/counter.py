@@ -1,4 +1,4 @@
-"""Counts of what a component did, under the names Flume's monitoring gives them."""
+"""Counters of a component, under the names of Flume's monitoring."""
 
 import time
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from threading import Lock
 
 
 class Counters:
-    """Numbers that only a whole batch touches, so one lock for all of them costs nothing.
+    """Counts by name. They change once per batch, so that one lock for all is cheap.
 
     Threads: any.
     """

@@ -1,31 +1,31 @@
-"""What can go wrong in an agent, beside a configuration that cannot be meant."""
+"""Errors of an agent's components; a wrong configuration is a `ConfigError` instead."""
 
 from headrace.model.error import HeadraceError
 
 
 class IngestError(HeadraceError):
-    """The root of what an agent's parts raise on purpose."""
+    """The base class of the errors that components raise on purpose."""
 
 
 class ChannelError(IngestError):
-    """A channel could not take or give events. The transaction was rolled back: try again."""
+    """A channel could not accept or return events. The transaction was rolled back: retry."""
 
 
 class ChannelFull(ChannelError):
-    """No room came up in time. Backpressure: whoever puts waits and tries again."""
+    """A channel had no room in time. This is backpressure: the source waits and retries."""
 
 
 class ChannelClosed(ChannelError):
-    """The channel was stopped while somebody waited for it."""
+    """A channel was stopped during the call, or before it."""
 
 
 class TransactionMisuse(IngestError):
-    """A put, take or commit outside of an open transaction: a mistake in a component."""
+    """A component called put, take or commit on a transaction that has ended."""
 
 
 class DeliveryFailed(IngestError):
-    """A sink could not hand events on. They are in the channel again."""
+    """A sink could not deliver events. They are back in the channel."""
 
 
 class ProtocolError(IngestError):
-    """What a peer sent is not the protocol it should speak; its connection is closed."""
+    """A peer violated its protocol; its connection is closed."""

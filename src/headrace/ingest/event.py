@@ -1,8 +1,8 @@
-"""Events, and the batches in which they travel.
+"""Events, and the batches in which they move.
 
-An event is a body of bytes and headers of text. What moves through an agent is never one event but
-a `Batch`: two lists side by side, so that a source which cuts lines out of a file makes no object
-for each of them and a sink can turn all bodies into a column at once.
+An event is a body of bytes and headers of text. Components pass batches, never single events: a
+`Batch` is a list of bodies and a list of headers, so that a source that splits a file into lines
+creates no object per line, and a sink can turn all bodies into a column at once.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, TypeAlias
 Headers: TypeAlias = dict[str, str]
 
 NO_HEADERS: Final[Headers] = {}
-"""Shared by every event without headers. Like all headers in a batch it is never changed."""
+"""The headers of every event without headers. Like all headers in a batch they never change."""
 
 
 class Event(NamedTuple):
-    """One event, for those who look at events one by one.
+    """One event, for components that handle events one by one.
 
     >>> Event({"host": "web1"}, b"GET /").body
     b'GET /'
@@ -31,13 +31,13 @@ class Batch:
     """Events in order.
 
     Rule 1: `bodies` and `headers` have the same length.
-    Rule 2: events may share one headers dictionary, so nobody changes one in place; who wants other
-        headers puts another dictionary there (`map_headers`).
-    Rule 3: a batch that was handed on is not changed any more; interceptors make a new one.
+    Rule 2: events may share one dictionary of headers, so a component never changes one in place;
+        it replaces the dictionary (`map_headers`).
+    Rule 3: a batch never changes after it was passed on; an interceptor returns a new one.
 
     Attributes:
-        marks: where its source stands after the last event, for a source whose position is kept
-            with what it delivered (decision 0013). A batch with marks is not taken apart.
+        marks: the position of the source after the last event, for a source whose position is
+            stored with the events it delivered (decision 0013). A batch with marks is not split.
     """
 
     __slots__ = ("_body_bytes", "bodies", "headers", "marks")
@@ -56,7 +56,7 @@ class Batch:
 
     @classmethod
     def plain(cls, bodies: list[bytes], headers: Headers = NO_HEADERS) -> "Batch":
-        """Events that all have the same headers, or none.
+        """Return a batch whose events all have the same headers, or none.
 
         >>> len(Batch.plain([b"one", b"two"]))
         2
@@ -65,12 +65,14 @@ class Batch:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "Batch":
+        """Return a batch of these events."""
         rows = list(events)
         return cls([event.body for event in rows], [event.headers for event in rows])
 
     @classmethod
     def join(cls, batches: Sequence["Batch"]) -> "Batch":
-        """One behind the other. Later marks of the same place win."""
+        """Return the events of several batches in order. Of marks with the same key the last one
+        wins."""
         if len(batches) == 1:
             return batches[0]
         bodies: list[bytes] = []
@@ -100,18 +102,18 @@ class Batch:
 
     @property
     def body_bytes(self) -> int:
-        """Counted once: channels ask when events come and when they go."""
+        """The bytes of all bodies; summed up once, because channels ask on every put and take."""
         if self._body_bytes < 0:
             self._body_bytes = sum(map(len, self.bodies))
         return self._body_bytes
 
     def cut(self, start: int, stop: int) -> "Batch":
-        """The events from `start` up to `stop`; marks stay with the end of the batch."""
+        """Return the events from `start` up to `stop`; marks stay with the end of the batch."""
         marks = self.marks if stop >= len(self) else None
         return Batch(self.bodies[start:stop], self.headers[start:stop], marks)
 
     def pieces(self, limit: int) -> Iterator["Batch"]:
-        """Batches of at most `limit` events. One with marks stays whole."""
+        """Yield batches of at most `limit` events. A batch with marks stays whole."""
         if len(self) <= limit or self.marks is not None:
             yield self
             return
@@ -119,11 +121,12 @@ class Batch:
             yield self.cut(start, start + limit)
 
     def pick(self, rows: Sequence[int]) -> "Batch":
-        """Only these rows, in this order."""
+        """Return only the events of these rows, in this order."""
         return Batch([self.bodies[row] for row in rows], [self.headers[row] for row in rows])
 
     def map_headers(self, change: Callable[[Headers], Headers]) -> "Batch":
-        """The same bodies under other headers. Neighbours that share headers go on sharing them."""
+        """Return the same bodies with changed headers. Neighbours that share headers still share
+        them."""
         before: Headers | None = None
         after: Headers = NO_HEADERS
         changed: list[Headers] = []
@@ -134,6 +137,7 @@ class Batch:
         return Batch(self.bodies, changed, self.marks)
 
     def with_bodies(self, bodies: list[bytes]) -> "Batch":
+        """Return the same headers with other bodies."""
         return Batch(bodies, self.headers, self.marks)
 
     @property

@@ -1,16 +1,16 @@
-"""Looking at events between a source and its channels."""
+"""The base class of interceptors, which change events between a source and its channels."""
 
 from headrace.ingest.component import Component
 from headrace.ingest.event import Batch, Event
 
 
 class Interceptor(Component):
-    """Changes events or drops them; never adds any.
+    """Changes or drops events; it never adds any.
 
-    To implement: either `intercept`, for a whole batch at once, or `intercept_event`, for one event
-    at a time. Named as `type = module:Class`.
+    To implement: either `intercept`, for a whole batch, or `intercept_event`, for a single event. A
+    configuration names it as `type = module:Class`.
 
-    Called from the source's threads, possibly from several at once.
+    Threads: the source's threads call it, possibly several at once.
 
     Example:
         class Upper(Interceptor):
@@ -19,11 +19,12 @@ class Interceptor(Component):
     """
 
     def intercept(self, batch: Batch) -> Batch:
+        """Return the batch to pass on; never change the given one."""
         kept = [after for event in batch if (after := self.intercept_event(event)) is not None]
         changed = Batch.of(kept)
         changed.marks = batch.marks
         return changed
 
     def intercept_event(self, event: Event) -> Event | None:
-        """The event to pass on, or None to drop it."""
+        """Return the event to pass on, or None to drop it."""
         return event

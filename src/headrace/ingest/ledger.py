@@ -1,4 +1,4 @@
-"""Where a replayable source stands, kept with what it delivered (decision 0013)."""
+"""Positions of a replayable source, stored with the events it delivered (decision 0013)."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -6,22 +6,22 @@ from typing import Protocol
 
 
 class Ledger(Protocol):
-    """Marks that were committed in one transaction with the events they stand behind.
+    """Stores marks in one transaction with the events before them.
 
-    A mark is a short text under a key; the source alone knows what they mean. The last committed
-    one of a key counts.
+    A mark is the position of a source: a short text under a key, which only the source interprets.
+    The last committed mark of a key counts.
     """
 
     def load(self) -> Mapping[str, str]:
-        """All marks, after whoever wrote before us can write no more. Called once, before the
-        source reads anything."""
+        """Return all marks, after fencing off an earlier writer. The source calls it once, before
+        it reads anything."""
 
     def committed(self) -> Mapping[str, str]:
-        """All marks as of now. Cheap: a source asks at every turn."""
+        """Return all committed marks. It is cheap: a source calls it on every poll."""
 
 
 class MarkBook:
-    """The marks in memory: what `load` found and what was committed since.
+    """The marks in memory: those that `load` read and those committed since.
 
     Threads: the sink writes, the source reads.
     """

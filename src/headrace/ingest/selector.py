@@ -1,4 +1,4 @@
-"""Which channels events go to."""
+"""The base class of selectors, which choose the channels of an event."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from headrace.ingest.settings import Settings
 class Part(NamedTuple):
     """Some events of a batch, and the channel they go to.
 
-    A failure of an `optional` channel is only counted: its events are not tried again.
+    A failure of an `optional` channel is logged; its events are not retried.
     """
 
     channel: Channel
@@ -24,9 +24,7 @@ class Part(NamedTuple):
 class Selector(Component, ABC):
     """Sends the events of a batch to channels of its source.
 
-    To implement: `route`. Named as `selector.type = module:Class`.
-
-    Required parts come before optional ones.
+    To implement: `route`. A configuration names it as `selector.type = module:Class`.
     """
 
     def __init__(self, name: str, settings: Settings, channels: Mapping[str, Channel]) -> None:
@@ -34,15 +32,16 @@ class Selector(Component, ABC):
         self.channels = channels
 
     @abstractmethod
-    def route(self, batch: Batch) -> Sequence[Part]: ...
+    def route(self, batch: Batch) -> Sequence[Part]:
+        """Return which events go to which channels, required parts before optional ones."""
 
     def _channels_of(self, key: str, text: str) -> list[Channel]:
-        """The channels a setting names.
+        """Return the channels that a setting names.
 
         Raises:
-            SettingError: one is not a channel of this source.
+            SettingError: a name is no channel of this source.
         """
-        found = []
+        named = []
         for name in text.split():
             channel = self.channels.get(name)
             if channel is None:
@@ -51,5 +50,5 @@ class Selector(Component, ABC):
                     f"the selector names channel {name}, which is not among the channels of its "
                     f"source ({', '.join(self.channels)}): add it there or name one of those",
                 )
-            found.append(channel)
-        return found
+            named.append(channel)
+        return named

@@ -1,19 +1,19 @@
-"""The settings of one component: declared once, read by validation, the component and the docs."""
+"""The settings of a component: declared once, for validation, the component and the docs."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.config.properties import Entry
+from headrace.config.properties import PropertyEntry
 from headrace.model.config import ConfigKey, ConfigType, ConfigValue
 from headrace.model.error import ConfigError
 
 _LONG_MAX = 2**63 - 1
-_ALIKE = 0.7
+_SIMILARITY = 0.7
 
 
 class SettingError(ConfigError):
-    """A setting that cannot be used; `key` is its name within the component."""
+    """A setting cannot be used; `key` is its name within the component."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -22,12 +22,12 @@ class SettingError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a component.
+    """The declaration of one setting of a component.
 
     Attributes:
-        required: the component cannot do without.
-        prefix: stands for every key that starts with `<name>.`; its values are texts.
-        other_names: older names of Flume's for the same.
+        required: the configuration must have it.
+        prefix: it declares every key that starts with `<name>.`, with texts as values.
+        other_names: Flume's older names of the setting.
     """
 
     key: ConfigKey
@@ -49,11 +49,13 @@ def text(
     required: bool = False,
     other_names: tuple[str, ...] = (),
 ) -> Setting:
+    """Declare a text, or one of some `choices`."""
     key = ConfigKey(name=name, type=ConfigType.STRING, default=default, doc=doc, choices=choices)
     return Setting(key, required=required, other_names=other_names)
 
 
 def secret(name: str, doc: str) -> Setting:
+    """Declare a password, which is never printed."""
     return Setting(ConfigKey(name=name, type=ConfigType.PASSWORD, default=None, doc=doc))
 
 
@@ -67,6 +69,7 @@ def number(
     required: bool = False,
     other_names: tuple[str, ...] = (),
 ) -> Setting:
+    """Declare a whole number."""
     key = ConfigKey(
         name=name,
         type=ConfigType.LONG,
@@ -79,35 +82,37 @@ def number(
 
 
 def port(doc: str, default: int | None = None, name: str = "port") -> Setting:
-    """Port 0 means any free one, which is of use to tests alone."""
+    """Declare a port; 0 is any free one, for tests."""
     return number(name, doc, default, maximum=65_535, required=default is None)
 
 
 def flag(name: str, doc: str, default: bool) -> Setting:
+    """Declare true or false."""
     return Setting(ConfigKey(name=name, type=ConfigType.BOOLEAN, default=default, doc=doc))
 
 
 def prefix(name: str, doc: str) -> Setting:
+    """Declare all keys that start with `<name>.`."""
     key = ConfigKey(name=name, type=ConfigType.STRING, default=None, doc=doc)
     return Setting(key, prefix=True)
 
 
 class Settings:
-    """What a user wrote for one component, typed by the component's declarations.
+    """The values of one component's settings, typed by its declarations.
 
     Example:
         settings = Settings.of(NetcatSource.SETTINGS, entries, "source r1")
         settings.number("port")
 
     Attributes:
-        whose: names the component in messages: "source r1".
-        unknown: keys that no declaration covers. Flume ignores them, so they are warnings.
+        whose: the component in messages: "source r1".
+        unknown: keys without a declaration. Flume ignores them, so they are warnings.
     """
 
     def __init__(
         self,
         whose: str,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, PropertyEntry],
         values: Mapping[str, ConfigValue],
         unknown: tuple[str, ...],
     ) -> None:
@@ -118,11 +123,15 @@ class Settings:
 
     @classmethod
     def of(
-        cls, declared: Iterable[Setting], entries: Mapping[str, Entry], whose: str = "component"
+        cls,
+        declared: Iterable[Setting],
+        entries: Mapping[str, PropertyEntry],
+        whose: str = "component",
     ) -> "Settings":
-        """
+        """Return the values of a component's entries.
+
         Raises:
-            SettingError: a value that its key cannot have, or a required key that is missing.
+            SettingError: a value is invalid, or a required key is missing.
         """
         settings, mistakes = cls.read(declared, entries, whose)
         if mistakes:
@@ -131,9 +140,9 @@ class Settings:
 
     @classmethod
     def read(
-        cls, declared: Iterable[Setting], entries: Mapping[str, Entry], whose: str
+        cls, declared: Iterable[Setting], entries: Mapping[str, PropertyEntry], whose: str
     ) -> tuple["Settings", list[SettingError]]:
-        """What can be read, and everything that is wrong with the rest."""
+        """Return the valid values, and every mistake in the others."""
         settings = list(declared)
         names = {each.name: each for each in settings if not each.prefix}
         names |= {other: each for each in settings for other in each.other_names}
@@ -164,14 +173,16 @@ class Settings:
 
     @classmethod
     def from_texts(cls, declared: Iterable[Setting], texts: Mapping[str, str]) -> "Settings":
-        """For components that a program makes and no file describes."""
-        entries = {name: Entry(value, 0) for name, value in texts.items()}
+        """Return the values of a component that a program creates without a file."""
+        entries = {name: PropertyEntry(value, 0) for name, value in texts.items()}
         return cls.of(declared, entries)
 
     def text(self, name: str) -> str:
+        """Return the value of a setting that has one."""
         return str(self._value(name))
 
     def optional(self, name: str) -> str | None:
+        """Return the value of a setting as text, or None."""
         value = self._values[name]
         return None if value is None else str(value)
 
@@ -184,11 +195,11 @@ class Settings:
         return bool(self._value(name))
 
     def words(self, name: str) -> list[str]:
-        """A list, separated by white space as all of Flume's are."""
+        """Return a list, separated by white space as all of Flume's lists."""
         return (self.optional(name) or "").split()
 
     def below(self, name: str) -> dict[str, str]:
-        """All keys under a prefix, without it."""
+        """Return the values of all keys under a prefix, by the keys without it."""
         start = f"{name}."
         return {
             key.removeprefix(start): entry.value
@@ -196,17 +207,8 @@ class Settings:
             if key.startswith(start)
         }
 
-    def entries_below(self, name: str) -> dict[str, Entry]:
-        """As `below`, with their lines."""
-        start = f"{name}."
-        return {
-            key.removeprefix(start): entry
-            for key, entry in self._entries.items()
-            if key.startswith(start)
-        }
-
     def wrong(self, name: str, message: str) -> SettingError:
-        """The error to raise for a value that parses and cannot be meant."""
+        """Return the error to raise for a value that the component cannot use."""
         return SettingError(name, message)
 
     def _value(self, name: str) -> ConfigValue:
@@ -217,5 +219,7 @@ class Settings:
 
 
 def nearest(name: str, declared: Iterable[Setting]) -> Iterator[str]:
-    """The declared name that a user may have meant, if there is one like it."""
-    yield from difflib.get_close_matches(name, [each.name for each in declared], n=1, cutoff=_ALIKE)
+    """Yield the declared name that is most like `name`, if one is like it."""
+    yield from difflib.get_close_matches(
+        name, [each.name for each in declared], n=1, cutoff=_SIMILARITY
+    )

@@ -1,4 +1,4 @@
-"""Where events go."""
+"""The base class of sinks, which deliver events."""
 
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -12,21 +12,24 @@ from headrace.ingest.settings import Settings
 
 
 class Status(Enum):
-    """What a turn of a sink came to: BACKOFF when there was nothing to do."""
+    """What `process` did: BACKOFF means that there was no event."""
 
     READY = "ready"
     BACKOFF = "backoff"
 
 
 class Sink(Component, ABC):
-    """Takes batches from one channel and hands them on.
+    """Takes batches from one channel and delivers them.
 
-    To implement: `deliver`. Named as `type = module:Class`. The agent sets `channel` before
-    `start`.
+    To implement: `deliver`. A configuration names it as `type = module:Class`. The agent sets
+    `channel` before `start`.
 
-    A batch is gone from the channel when `deliver` returns, and back in it when `deliver` raises,
-    so `deliver` returns only when the events are safe where they went. After a failure it is called
-    again with the same events, possibly cut differently: at least once.
+    A batch leaves the channel when `deliver` returns, and goes back when `deliver` raises: so
+    `deliver` must return only when the events are safe at their destination. After a failure it is
+    called again with the same events, possibly in other batches: delivery is at least once.
+
+    Attributes:
+        stopping: set before `stop`; a `deliver` that waits must return soon after.
     """
 
     BATCH_SETTING: ClassVar[str | None] = "batchSize"
@@ -52,7 +55,7 @@ class Sink(Component, ABC):
 
     @property
     def batch_size(self) -> int:
-        """How many events to take at once."""
+        """How many events to take per batch."""
         declared = {each.name for each in self.SETTINGS}
         if self.BATCH_SETTING in declared:
             assert self.BATCH_SETTING is not None
@@ -61,17 +64,17 @@ class Sink(Component, ABC):
 
     @abstractmethod
     def deliver(self, batch: Batch) -> None:
-        """Hand on all of them, or raise.
+        """Deliver all events, or raise.
 
         Raises:
-            DeliveryFailed: the events stay in the channel, and there is another try.
+            DeliveryFailed: the events stay in the channel and are retried.
         """
 
     def process(self) -> Status:
-        """One turn: take, deliver, commit."""
-        wanted = min(self.batch_size, self.channel.transaction_capacity)
+        """Take a batch, deliver it, and commit."""
+        limit = min(self.batch_size, self.channel.transaction_capacity)
         with self.channel.begin() as transaction:
-            batch = transaction.take(wanted)
+            batch = transaction.take(limit)
             if not len(batch):
                 self.counters.add("BatchEmptyCount")
                 self.idle()
@@ -82,10 +85,10 @@ class Sink(Component, ABC):
             except Exception:
                 self.counters.add("EventWriteFail")
                 raise
-        full = len(batch) >= wanted
+        full = len(batch) >= limit
         self.counters.add("BatchCompleteCount" if full else "BatchUnderflowCount")
         self.counters.add("EventDrainSuccessCount", len(batch))
         return Status.READY
 
     def idle(self) -> None:
-        """Called when the channel had nothing for a while: roll files, close connections."""
+        """Called when the channel was empty: close files and connections that are due."""

@@ -1,4 +1,4 @@
-"""Which sink of a group gets the next turn."""
+"""The base class of sink processors, which choose the sink of a group."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from headrace.ingest.sink import Sink, Status
 class SinkProcessor(Component, ABC):
     """Runs the sinks of a group, in one thread.
 
-    To implement: `process`, which gives one sink a turn (`sink.process()`) and, where the sink
-    fails, tries another or raises. Named as `processor.type = module:Class`.
+    To implement: `process`. A configuration names it as `processor.type = module:Class`.
     """
 
     def __init__(self, name: str, settings: Settings, sinks: Sequence[Sink]) -> None:
@@ -20,4 +19,5 @@ class SinkProcessor(Component, ABC):
         self.sinks = sinks
 
     @abstractmethod
-    def process(self) -> Status: ...
+    def process(self) -> Status:
+        """Call `process` of one sink; if that fails, of another one, or raise."""

@@ -1,10 +1,10 @@
-"""Where events come from."""
+"""The base classes of sources, which produce events."""
 
 from abc import ABC, abstractmethod
 from threading import Event as Signal
 from typing import ClassVar
 
-from headrace.ingest.agent.channel_processor import ChannelProcessor
+from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
 from headrace.ingest.event import Batch
 from headrace.ingest.ledger import Ledger
@@ -12,18 +12,19 @@ from headrace.ingest.settings import Settings
 
 
 class Source(Component):
-    """Makes events and hands them to `deliver` or `deliver_patiently`.
+    """Produces events and passes them to `deliver` or `deliver_patiently`.
 
-    To implement: a `PollableSource`, which an own thread of the agent asks for more, or a source
-    that starts its own threads in `start` and ends them in `stop`. Named as `type = module:Class`.
+    To implement: a `PollableSource`, which a thread of the agent polls, or a source that starts its
+    own threads in `start` and ends them in `stop`. A configuration names it as
+    `type = module:Class`.
 
     The agent sets `processor` before `start`.
 
     Attributes:
-        stopping: set before `stop`; every loop and every wait looks at it.
+        stopping: set before `stop`; every loop and every wait checks it.
     """
 
-    # The setting that says how many events go in one transaction, checked against its channels.
+    # The setting with the events per transaction, which the agent checks against the channels.
     BATCH_SETTING: ClassVar[str | None] = "batchSize"
     COUNTERS = (
         "EventReceivedCount",
@@ -47,7 +48,7 @@ class Source(Component):
         """Put a batch into the channels.
 
         Raises:
-            ChannelError: it is not in all of them: keep the events and try again.
+            ChannelError: a channel did not accept it: keep the events and retry.
         """
         self.counters.add("EventReceivedCount", len(batch))
         try:
@@ -58,7 +59,8 @@ class Source(Component):
         self.counters.add("EventAcceptedCount", len(batch))
 
     def deliver_patiently(self, batch: Batch) -> bool:
-        """Put a batch into the channels, however long that takes; False when we stop instead."""
+        """Put a batch into the channels, however long that takes. Return False if the agent stops
+        first."""
         self.counters.add("EventReceivedCount", len(batch))
         done = self.processor.process_patiently(batch, self.stopping.wait)
         self.counters.add("EventAcceptedCount" if done else "ChannelWriteFail", len(batch))
@@ -66,22 +68,23 @@ class Source(Component):
 
 
 class PollableSource(Source, ABC):
-    """A source that is asked.
+    """A source that a thread of the agent polls.
 
-    To implement: `poll`, which reads some events, delivers them and says whether there were any. It
-    runs in one thread of its own and may raise: the agent logs that and pauses, longer each time.
+    To implement: `poll`, which reads some events and delivers them. It may raise: the agent logs
+    the error and retries after a pause that grows.
     """
 
     @abstractmethod
     def poll(self) -> bool:
-        """Whether there may be more at once; after False the agent pauses a little."""
+        """Read and deliver some events. Return whether there may be more; after False the agent
+        pauses a little."""
 
 
 class ReplayableSource(PollableSource):
-    """A pollable source that can be told where to go on, so that its position can be kept together
-    with what was delivered (decision 0013).
+    """A pollable source that can continue at a given position, so that the position can be stored
+    with the events it delivered (decision 0013).
 
-    With a ledger, every batch carries marks, and the source keeps no position of its own.
+    With a ledger, every batch carries marks, and the source stores no position itself.
     """
 
     ledger: Ledger | None = None

@@ -1,4 +1,4 @@
-"""The only way in and out of a channel: put or take between begin and commit or rollback."""
+"""Transactions, the only way in and out of a channel."""
 
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -19,10 +19,10 @@ class Transaction(ABC):
 
     To implement: `_put`, `_take`, `_commit`, `_rollback`.
 
-    Rule 1: what was put is seen by others after `commit`, all of it or nothing.
-    Rule 2: what was taken is gone after `commit` and back in its place after `rollback`.
-    Rule 3: a transaction ends exactly once. Used as a context manager it commits at the end of the
-        block and rolls back when an exception leaves it; a commit that fails rolls back too.
+    Rule 1: other transactions see the events that were put after `commit`, all of them or none.
+    Rule 2: events that were taken are gone after `commit` and back in their order after `rollback`.
+    Rule 3: a transaction ends exactly once. As a context manager it commits at the end of the block
+        and rolls back when an exception leaves it; a commit that fails rolls back too.
 
     Example:
         with channel.begin() as transaction:
@@ -36,32 +36,33 @@ class Transaction(ABC):
         """Add events.
 
         Raises:
-            ChannelFull: more than transactionCapacity in one transaction.
+            ChannelFull: the transaction has more events than transactionCapacity.
         """
         self._check_open("put")
         if len(batch) or batch.marks is not None:
             self._put(batch)
 
     def take(self, limit: int) -> Batch:
-        """Up to `limit` events, oldest first; waits a while for the first one.
+        """Return up to `limit` events, oldest first; wait a while for the first one.
 
-        An empty batch means that none came. A batch with marks is given whole, even past `limit`,
-        and by itself.
+        The batch is empty if none came. A batch with marks is returned alone and whole, even if it
+        exceeds `limit`.
         """
         self._check_open("take")
         return self._take(limit)
 
     def commit(self) -> None:
-        """
+        """Make the puts and takes permanent.
+
         Raises:
-            ChannelError: it did not happen; roll back.
+            ChannelError: nothing was committed; roll back.
         """
         self._check_open("commit")
         self._commit()
         self._state = _State.COMMITTED
 
     def rollback(self) -> None:
-        """As if the transaction had never been. Harmless when it was rolled back already."""
+        """Undo the puts and takes. A second rollback does nothing."""
         if self._state is _State.ROLLED_BACK:
             return
         self._check_open("rollback")

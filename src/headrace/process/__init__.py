@@ -1,1 +1,1 @@
-"""Processes we start: children that do not outlive their parent."""
+"""Processes that Headrace starts: Java, ZooKeeper, and children that end with their parent."""

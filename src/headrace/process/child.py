@@ -1,4 +1,4 @@
-"""Child processes that do not outlive the one who started them, however that one ends."""
+"""Child processes that do not outlive the process that started them, however that ends."""
 
 import ctypes
 import signal
@@ -8,8 +8,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Give as `preexec_fn` to `subprocess.Popen`: the kernel kills the child with its parent.
+    """Ask the kernel to kill this process when its parent ends. Pass it to `subprocess.Popen` as
+    `preexec_fn`.
 
-    "Parent" is the thread that started it, so start such a child from a thread that stays.
+    The kernel's "parent" is the thread that started the child: start it from one that stays.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

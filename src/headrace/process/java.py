@@ -1,4 +1,4 @@
-"""The Java of this machine: Spark, ZooKeeper and the Kafka tools of the tests run on it."""
+"""The Java of this machine, which runs Spark, ZooKeeper and the Kafka tools of the tests."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _ANSWER_SECONDS = 60
 
 
 class JavaMissing(HeadraceError):
-    """There is no Java that Spark can use; the message says how to get one."""
+    """No Java that Spark can use is installed; the message says how to get one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Java:
         classpath: str,
         options: Iterable[str] = (),
     ) -> list[str]:
-        """The argument list that runs `main_class`; no shell reads it."""
+        """Return the arguments that run `main_class`, without a shell."""
         return [str(self.path), *options, "-cp", classpath, main_class, *arguments]
 
 
 @cache
 def find_java() -> Java:
-    """`$JAVA_HOME`'s Java, or else the one on the path: what Spark's own scripts take.
+    """Return the Java of `$JAVA_HOME`, or else the one on the path, as Spark's own scripts do.
 
     Raises:
-        JavaMissing: when there is none, it does not run, or it is older than Java 17.
+        JavaMissing: there is none, it does not run, or it is older than Java 17.
     """
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
@@ -57,8 +57,8 @@ def find_java() -> Java:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaMissing(f"{path} does not run ({error}); install {_PACKAGE}") from error
-    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
-    major = int(found.group(1)) if found else 0
+    version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    major = int(version.group(1)) if version else 0
     if major < MINIMUM_MAJOR:
         raise JavaMissing(
             f"{path} is Java {major}, and Java {MINIMUM_MAJOR} is needed; install {_PACKAGE}, or"

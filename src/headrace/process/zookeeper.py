@@ -1,7 +1,7 @@
-"""A ZooKeeper server from the jars inside the PySpark wheel: one of its own, or one of three.
+"""A ZooKeeper server from the jars in the PySpark wheel: a single one, or a member of an ensemble.
 
-`headrace up --brokers 3` starts one so that nothing more than the wheel and a Java is needed.
-PySpark itself is never imported: only the folder of its jars is looked for.
+`headrace up --brokers 3` starts one, so that a cluster needs only the wheel and a Java. PySpark
+itself is never imported: only the folder of its jars is searched.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from headrace.process.java import find_java
 HOST: Final = "127.0.0.1"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-# What the server loads; the other hundreds of jars of Spark would only make its start slower.
+# The jars that the server loads; Spark's other hundreds of jars would only slow its start down.
 _JARS: Final = (
     *("zookeeper-*.jar", "slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar"),
     *("log4j-slf4j2-impl-*.jar", "netty-*.jar", "metrics-core-*.jar", "snappy-java-*.jar"),
@@ -42,12 +42,12 @@ _STOP_SECONDS: Final = 20.0
 
 
 class ZooKeeperMissing(HeadraceError):
-    """There is no ZooKeeper to start on this machine; the message says how to get one."""
+    """No ZooKeeper is installed on this machine; the message says how to get one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One server of an ensemble: its ports for the others."""
+    """One server of an ensemble: its address and ports for the other servers."""
 
     quorum_port: int
     election_port: int
@@ -55,15 +55,15 @@ class Peer:
 
 
 def zookeeper_jars() -> list[Path]:
-    """The jars of the server, from PySpark's wheel.
+    """Return the jars of the server, from PySpark's wheel.
 
     Raises:
-        ZooKeeperMissing: PySpark is not installed, or brings no ZooKeeper.
+        ZooKeeperMissing: PySpark is not installed, or contains no ZooKeeper.
     """
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise ZooKeeperMissing("ZooKeeper comes with PySpark: pip install 'headrace[spark]'")
-    folder = Path(found.origin).parent / "jars"
+    folder = Path(spec.origin).parent / "jars"
     jars = [jar for pattern in _JARS for jar in sorted(folder.glob(pattern))]
     if not any(jar.name.startswith("zookeeper-3") for jar in jars):
         raise ZooKeeperMissing(f"there is no ZooKeeper in {folder}: install pyspark 4.3")
@@ -71,15 +71,16 @@ def zookeeper_jars() -> list[Path]:
 
 
 class ZooKeeperServer:
-    """One server process, on loopback. Its data stays in `folder`; it starts again on it.
+    """One server process. Its data stays in `folder`; a later start uses it again.
 
     Args:
-        number: which one of the `ensemble` this is, from 1; an ensemble of one has no `ensemble`.
-        tick_ms: sessions can be as short as two ticks and as long as forty.
-        host: the address it listens on: another one in a network of its own.
-        prefix: words before its command, of what gives it such a network.
+        number: the number of this server in the `ensemble`, from 1; a single server has no
+            ensemble.
+        tick_ms: a session timeout is between two and forty ticks.
+        host: the address to listen on: loopback, or one in a network namespace.
+        prefix: arguments before the command, such as those that enter a network namespace.
 
-    The process dies with the thread that started it: start it from one that stays.
+    The process ends with the thread that started it: start it from one that stays.
     """
 
     def __init__(
@@ -121,10 +122,11 @@ class ZooKeeperServer:
         return None if self._process is None else self._process.poll()
 
     def launch(self) -> None:
-        """Start the process; `serves` says when it is ready.
+        """Start the process; it is ready when `serves` returns True.
 
         Raises:
-            ZooKeeperMissing: Java or the jars are not there.
+            ZooKeeperMissing: the jars are missing.
+            JavaMissing: there is no Java.
         """
         command = self._command()
         with self.server_log.open("ab") as log:
@@ -138,7 +140,7 @@ class ZooKeeperServer:
             )
 
     def serves(self) -> bool:
-        """Whether it takes clients: a server without a quorum does not say so."""
+        """Return whether it accepts clients: a server without a quorum does not."""
         try:
             with socket.create_connection((self._host, self.port), timeout=2) as connection:
                 connection.sendall(b"srvr")

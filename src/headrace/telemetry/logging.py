@@ -1,7 +1,7 @@
-"""How log lines look: one event, then its facts as `key=value`, or one JSON object a line.
+"""The format of log lines: an event, then its fields as `key=value`, or one JSON object per line.
 
-Everything in Headrace logs through `structlog.get_logger()`; nothing configures it but `configure`,
-which the command line calls once. Logs go to standard error: standard output is for results.
+Everything in Headrace logs through `structlog.get_logger()`; only `configure` configures it, and
+the command line calls that once. Logs go to standard error: standard output is for results.
 """
 
 import logging
@@ -15,8 +15,8 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class _CurrentStandardError:
-    """Whatever standard error is when a line is written: a live display puts something in its place
-    that prints above it."""
+    """Writes to what `sys.stderr` is at that moment: a live display replaces it with a stream that
+    prints above the display."""
 
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -26,7 +26,7 @@ class _CurrentStandardError:
 
 
 def configure(level: str = "info", style: LogFormat = "text") -> None:
-    """Set level and shape of every later log line of this process.
+    """Set the level and the format of every later log line of this process.
 
     >>> configure("warning", "json")
     """

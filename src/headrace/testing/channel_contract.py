@@ -1,4 +1,4 @@
-"""What every channel promises, as tests: derive from `ChannelContract` and give `channel`."""
+"""Tests that every channel must pass: derive from `ChannelContract` and provide `channel`."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,12 +10,13 @@ from headrace.ingest.event import Batch, Event
 
 
 def fill(channel: Channel, bodies: list[bytes]) -> None:
+    """Put events into a channel, in one transaction."""
     with channel.begin() as transaction:
         transaction.put(Batch.plain(bodies))
 
 
 def drain(channel: Channel, limit: int = 1_000_000) -> list[bytes]:
-    """Everything that is in a channel, taken and committed."""
+    """Take all events out of a channel, and return their bodies."""
     taken: list[bytes] = []
     while True:
         with channel.begin() as transaction:
@@ -28,11 +29,11 @@ def drain(channel: Channel, limit: int = 1_000_000) -> list[bytes]:
 class ChannelContract:
     """Tests of the transaction rules.
 
-    To implement: a fixture `channel` that gives a started channel with a capacity of 100 events, a
-    transactionCapacity of 10, and a keep-alive short enough for a test.
+    To implement: a fixture `channel` that returns a started channel with a capacity of 100 events,
+    a transactionCapacity of 10, and a keep-alive short enough for a test.
     """
 
-    def test_what_was_committed_is_taken_with_headers_and_in_order(self, channel: Channel) -> None:
+    def test_committed_events_are_taken_with_headers_and_in_order(self, channel: Channel) -> None:
         events = [Event({"n": str(n), "ä": "ü"}, b"body \x00\xff %d" % n) for n in range(5)]
         with channel.begin() as transaction:
             transaction.put(Batch.of(events))
@@ -45,15 +46,13 @@ class ChannelContract:
         with channel.begin() as transaction:
             assert list(transaction.take(1)) == [Event({}, b"")]
 
-    def test_what_was_rolled_back_was_never_there(self, channel: Channel) -> None:
+    def test_a_put_that_was_rolled_back_leaves_no_event(self, channel: Channel) -> None:
         transaction = channel.begin()
         transaction.put(Batch.plain([b"no"]))
         transaction.rollback()
         assert drain(channel) == []
 
-    def test_a_take_that_was_rolled_back_comes_again_before_the_rest(
-        self, channel: Channel
-    ) -> None:
+    def test_a_take_that_was_rolled_back_is_repeated_first(self, channel: Channel) -> None:
         fill(channel, [b"%d" % n for n in range(6)])
         transaction = channel.begin()
         assert len(transaction.take(4)) == 4
@@ -77,7 +76,7 @@ class ChannelContract:
         assert drain(channel) == []
         assert channel.size == 0
 
-    def test_several_takes_of_one_transaction_go_on(self, channel: Channel) -> None:
+    def test_several_takes_of_one_transaction_continue(self, channel: Channel) -> None:
         fill(channel, [b"1", b"2", b"3"])
         with channel.begin() as transaction:
             assert transaction.take(1).bodies == [b"1"]
@@ -88,7 +87,7 @@ class ChannelContract:
             transaction.put(Batch.plain([b"x"] * (channel.transaction_capacity + 1)))
         assert drain(channel) == []
 
-    def test_a_finished_transaction_takes_no_more(self, channel: Channel) -> None:
+    def test_a_finished_transaction_refuses_every_call(self, channel: Channel) -> None:
         transaction = channel.begin()
         transaction.commit()
         with pytest.raises(TransactionMisuse):
@@ -96,7 +95,7 @@ class ChannelContract:
         with pytest.raises(TransactionMisuse):
             transaction.commit()
 
-    def test_many_threads_lose_and_double_nothing(self, channel: Channel) -> None:
+    def test_many_threads_lose_and_repeat_no_event(self, channel: Channel) -> None:
         def put(producer: int) -> None:
             for number in range(20):
                 while True:
@@ -138,7 +137,7 @@ class ChannelContract:
 
 
 class BoundedChannelContract(ChannelContract):
-    """In addition, for channels that refuse what is past their capacity."""
+    """Further tests, for channels that refuse events above their capacity."""
 
     def test_a_full_channel_refuses_until_there_is_room(self, channel: Channel) -> None:
         for _ in range(10):
@@ -150,7 +149,7 @@ class BoundedChannelContract(ChannelContract):
         fill(channel, [b"fits"])
         assert channel.size == 100
 
-    def test_events_in_a_taker_s_hands_still_take_room(self, channel: Channel) -> None:
+    def test_taken_events_count_until_the_commit(self, channel: Channel) -> None:
         for _ in range(10):
             fill(channel, [b"x"] * 10)
         transaction = channel.begin()

@@ -1,4 +1,4 @@
-"""What the doctor finds on a machine."""
+"""What `headrace doctor` reports about a machine."""
 
 import json
 import resource
@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.doctor import Verdict, examine
+from headrace.cli.doctor import CheckResult, examine
 from headrace.process.java import JavaMissing
 from testkit.process.command_line import run_headrace
 
 
-def verdicts(data: Path, port: int = 1) -> dict[str, Verdict]:
+def results(data: Path, port: int = 1) -> dict[str, CheckResult]:
     return {each.what: each.verdict for each in examine(data, {"broker": port})}
 
 
-def test_a_taken_port_is_told(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert verdicts(tmp_path, port)[f"port {port}"] is Verdict.WARNING
+def test_a_port_in_use_is_a_warning(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert results(tmp_path, port)[f"port {port}"] is CheckResult.WARNING
 
 
 def test_a_free_port_is_fine(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert verdicts(tmp_path, port)[f"port {port}"] is Verdict.OK
+    assert results(tmp_path, port)[f"port {port}"] is CheckResult.OK
 
 
 def test_missing_java_is_a_problem_with_advice(
@@ -36,14 +36,14 @@ def test_missing_java_is_a_problem_with_advice(
 
     monkeypatch.setattr("headrace.process.java.find_java", missing)
     (java,) = [each for each in examine(tmp_path, {}) if each.what == "java"]
-    assert java.verdict is Verdict.PROBLEM
+    assert java.verdict is CheckResult.PROBLEM
     assert "install openjdk-17" in java.advice
 
 
 def test_a_low_file_limit_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
     (limit,) = [each for each in examine(tmp_path, {}) if each.what == "file limit"]
-    assert limit.verdict is Verdict.PROBLEM
+    assert limit.verdict is CheckResult.PROBLEM
     assert "ulimit -n" in limit.advice
 
 
@@ -52,7 +52,7 @@ def test_a_full_disk_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         free = 1000
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    assert verdicts(tmp_path / "not" / "there" / "yet")["disk"] is Verdict.PROBLEM
+    assert results(tmp_path / "not" / "there" / "yet")["disk"] is CheckResult.PROBLEM
 
 
 def test_a_problem_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

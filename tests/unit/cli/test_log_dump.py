@@ -1,4 +1,4 @@
-"""A look into files of a log, sound and damaged ones."""
+"""Dumps of a log's files, intact and damaged ones."""
 
 import json
 import struct
@@ -193,7 +193,7 @@ def test_text_cannot_write_to_the_terminal(partition: Path) -> None:
         (".snapshot", 12, "the CRC is"),
     ],
 )
-def test_damage_is_told_with_its_place_and_the_others_are_shown(
+def test_damage_is_reported_with_its_position_and_the_others_are_shown(
     partition: Path, suffix: str, position: int, sentence: str
 ) -> None:
     file = partition / name(suffix)
@@ -210,7 +210,7 @@ def test_damage_is_told_with_its_place_and_the_others_are_shown(
     assert "  epoch 2  start_offset 1000" in ended.lines
 
 
-def test_a_torn_tail_is_told_after_what_is_whole(partition: Path) -> None:
+def test_a_torn_tail_is_reported_after_the_whole_batches(partition: Path) -> None:
     file = partition / name(".log")
     whole = file.read_bytes()
     file.write_bytes(whole + whole[:50])
@@ -222,7 +222,7 @@ def test_a_torn_tail_is_told_after_what_is_whole(partition: Path) -> None:
     assert f"is damaged at byte {len(whole)}" in ended.err
 
 
-def test_an_index_that_is_no_whole_number_of_entries_is_told(partition: Path) -> None:
+def test_an_index_with_part_of_an_entry_is_reported(partition: Path) -> None:
     (partition / name(".timeindex")).write_bytes(struct.pack(">qi", TIME_MS, 1) + b"xyz")
     ended = dump(partition / name(".timeindex"))
     assert ended.code == 1

@@ -85,19 +85,21 @@ def test_a_wrong_setting_is_one_sentence(arguments: list[str], sentence: str) ->
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["topic", "consume", "t", "-o", "somewhere"], "is no place in a topic"),
+        (["topic", "consume", "t", "-o", "somewhere"], "is no offset"),
         (["topic", "consume", "t", "-f", "%z"], "%z is no part of a record"),
-        (["topic", "consume", "t", "-f", "%v", "--format", "json"], "take one"),
-        (["topic", "consume", "t", "-g", "g", "-p", "0"], "a group shares out whole topics"),
+        (["topic", "consume", "t", "-f", "%v", "--format", "json"], "give one"),
+        (["topic", "consume", "t", "-g", "g", "-p", "0"], "a group reads whole topics"),
         (["topic", "produce", "t", "-H", "novalue"], "-H novalue has no value"),
         (["topic", "produce", "t", "-Z", "lzma"], "lzma"),
         (["topic", "alter-config", "t"], "nothing to change"),
         (["topic", "create", "t", "-c", "retention.ms"], "-c retention.ms has no value"),
-        (["group", "seek", "g"], "either --to PLACE or --to-group GROUP"),
+        (["group", "seek", "g"], "either --to OFFSET or --to-group GROUP"),
         (["group", "offset-delete", "g", "--topics", "t:x"], "write it as clicks:0,1"),
     ],
 )
-def test_wrong_usage_is_found_before_anybody_is_asked(arguments: list[str], sentence: str) -> None:
+def test_wrong_usage_is_reported_before_a_broker_is_asked(
+    arguments: list[str], sentence: str
+) -> None:
     ended = run_headrace(*arguments, "-b", f"127.0.0.1:{free_port()}")
     assert sentence in ended.err
     assert ended.code == 2

@@ -1,4 +1,4 @@
-"""`headrace sql` without Spark: mistakes before it starts, and how answers look."""
+"""`headrace sql` without Spark: mistakes before it starts, and how results look."""
 
 import io
 import json
@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cli.sql_output import SqlOutput
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.flow.sql.engine import QueryResult
 from testkit.process.command_line import run_headrace
 
@@ -17,7 +17,7 @@ ROWS = [("/", 2, None), ("/[b]cart", 1, datetime(2026, 11, 15, 9, tzinfo=UTC))]
 COLUMNS = ("page", "n", "at")
 
 
-def test_a_mistake_in_any_statement_is_told_before_spark_starts(tmp_path: Path) -> None:
+def test_a_mistake_in_any_statement_is_reported_before_spark_starts(tmp_path: Path) -> None:
     script = tmp_path / "script.sql"
     script.write_text("SHOW STREAMS;\nSELECT 1 EMIT LIMIT x;\n")
 
@@ -34,7 +34,7 @@ def test_a_mistake_in_any_statement_is_told_before_spark_starts(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-e", "SHOW STREAMS", "script.sql"], "-e and FILE cannot both be"),
+        (["-e", "SHOW STREAMS", "script.sql"], "-e and FILE exclude each other"),
         (["no_such.sql"], "no_such.sql cannot be read"),
     ],
 )
@@ -46,9 +46,9 @@ def test_what_cannot_be_asked_is_one_sentence(arguments: list[str], message: str
 
 
 def test_an_answer_is_a_table_or_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
-    SqlOutput(Format.TEXT).answer(QueryResult(COLUMNS, ROWS, "Only the first 2 rows."))
+    SqlOutput(OutputFormat.TEXT).answer(QueryResult(COLUMNS, ROWS, "Only the first 2 rows."))
     text = capsys.readouterr().out.splitlines()
-    SqlOutput(Format.JSON).answer(QueryResult(COLUMNS, ROWS))
+    SqlOutput(OutputFormat.JSON).answer(QueryResult(COLUMNS, ROWS))
     lines = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
 
     assert text[0].split() == ["page", "n", "at"]
@@ -59,7 +59,7 @@ def test_an_answer_is_a_table_or_lines_of_json(capsys: pytest.CaptureFixture[str
 
 def test_a_live_table_shows_the_whole_result_and_takes_nothing_for_markup() -> None:
     shown = io.StringIO()
-    output = SqlOutput(Format.TEXT, Console(file=shown, force_terminal=True, width=80))
+    output = SqlOutput(OutputFormat.TEXT, Console(file=shown, force_terminal=True, width=80))
 
     with output.emitting() as show:
         show(COLUMNS, [("/old", 1, None)], True)
@@ -74,7 +74,7 @@ def test_a_live_table_is_no_higher_than_the_terminal() -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=80, height=10)
 
-    with SqlOutput(Format.TEXT, console).emitting() as show:
+    with SqlOutput(OutputFormat.TEXT, console).emitting() as show:
         show(("word_count",), [(number,) for number in range(100)], True)
 
     last = shown.getvalue().rpartition("word_count")[2]
@@ -85,14 +85,16 @@ def test_a_live_table_is_no_higher_than_the_terminal() -> None:
 def test_a_live_table_says_that_it_waits() -> None:
     shown = io.StringIO()
 
-    with SqlOutput(Format.TEXT, Console(file=shown, force_terminal=True, width=80)).emitting():
+    with SqlOutput(
+        OutputFormat.TEXT, Console(file=shown, force_terminal=True, width=80)
+    ).emitting():
         pass
 
     assert "Waiting for rows; Ctrl-C stops." in shown.getvalue()
 
 
 def test_without_a_terminal_every_row_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    output = SqlOutput(Format.TEXT, Console(file=io.StringIO()))
+    output = SqlOutput(OutputFormat.TEXT, Console(file=io.StringIO()))
 
     with output.emitting() as show:
         show(COLUMNS, ROWS[:1], False)

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.config.properties import Entry, parse_properties, read_properties
+from headrace.config.properties import (
+    PropertyEntry,
+    parse_properties,
+    property_values,
+    read_properties,
+)
 from headrace.model.error import ConfigError
 
 
@@ -35,7 +40,7 @@ def test_the_format_is_java_s(text: str, expected: dict[str, str]) -> None:
 
 
 def test_the_last_of_two_entries_counts_with_its_line() -> None:
-    assert parse_properties("a=1\n\na=2", {}) == {"a": Entry("2", 3)}
+    assert parse_properties("a=1\n\na=2", {}) == {"a": PropertyEntry("2", 3)}
 
 
 def test_a_line_that_goes_on_counts_where_it_begins() -> None:
@@ -56,3 +61,11 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 def test_a_file_in_java_s_old_encoding_is_read(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes("a = ä".encode("latin-1"))
     assert read_properties(tmp_path / "f", {})["a"].value == "ä"
+
+
+def test_values_have_no_space_around_them_and_no_environment(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("listeners = PLAINTEXT://h:1,\\\n  SSL://h:2  \npath = ${HOME}\n")
+    assert property_values(tmp_path / "f") == {
+        "listeners": "PLAINTEXT://h:1,SSL://h:2",
+        "path": "${HOME}",
+    }

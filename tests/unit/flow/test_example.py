@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.program import ProgramArguments, load_program
 from headrace.flow.drpc.function_topics import new_request
 from headrace.testing.flow_run import FlowRun
 
@@ -24,7 +24,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def example(path: str) -> FlowRun:
-    return FlowRun(load_program(str(EXAMPLES / path), Given("b:9092", {})).plan)
+    return FlowRun(load_program(str(EXAMPLES / path), ProgramArguments("b:9092", {})).plan)
 
 
 def read(run: FlowRun, topic: str) -> list[Any]:

@@ -1,5 +1,5 @@
-"""What comes from outside and is not meant well, or not meant at all: it becomes events within
-bounds or is refused, and what comes after it gets through."""
+"""Invalid and hostile input: it becomes events within limits or is refused, and later input gets
+through."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from headrace.ingest.event import Batch
 from headrace.ingest.format.avro_event import encode_event, encode_long
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.format.path_escape import PathEscape
-from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.network.avro_rpc import PROTOCOL, PROTOCOL_HASH
 from headrace.ingest.sink import Sink
 from headrace.ingest.source import PollableSource, Source
@@ -36,14 +36,14 @@ def port_of(source: Source) -> int:
 
 
 def send(port: int, data: bytes) -> bytes:
-    """What the peer answers before it hangs up."""
+    """Return what the peer answers before it closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
         try:
             peer.sendall(data)
             peer.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: peer.recv(65536), b""))
         except OSError:
-            return b""  # it hung up in the middle of what we sent
+            return b""  # it closed the connection before we had sent everything
 
 
 @pytest.mark.parametrize("kind", ["netcat", "syslogtcp"])
@@ -157,7 +157,7 @@ CALL = HANDSHAKE + b"\x00" + b"\x0cappend"
         pytest.param(avro_frame(CALL + encode_event({"h": "v"}, b"body"))[:-2], id="a cut frame"),
     ],
 )
-def test_avro_hangs_up_on_broken_frames_and_serves_the_next(data: bytes) -> None:
+def test_avro_closes_after_an_invalid_frame_and_serves_the_next_peer(data: bytes) -> None:
     with source_alone("avro", LISTEN) as (source, got):
         assert isinstance(source, AvroSource)
         send(source.listener.port, data)
@@ -172,11 +172,11 @@ STRANGE_TIMES = ["²", "٣", "-1", "9" * 15, "9" * 40, "9" * 5000, "", "noon", "
 
 
 @pytest.mark.parametrize("written", STRANGE_TIMES)
-def test_a_time_that_is_none_holds_up_no_sink(written: str, tmp_path: Path) -> None:
+def test_an_invalid_time_does_not_stop_a_sink(written: str, tmp_path: Path) -> None:
     headers = {"timestamp": written}
     batch = Batch([b"body"], [headers])
     assert time_ms(headers) is None
-    ((_, table),) = TopicForm("t", timestamp_header="timestamp").tables(batch)
+    ((_, table),) = TopicColumns("t", timestamp_header="timestamp").tables(batch)
     assert table.column("value").to_pylist() == [b"body"]
     for kind in ("SequenceFile", "DataStream"):
         sink = make(
@@ -195,7 +195,7 @@ def test_a_header_in_a_path_stays_below_the_folder_and_fits(value: str, tmp_path
 
 
 @pytest.mark.parametrize("value", ["²", "9" * 30, "-1", "x"])
-def test_a_partition_that_is_none_is_told(value: str) -> None:
-    form = TopicForm("t", partition_header="p")
+def test_an_invalid_partition_is_a_failed_delivery(value: str) -> None:
+    form = TopicColumns("t", partition_header="p")
     with pytest.raises(DeliveryFailed, match="no partition"):
         form.tables(Batch([b"body"], [{"p": value}]))

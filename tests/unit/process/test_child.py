@@ -1,4 +1,4 @@
-"""A child goes when the process that started it is killed."""
+"""A child ends when the process that started it is killed."""
 
 import signal
 import subprocess
@@ -28,7 +28,8 @@ def test_a_child_dies_with_its_parent() -> None:
 
 
 def is_sleeping(process: Path) -> bool:
-    """A dead child that nobody has waited for yet has no command line any more."""
+    """Return whether the child runs. A dead process that no parent has reaped has no command
+    line."""
     try:
         return (process / "cmdline").read_bytes().startswith(b"sleep")
     except OSError:

@@ -9,8 +9,8 @@ from headrace.process.java import JavaMissing, find_java
 
 
 @pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Look anew in every test, and leave nothing of a fake behind."""
+def no_cached_java(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Search for Java in every test, and keep no fake one after it."""
     find_java.cache_clear()
     monkeypatch.delenv("JAVA_HOME", raising=False)
     yield

@@ -10,27 +10,28 @@ _COLORS = {"spout": "blue", "bolt": "yellow", "sink": "green"}
 
 
 def draw(graph: Graph, console: Console) -> None:
-    """A component with several inputs is told once, and named again where else it is fed from."""
-    told: set[str] = set()
+    """Print the graph. A component with several inputs is described once; its other inputs only
+    name it."""
+    described: set[str] = set()
     console.print(f"{graph.name} ({graph.guarantee})", highlight=False, markup=False)
     for node in graph.nodes:
         if node.kind == "spout":
             tree = Tree(_label(node))
-            _grow(graph, node.name, tree, told)
+            _grow(graph, node.name, tree, described)
             console.print(tree)
 
 
-def _grow(graph: Graph, name: str, tree: Tree, told: set[str]) -> None:
+def _grow(graph: Graph, name: str, tree: Tree, described: set[str]) -> None:
     for arrow in graph.arrows:
         if arrow.source != name:
             continue
         node = graph.node(arrow.target)
         label = Text(f"{arrow.label} → ", "dim")
-        if node.name in told:
+        if node.name in described:
             tree.add(label + Text(f"{node.name} (above)", "dim"))
             continue
-        told.add(node.name)
-        _grow(graph, node.name, tree.add(label + _label(node)), told)
+        described.add(node.name)
+        _grow(graph, node.name, tree.add(label + _label(node)), described)
 
 
 def _label(node: GraphNode) -> Text:

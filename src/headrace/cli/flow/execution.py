@@ -1,10 +1,11 @@
 """Running a plan from the command line: start, watch, change, stop.
 
-Rule 1: a stop lets the batch at hand end, for a while; then it is cut off, and the next start from
-        the same checkpoint does it again.
+Rule 1: a stop lets the current batch end, for at most half a minute. A batch that takes longer is
+        interrupted; the next start from the same checkpoint repeats it.
 Rule 2: a request of `headrace flow rebalance` or `restart` is carried out between two batches: the
-        query is stopped so, and started again over its checkpoint, with the new plan if it has one.
-Rule 3: the run is in the registry as long as it runs, and no longer.
+        query stops after a batch and starts again from its checkpoint, with the new plan if there
+        is one.
+Rule 3: the run is in the registry exactly while it runs.
 """
 
 import signal
@@ -15,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.flow.failure import flow_failed, told_briefly
+from headrace.cli.flow.failure import flow_failed, spark_failures_reported
 from headrace.cli.flow.live import Watch, watching
-from headrace.cli.flow.program import Program
-from headrace.cli.terminal.spark_log import hush_pyspark, spark_log, tail_of
+from headrace.cli.flow.program import LoadedProgram
+from headrace.cli.terminal.spark_log import silence_pyspark, spark_log, tail_of
 from headrace.cli.terminal.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import rebalanced
@@ -26,20 +27,20 @@ from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.monitoring.registry import RESTART, Registry, Run, this_run
 from headrace.flow.plan.graph import Graph
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _BATCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What the command line asks for.
+class RunOptions:
+    """How to run a program, as the command line says.
 
     Attributes:
         seconds: how long to run; None: until it is stopped.
-        once: only what is there now, then end.
-        spark_log: where Spark writes; None: to a file that is gone at the end.
+        once: process the records that exist now, then end.
+        spark_log: the file that Spark writes to; None: a temporary file.
         verbose: let Spark write to our standard error instead.
-        traceback: of a failure, tell everything that Spark says.
+        traceback: report a failure with Spark's whole message.
     """
 
     program: str
@@ -58,19 +59,19 @@ class Order:
 
 @dataclass(slots=True)
 class Execution:
-    """One flow, running.
+    """Runs one flow.
 
     Args:
-        begin: starts its query, anew after every change.
-        change: takes a request of another process; raises FlowError if it cannot be.
-        graph: what it looks like now.
-        stopped: asked several times a second.
-        watch: shown the figures, as often.
+        begin: starts the query, and again after every change.
+        change: applies a request of another process; raises FlowError if it cannot.
+        graph: returns the present graph of the flow.
+        stopped: returns whether to stop; called several times a second.
+        watch: called with the figures, as often.
         metrics: serves the figures; it is closed at the end.
     """
 
     name: str
-    order: Order
+    options: RunOptions
     spark: Any
     begin: Callable[[], Any]
     change: Callable[[Mapping[str, Any]], None]
@@ -81,12 +82,12 @@ class Execution:
     registry: Registry = field(default_factory=Registry)
 
     def run(self) -> None:
-        """Until it is stopped, its time is over, or it fails.
+        """Run until it is stopped, its time is over, or it fails.
 
         Raises:
-            FlowError: the query failed, or could not be started.
+            FlowError: the query failed, or did not start.
         """
-        deadline = None if self.order.seconds is None else time.monotonic() + self.order.seconds
+        deadline = None if self.options.seconds is None else time.monotonic() + self.options.seconds
         query = self._started()
         self.metrics.follow(self.name, lambda: query.lastProgress)
         run = self._announce()
@@ -96,12 +97,12 @@ class Execution:
                 if request is not None:
                     run, query = self._carry_out(run, request, query)
                 self.watch(self.metrics.figures())
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
             finish(query)
             self.watch(self.metrics.figures())
             failure = query.exception()
             if failure is not None:
-                raise self.order.failed(self.name, failure)
+                raise self.options.failed(self.name, failure)
         finally:
             self.registry.remove(run)
             self.metrics.close()
@@ -113,7 +114,7 @@ class Execution:
         try:
             return self.begin()
         except PySparkException as error:
-            raise self.order.failed(self.name, error) from error
+            raise self.options.failed(self.name, error) from error
 
     def _is_over(self, deadline: float | None) -> bool:
         return self.stopped() or (deadline is not None and time.monotonic() >= deadline)
@@ -121,10 +122,10 @@ class Execution:
     def _announce(self) -> Run:
         run = this_run(
             name=self.name,
-            program=self.order.program,
+            program=self.options.program,
             master=self.spark.sparkContext.master,
-            brokers=self.order.brokers,
-            checkpoint=str(self.order.checkpoint.resolve()),
+            brokers=self.options.brokers,
+            checkpoint=str(self.options.checkpoint.resolve()),
             console=self.spark.sparkContext.uiWebUrl,
             metrics=self.metrics.address,
             graph=self.graph(),
@@ -146,23 +147,27 @@ class Execution:
 
 
 def plan_execution(
-    program: Program, order: Order, spark: Any, stopped: Callable[[], bool], watch: Watch
+    program: LoadedProgram,
+    options: RunOptions,
+    spark: Any,
+    stopped: Callable[[], bool],
+    watch: Watch,
 ) -> Execution:
-    """The execution of a plan, which `headrace flow rebalance` can change."""
+    """Return the execution of a plan, which `headrace flow rebalance` can change."""
     from headrace.flow.execution.job import start
 
-    now = [program.plan]
+    current = [program.plan]
     metrics = MetricsServer()
-    trigger = {"availableNow": True} if order.once else None
+    trigger = {"availableNow": True} if options.once else None
 
     def begin() -> Any:
         if program.begin is not None:
-            return program.begin(spark, checkpoint=order.checkpoint, trigger=trigger)
+            return program.begin(spark, checkpoint=options.checkpoint, trigger=trigger)
         return start(
-            now[0],
+            current[0],
             spark,
-            brokers=order.brokers,
-            checkpoint=order.checkpoint,
+            brokers=options.brokers,
+            checkpoint=options.checkpoint,
             trigger=trigger,
             metrics=metrics,
         )
@@ -171,17 +176,17 @@ def plan_execution(
         if program.begin is not None:
             raise FlowError(f"{program.plan.name} has a task for each partition of its inputs")
         tasks = request.get("parallelism") or {}
-        now[0] = rebalanced(now[0], tasks, request.get("partitions"))
+        current[0] = rebalanced(current[0], tasks, request.get("partitions"))
 
     def graph() -> Mapping[str, Any]:
-        return Graph.of(now[0]).to_json()
+        return Graph.of(current[0]).to_json()
 
     name = program.plan.name
-    return Execution(name, order, spark, begin, change, graph, stopped, watch, metrics)
+    return Execution(name, options, spark, begin, change, graph, stopped, watch, metrics)
 
 
 def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
-    """Let the batch at hand end, and stop the query before the next one."""
+    """Let the current batch end, and stop the query before the next one."""
     last = query.lastProgress
     deadline = time.monotonic() + seconds
     while query.isActive and time.monotonic() < deadline:
@@ -189,33 +194,33 @@ def finish(query: Any, seconds: float = _BATCH_SECONDS) -> None:
         ended = query.lastProgress != last
         if ended or not status["isTriggerActive"]:
             break
-        time.sleep(_LOOK_SECONDS / 10)
+        time.sleep(_POLL_SECONDS / 10)
     query.stop()
 
 
 @contextmanager
 def spark_for(
-    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+    name: str, options: RunOptions, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[Any]:
-    """A session for a flow, and its end.
+    """Yield a Spark session for a flow, and stop it at the end.
 
     Raises:
-        FlowError: Spark did not start, or has raised something inside.
+        FlowError: Spark did not start, or failed inside the block.
     """
     from py4j.protocol import Py4JError
 
-    with nullcontext() if order.verbose else spark_log(order.spark_log) as log:
-        spark = _session(name, order, settings, log, realtime=realtime)
+    with nullcontext() if options.verbose else spark_log(options.spark_log) as log:
+        spark = _session(name, options, settings, log, realtime=realtime)
         try:
-            with told_briefly(name, traceback=order.traceback, log=order.spark_log):
+            with spark_failures_reported(name, traceback=options.traceback, log=options.spark_log):
                 yield spark
         finally:
-            with suppress(Py4JError, ConnectionError):  # it may be the reason why we end
+            with suppress(Py4JError, ConnectionError):  # the Java process may be gone
                 spark.stop()
 
 
 def _session(
-    name: str, order: Order, settings: Mapping[str, str], log: Path | None, *, realtime: bool
+    name: str, options: RunOptions, settings: Mapping[str, str], log: Path | None, *, realtime: bool
 ) -> Any:
     from headrace.process.stderr_redirect import stderr_to
     from headrace.spark.ready_session import SparkUnavailable, session
@@ -224,28 +229,28 @@ def _session(
     config = {"spark.ui.showConsoleProgress": "false", **config}
     handler = signal.getsignal(signal.SIGINT)
     if log is not None:
-        hush_pyspark()
+        silence_pyspark()
     try:
         with nullcontext() if log is None else stderr_to(log):
-            return session(name, master=order.master, realtime=realtime, config=config)
+            return session(name, master=options.master, realtime=realtime, config=config)
     except SparkUnavailable as error:
-        said = "" if log is None else f"\n{tail_of(log)}"
-        raise FlowError(f"{error}{said}") from error
+        tail = "" if log is None else f"\n{tail_of(log)}"
+        raise FlowError(f"{error}{tail}") from error
     finally:
-        # Spark puts a handler of its own there, which would raise in the middle of a call to Java.
+        # Spark installs a handler of its own, which would raise in the middle of a call to Java.
         signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
 def started(
-    name: str, order: Order, settings: Mapping[str, str], *, realtime: bool = False
+    name: str, options: RunOptions, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
-    """Spark, whether somebody wants it to stop, and whom to show what it does."""
-    Registry().check_free(str(order.checkpoint.resolve()))
+    """Yield Spark, a function that returns whether to stop, and one to call with the figures."""
+    Registry().check_free(str(options.checkpoint.resolve()))
     with Stop() as stop, watching() as (watch, _):
         print(f"Starting Spark for {name} ...", flush=True)
-        with spark_for(name, order, settings, realtime=realtime) as spark:
-            log = "" if order.verbose else f", Spark's log in {order.spark_log}"
-            print(f"{name} runs, checkpoint in {order.checkpoint}{log}", flush=True)
+        with spark_for(name, options, settings, realtime=realtime) as spark:
+            log = "" if options.verbose else f", Spark's log in {options.spark_log}"
+            print(f"{name} runs, checkpoint in {options.checkpoint}{log}", flush=True)
             yield spark, lambda: stop.requested, watch
     print("Stopped." if stop.requested else f"{name} is done.", flush=True)

@@ -1,4 +1,4 @@
-"""A flow that fails on the command line: one sentence, and all of it only for those who ask."""
+"""Failures of a flow on the command line: one sentence, and Spark's whole message on request."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from traceback import walk_tb
 from headrace.flow.error import FlowError
 from headrace.flow.execution.failure import failure_of
 
-# Of `headrace.client.error`: the flow is as good as before, and the checkpoint knows where it was.
-_PASSING = ("Unreachable", "ConnectionLost")
+# Errors of `headrace.client.error` after which a new run continues from the checkpoint.
+_TRANSIENT = ("Unreachable", "ConnectionLost")
 
 
 def flow_failed(name: str, error: BaseException, *, traceback: bool, log: Path | None) -> FlowError:
-    """What to raise for what Spark raised.
+    """Return the error to raise for what Spark raised.
 
     Args:
-        traceback: tell everything that Spark says.
-        log: where Spark has written the rest.
+        traceback: add Spark's whole message.
+        log: the file that Spark writes to.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -26,15 +26,17 @@ def flow_failed(name: str, error: BaseException, *, traceback: bool, log: Path |
         where = "" if log is None else f"; the end of {log} may say why"
         return FlowError(f"{name} failed: Spark's Java process is gone{where}")
     failure = failure_of(error)
-    told = failure.sentence(name)
-    if failure.kind in _PASSING:
-        told += "; once it is back, the next run goes on where this one stopped"
-    return FlowError(f"{told}\n\n{error}" if traceback else told)
+    sentence = failure.sentence(name)
+    if failure.kind in _TRANSIENT:
+        sentence += "; once it is back, the next run continues where this one stopped"
+    return FlowError(f"{sentence}\n\n{error}" if traceback else sentence)
 
 
 @contextmanager
-def told_briefly(name: str, *, traceback: bool, log: Path | None = None) -> Iterator[None]:
-    """Turns what Spark raises inside into a FlowError."""
+def spark_failures_reported(
+    name: str, *, traceback: bool, log: Path | None = None
+) -> Iterator[None]:
+    """Raise a FlowError for what Spark raises inside the block."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -47,6 +49,6 @@ def told_briefly(name: str, *, traceback: bool, log: Path | None = None) -> Iter
 
 
 def _is_of_py4j(error: BaseException) -> bool:
-    """Whether it was Spark's Java that could not be reached."""
+    """Return whether py4j raised the error: Spark's Java process could not be reached."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__", "")).startswith("py4j.")

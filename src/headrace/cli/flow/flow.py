@@ -1,4 +1,4 @@
-"""`headrace flow`: run stream programs, and look after those that run."""
+"""`headrace flow`: run stream programs, and manage the running ones."""
 
 import json
 import os
@@ -10,22 +10,22 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.flow import land as land_command
-from headrace.cli.flow.program import Given, Program, load_program
+from headrace.cli.flow.program import LoadedProgram, ProgramArguments, load_program
 from headrace.cli.flow.table import HEADINGS, line_of, rows_of
-from headrace.cli.record.offset_spec import parse_place
+from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import (
-    BROKERS_VARIABLE,
     AuditOption,
     BrokersOption,
     TracebackOption,
     VerboseOption,
-    parse_pairs,
+    bootstrap_servers,
 )
 from headrace.cli.terminal.output import print_fields, print_json, print_rows
-from headrace.cli.terminal.output_format import Format, FormatOption
-from headrace.client.settings import DEFAULT_BROKERS
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
+from headrace.cli.terminal.pair import parse_pairs
+from headrace.config.properties import property_values
 from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import PARTITIONS
 from headrace.flow.monitoring.metrics import FlowFigures, read_figures
@@ -39,10 +39,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 
 PairsOption = Annotated[
     list[str] | None,
-    typer.Option("-X", metavar="KEY=VALUE", help="For the program, or a setting (spark.*)."),
+    typer.Option("-X", metavar="KEY=VALUE", help="An argument of the program, or spark.*."),
 ]
 FilterOption = Annotated[
-    Path | None, typer.Option("--filter", metavar="FILE", help="Many -X, as key=value lines.")
+    Path | None, typer.Option("--filter", metavar="FILE", help="-X pairs in a properties file.")
 ]
 ProgramArgument = Annotated[
     str,
@@ -63,7 +63,7 @@ Examples:
 
   headrace flow run word_count.py --for 30s -X metrics.topic=metrics
 
-A second run with the same checkpoint goes on where the first one stopped.
+A second run with the same checkpoint continues where the first one stopped.
 """
 _STOP_SECONDS = 90.0
 _REBALANCE_SECONDS = 120.0
@@ -75,74 +75,74 @@ def run(
     program: ProgramArgument,
     brokers: BrokersOption = None,
     local: Annotated[bool, typer.Option("--local", help="On this machine: the default.")] = False,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="A master of Spark's.")] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="Over what is there, then end.")] = False,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Records up to now, then end.")] = False,
     first: Annotated[
-        str | None, typer.Option("--from", metavar="PLACE", help="With --batch: begin there.")
+        str | None, typer.Option("--from", metavar="OFFSET", help="With --batch: begin there.")
     ] = None,
     past: Annotated[
-        str | None, typer.Option("--to", metavar="PLACE", help="With --batch: end before it.")
+        str | None, typer.Option("--to", metavar="OFFSET", help="With --batch: end before it.")
     ] = None,
     duration: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End after 30s, 2m or 1h.")
     ] = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="As a stream, up to what is there, then end.")
+        bool, typer.Option("--available-now", help="As a stream, records up to now, then end.")
     ] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where it remembers; NAME.checkpoint.")
+        Path | None, typer.Option(metavar="DIR", help="Default: NAME.checkpoint.")
     ] = None,
     audit: AuditOption = None,
     create_topics: Annotated[
-        bool, typer.Option("--create-topics", help="Make the topics it needs that are missing.")
+        bool, typer.Option("--create-topics", help="Create missing topics.")
     ] = False,
     verbose: VerboseOption = False,
     traceback: TracebackOption = False,
     pairs: PairsOption = None,
     filter_file: FilterOption = None,
 ) -> None:
-    """Run a program. Ctrl-C or SIGTERM stops it after the batch at hand."""
+    """Run a program. Ctrl-C or SIGTERM stops it after the current batch."""
     if local and master:
-        raise ConfigError("--local and --master cannot both be: leave one out")
+        raise ConfigError("--local and --master exclude each other: leave one out")
     if (first or past) and not batch:
-        raise ConfigError("--from and --to are for --batch: a stream begins where it stopped")
+        raise ConfigError("--from and --to are for --batch: a stream continues where it stopped")
     if batch and (duration or available_now or checkpoint):
         raise ConfigError(
-            "--batch ends by itself and remembers nothing: leave out --for,"
+            "--batch ends by itself and has no checkpoint: leave out --for,"
             " --available-now and --checkpoint"
         )
     seconds = None if duration is None else parse_duration(duration)
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
-    from headrace.cli.flow.execution import Order
+    from headrace.cli.flow.execution import RunOptions
 
-    where = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
-    order = Order(
+    checkpoint = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
+    options = RunOptions(
         program=program,
         brokers=loaded.brokers or given.brokers,
-        checkpoint=where,
+        checkpoint=checkpoint,
         master="local[*]" if local else master,
         seconds=seconds,
         once=available_now,
-        spark_log=None if batch else Path(f"{where}.log"),
+        spark_log=None if batch else Path(f"{checkpoint}.log"),
         verbose=verbose,
         traceback=traceback,
     )
     if create_topics:
-        _create_topics(loaded.plan, order.brokers)
-    if batch or not where.exists():
-        # Later a missing topic is a loss, and its spout's failOnDataLoss decides about that.
+        _create_topics(loaded.plan, options.brokers)
+    if batch or not checkpoint.exists():
+        # After the first run a missing topic is data loss, and failOnDataLoss decides about it.
         from headrace.cli.flow.topic import check_inputs
 
         check_inputs(loaded.plan)
     if batch:
-        _run_batch(loaded.plan, order, first, past)
+        _run_batch(loaded.plan, options, first, past)
     else:
-        _run_stream(loaded, order)
+        _run_stream(loaded, options)
 
 
-def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> None:
+def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) -> None:
     from headrace.cli.flow.execution import spark_for
     from headrace.cli.flow.range import bounded
     from headrace.flow.execution.job import run_batch
@@ -150,36 +150,36 @@ def _run_batch(plan: Plan, order: Any, first: str | None, past: str | None) -> N
 
     check_plan(plan)
     clock = SystemClock()
-    begin = None if first is None else parse_place(first, clock)
-    end = None if past is None else parse_place(past, clock)
+    begin = None if first is None else parse_offset_spec(first, clock)
+    end = None if past is None else parse_offset_spec(past, clock)
     plan = bounded(plan, begin, end)
-    with spark_for(plan.name, order, plan.settings) as spark:
-        run_batch(plan, spark, brokers=order.brokers)
+    with spark_for(plan.name, options, plan.settings) as spark:
+        run_batch(plan, spark, brokers=options.brokers)
     print(f"{plan.name} is done.", flush=True)
 
 
-def _run_stream(program: Program, order: Any) -> None:
+def _run_stream(program: LoadedProgram, options: Any) -> None:
     from headrace.cli.flow.execution import plan_execution, started
     from headrace.flow.plan.check_plan import check_plan
 
     plan = program.plan
     check_plan(plan)
     realtime = plan.latency is Latency.REALTIME
-    with started(plan.name, order, plan.settings, realtime=realtime) as (spark, stopped, watch):
-        plan_execution(program, order, spark, stopped, watch).run()
+    with started(plan.name, options, plan.settings, realtime=realtime) as (spark, stopped, watch):
+        plan_execution(program, options, spark, stopped, watch).run()
 
 
 def _create_topics(plan: Plan, brokers: str) -> None:
     from headrace.cli.flow.topic import create_missing
 
-    made = create_missing(plan, brokers)
-    if made:
-        print(f"Created {', '.join(made)}.", flush=True)
+    created = create_missing(plan, brokers)
+    if created:
+        print(f"Created {', '.join(created)}.", flush=True)
 
 
 @app.command(name="list")
-def list_flows(style: FormatOption = Format.TEXT) -> None:
-    """The flows that run on this machine."""
+def list_flows(style: FormatOption = OutputFormat.TEXT) -> None:
+    """List the flows that run on this machine."""
     rows = [
         (each.name, each.pid, _age(each), each.master, each.checkpoint, each.console)
         for each in Registry().runs()
@@ -192,34 +192,34 @@ def describe(
     program: Annotated[str, typer.Argument(metavar="NAME|PROGRAM", help="A flow, or a program.")],
     brokers: BrokersOption = None,
     svg: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the picture there too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the picture to a file.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show Spark's plan of a program.")] = False,
     pairs: PairsOption = None,
     filter_file: FilterOption = None,
-    style: FormatOption = Format.TEXT,
+    style: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """Draw the graph of a flow that runs, or of a program that does not."""
+    """Draw the graph of a running flow, or of a program."""
     from headrace.flow.plan.check_plan import check_plan
     from headrace.flow.plan.graph import Graph
 
-    found = next(
+    running = next(
         (each for each in Registry().runs() if program in (each.name, str(each.pid))), None
     )
     loaded = None
-    if found is None or plan:
-        loaded = _load(found.program if found else program, brokers, pairs, filter_file)[0].plan
+    if running is None or plan:
+        loaded = _load(running.program if running else program, brokers, pairs, filter_file)[0].plan
         check_plan(loaded)
-    graph = Graph.of(loaded) if loaded is not None else _told(found)
-    if style is Format.JSON:
-        print_json({**({"run": _fields(found)} if found else {}), "graph": graph.to_json()})
+    graph = Graph.of(loaded) if loaded is not None else _graph_of(running)
+    if style is OutputFormat.JSON:
+        print_json({**({"run": _fields(running)} if running else {}), "graph": graph.to_json()})
     else:
         from rich.console import Console
 
         from headrace.cli.flow.drawing import draw
 
-        if found is not None:
-            print_fields(_fields(found))
+        if running is not None:
+            print_fields(_fields(running))
             print()
         draw(graph, Console())
     if svg is not None:
@@ -231,44 +231,44 @@ def describe(
 
 
 def _explain(plan: Plan) -> None:
-    from headrace.cli.flow.execution import Order, spark_for
+    from headrace.cli.flow.execution import RunOptions, spark_for
     from headrace.flow.execution.compile import compile_plan
 
-    order = Order(program="", brokers="", checkpoint=Path(), master="local[1]")
-    # As a run would have it: Spark's own 200 are for a cluster.
+    options = RunOptions(program="", brokers="", checkpoint=Path(), master="local[1]")
+    # As many as a run on this machine has: Spark's default of 200 is for a cluster.
     settings = {PARTITIONS: str(os.cpu_count() or 1), **plan.settings}
-    with spark_for(plan.name, order, settings) as spark:
+    with spark_for(plan.name, options, settings) as spark:
         compile_plan(plan, spark, streaming=True).frame.explain(mode="formatted")
 
 
 @app.command()
 def stop(
     name: NameArgument,
-    now: Annotated[bool, typer.Option("--now", help="Do not let the batch at hand end.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Do not wait for the current batch.")] = False,
 ) -> None:
-    """Stop a flow; a later run from its checkpoint goes on where it stopped."""
-    found = Registry().find(name)
-    os.kill(found.pid, signal.SIGTERM)
+    """Stop a flow; a later run from its checkpoint continues where it stopped."""
+    flow = Registry().find(name)
+    os.kill(flow.pid, signal.SIGTERM)
     if now:
-        os.kill(found.pid, signal.SIGTERM)
+        os.kill(flow.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
-    while found.alive:
+    while flow.alive:
         if time.monotonic() > deadline:
-            raise FlowError(f"{found.name} (pid {found.pid}) did not stop in {_STOP_SECONDS:g} s")
+            raise FlowError(f"{flow.name} (pid {flow.pid}) did not stop in {_STOP_SECONDS:g} s")
         time.sleep(_POLL_SECONDS)
-    print(f"{found.name} is stopped.")
+    print(f"{flow.name} is stopped.")
 
 
 @app.command()
 def restart(name: NameArgument) -> None:
-    """Stop a flow's query after the batch at hand, and start it again over its checkpoint.
+    """Stop a flow's query after the current batch, and start it again from its checkpoint.
 
     The process, its Spark session and its figures stay.
     """
     registry = Registry()
-    found = registry.find(name)
-    registry.restart(found)
-    print(f"{found.name} is restarted.")
+    flow = registry.find(name)
+    registry.restart(flow)
+    print(f"{flow.name} is restarted.")
 
 
 _REBALANCE = """
@@ -278,7 +278,7 @@ Examples:
 
   headrace flow rebalance word-count -n 8                eight partitions between stages
 
-What keeps state keeps its number of tasks: that is part of the checkpoint.
+A component with state keeps its number of tasks: that is part of the checkpoint.
 """
 
 
@@ -289,58 +289,58 @@ def rebalance(
         list[str] | None, typer.Option("-e", metavar="COMPONENT=N", help="Tasks of a component.")
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("-n", "--partitions", min=1, help="Parts between stages.")
+        int | None, typer.Option("-n", "--partitions", min=1, help="Partitions between stages.")
     ] = None,
 ) -> None:
-    """Change how many tasks a running flow has: it stops after a batch, and goes on with them."""
-    wanted = {}
+    """Change how many tasks a running flow has: it stops after a batch and continues with them."""
+    parallelism = {}
     for component, text in parse_pairs(tasks, "-e").items():
         if not text.isdigit():
             raise ConfigError(f"-e {component} cannot be {text!r}: write a number")
-        wanted[component] = int(text)
-    if not wanted and partitions is None:
+        parallelism[component] = int(text)
+    if not parallelism and partitions is None:
         raise ConfigError("nothing to change: give -e component=N or -n N")
     registry = Registry()
-    found = registry.find(name)
-    request = {"parallelism": wanted, "partitions": partitions}
-    registry.ask(found, request, seconds=_REBALANCE_SECONDS)
-    print(f"{found.name} is rebalanced.")
+    flow = registry.find(name)
+    request = {"parallelism": parallelism, "partitions": partitions}
+    registry.ask(flow, request, seconds=_REBALANCE_SECONDS)
+    print(f"{flow.name} is rebalanced.")
 
 
 @app.command()
 def metrics(
     name: NameArgument,
-    watch: Annotated[bool, typer.Option("--watch", help="Until Ctrl-C, once a second.")] = False,
-    style: FormatOption = Format.TEXT,
+    watch: Annotated[bool, typer.Option("--watch", help="Once per second, until Ctrl-C.")] = False,
+    style: FormatOption = OutputFormat.TEXT,
 ) -> None:
-    """What a running flow does: tuples, failures, latency, capacity, batch times, state, lag.
+    """Show what a running flow does: tuples, failures, latency, capacity, batch times, state, lag.
 
-    Prometheus finds the same at the address that `describe` calls metrics, under /metrics.
+    Prometheus reads the same figures from /metrics at the address that `describe` calls metrics.
     """
-    found = Registry().find(name)
+    flow = Registry().find(name)
     if not watch:
-        _print_figures(_figures(found), style)
+        _print_figures(_figures(flow), style)
         return
     from headrace.cli.flow.live import watching
     from headrace.cli.terminal.stop import Stop
 
     with Stop() as stop, watching() as (show, _):
-        while not stop.requested and found.alive:
-            show(_figures(found))
+        while not stop.requested and flow.alive:
+            show(_figures(flow))
             time.sleep(1.0)
 
 
-def _figures(found: Run) -> FlowFigures:
-    if found.metrics is None:
-        raise FlowError(f"{found.name} does not serve figures")
+def _figures(flow: Run) -> FlowFigures:
+    if flow.metrics is None:
+        raise FlowError(f"{flow.name} does not serve metrics")
     try:
-        return read_figures(found.metrics)
+        return read_figures(flow.metrics)
     except (OSError, ValueError) as error:
-        raise FlowError(f"{found.name} does not answer on {found.metrics}: {error}") from error
+        raise FlowError(f"{flow.name} does not answer on {flow.metrics}: {error}") from error
 
 
-def _print_figures(figures: FlowFigures, style: Format) -> None:
-    if style is Format.JSON:
+def _print_figures(figures: FlowFigures, style: OutputFormat) -> None:
+    if style is OutputFormat.JSON:
         print_json(json.loads(figures.to_json()))
         return
     print(line_of(figures))
@@ -355,49 +355,40 @@ def _load(
     filter_file: Path | None,
     *,
     create_topics: bool = False,
-) -> tuple[Program, Given]:
+) -> tuple[LoadedProgram, ProgramArguments]:
     texts = _filter(filter_file) | parse_pairs(pairs, "-X")
     brokers = brokers or texts.pop("bootstrap.servers", None) or texts.pop("brokers", None)
-    where = brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
-    given = Given(where, texts, create_topics)
+    given = ProgramArguments(bootstrap_servers(brokers), texts, create_topics)
     return load_program(program, given), given
 
 
 def _filter(path: Path | None) -> dict[str, str]:
-    if path is None:
-        return {}
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise ConfigError(f"--filter {path} cannot be read: {error.strerror}") from error
-    told = [each.strip() for each in lines if each.strip() and not each.strip().startswith("#")]
-    return parse_pairs(told, "--filter")
+    """Return the pairs of a properties file, as Flux's --filter reads it."""
+    return {} if path is None else property_values(path)
 
 
-def _told(found: Run | None) -> Graph:
-    """What a run says it looks like; landing a topic is a graph without nodes."""
-    assert found is not None
-    return (
-        Graph.from_json(found.graph) if found.graph else Graph(found.name, "exactly-once", (), ())
-    )
+def _graph_of(run: Run | None) -> Graph:
+    """Return the graph that a run has registered; `land` registers none."""
+    assert run is not None
+    return Graph.from_json(run.graph) if run.graph else Graph(run.name, "exactly-once", (), ())
 
 
-def _fields(found: Run) -> dict[str, Any]:
+def _fields(flow: Run) -> dict[str, Any]:
     return {
-        "name": found.name,
-        "program": found.program,
-        "pid": found.pid,
-        "age": _age(found),
-        "master": found.master,
-        "brokers": found.brokers,
-        "checkpoint": found.checkpoint,
-        "console": found.console,
-        "metrics": found.metrics,
+        "name": flow.name,
+        "program": flow.program,
+        "pid": flow.pid,
+        "age": _age(flow),
+        "master": flow.master,
+        "brokers": flow.brokers,
+        "checkpoint": flow.checkpoint,
+        "console": flow.console,
+        "metrics": flow.metrics,
     }
 
 
-def _age(found: Run) -> str:
-    seconds = max(0, time.time_ns() // 1_000_000 - found.started_ms) // 1_000
+def _age(flow: Run) -> str:
+    seconds = max(0, time.time_ns() // 1_000_000 - flow.started_ms) // 1_000
     hours, minutes = seconds // 3600, seconds // 60 % 60
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{seconds % 60:02}s"
 

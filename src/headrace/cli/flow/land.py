@@ -1,6 +1,5 @@
-"""`headrace flow land`: a topic as Parquet files, by the hour."""
+"""`headrace flow land`: a topic as Parquet files, one folder per hour."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,14 +7,13 @@ import typer
 
 from headrace.cli.terminal.duration import parse_duration
 from headrace.cli.terminal.option import (
-    BROKERS_VARIABLE,
     AuditOption,
     BrokersOption,
     TracebackOption,
     VerboseOption,
-    parse_pairs,
+    bootstrap_servers,
 )
-from headrace.client.settings import DEFAULT_BROKERS
+from headrace.cli.terminal.pair import parse_pairs
 from headrace.flow.error import FlowError
 from headrace.flow.land import CHECKPOINT, Landing, stray_files
 from headrace.flow.monitoring.metrics_server import MetricsServer
@@ -25,12 +23,12 @@ Examples:
 
   headrace flow land clicks --to lake/clicks                    until Ctrl-C
 
-  headrace flow land clicks --to lake/clicks --available-now    what is there, then end
+  headrace flow land clicks --to lake/clicks --available-now    records up to now, then end
 
   headrace flow land clicks --to lake/clicks --as json --columns 'page STRING, ms INT'
 
-Files lie in date=2026-11-15/hour=09 (UTC). Spark reads each record once: spark.read.parquet(DIR).
-Other readers see files that a crash left, until a run with --tidy removes them.
+Files are in date=2026-11-15/hour=09 (UTC). Spark reads each record once: spark.read.parquet(DIR).
+Other readers also see files that a crash left, until a run with --tidy removes them.
 """
 
 
@@ -45,11 +43,11 @@ def land(
         str | None, typer.Option(help="Of json, csv and avro values: 'page STRING, ms INT'.")
     ] = None,
     time_field: Annotated[
-        str, typer.Option("--time", help="What decides on the hour, such as value.at.")
+        str, typer.Option("--time", help="The field that chooses the hour, such as value.at.")
     ] = "timestamp",
     start: Annotated[str, typer.Option(help="earliest or latest, the first time.")] = "earliest",
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Up to what is there, then end.")
+        bool, typer.Option("--available-now", help="Records up to now, then end.")
     ] = False,
     every: Annotated[
         str, typer.Option(metavar="TIME", help="How often files are written: 30s, 5m.")
@@ -60,9 +58,9 @@ def land(
     tidy: Annotated[
         bool, typer.Option("--tidy", help="First remove files that a crash left.")
     ] = False,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="A master of Spark's.")] = None,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where it remembers; DIR/_checkpoint.")
+        Path | None, typer.Option(metavar="DIR", help="Default: DIR/_checkpoint.")
     ] = None,
     audit: AuditOption = None,
     verbose: VerboseOption = False,
@@ -72,8 +70,8 @@ def land(
         typer.Option("-X", metavar="KEY=VALUE", help="An option of the source, or spark.*."),
     ] = None,
 ) -> None:
-    """Write a topic to Parquet files by hour, each record once."""
-    from headrace.cli.flow.execution import Execution, Order, started
+    """Write a topic to Parquet files by hour, each record exactly once."""
+    from headrace.cli.flow.execution import Execution, RunOptions, started
     from headrace.spark.source.offset_finder import check_there
 
     texts = parse_pairs(pairs, "-X")
@@ -81,7 +79,7 @@ def land(
         texts["audit"] = "on" if audit else "off"
     landing = Landing(
         topics=topic,
-        brokers=brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS,
+        brokers=bootstrap_servers(brokers),
         folder=to,
         format=form,
         columns=columns,
@@ -89,19 +87,19 @@ def land(
         starting=start,
         options={key: each for key, each in texts.items() if not key.startswith("spark.")},
     )
-    where = checkpoint or Path(to) / CHECKPOINT
-    order = Order(
+    checkpoint = checkpoint or Path(to) / CHECKPOINT
+    options = RunOptions(
         program=f"land {topic}",
         brokers=landing.brokers,
-        checkpoint=where,
+        checkpoint=checkpoint,
         master=master,
         seconds=None if duration is None else parse_duration(duration),
         once=available_now,
-        spark_log=Path(f"{where}.log"),
+        spark_log=Path(f"{checkpoint}.log"),
         verbose=verbose,
         traceback=traceback,
     )
-    if not where.exists():
+    if not checkpoint.exists():
         kafka = {key: each for key, each in texts.items() if key.startswith("kafka.")}
         check_there({"kafka.bootstrap.servers": landing.brokers, "subscribe": topic, **kafka})
     trigger = (
@@ -110,14 +108,16 @@ def land(
         else {"processingTime": f"{parse_duration(every):g} seconds"}
     )
     name = f"land-{topic}"
-    with started(name, order, texts) as (spark, stopped, watch):
+    with started(name, options, texts) as (spark, stopped, watch):
         if tidy:
             _tidy(Path(to))
-        begin = _Begin(landing, spark, str(order.checkpoint), trigger)
-        Execution(name, order, spark, begin, _fixed, dict, stopped, watch, MetricsServer()).run()
+        begin = _Begin(landing, spark, str(options.checkpoint), trigger)
+        Execution(name, options, spark, begin, _refuse, dict, stopped, watch, MetricsServer()).run()
 
 
 class _Begin:
+    """Starts the query of a landing."""
+
     def __init__(self, landing: Landing, spark: Any, checkpoint: str, trigger: Any) -> None:
         self._landing, self._spark = landing, spark
         self._checkpoint, self._trigger = checkpoint, trigger
@@ -126,7 +126,7 @@ class _Begin:
         return self._landing.start(self._spark, checkpoint=self._checkpoint, trigger=self._trigger)
 
 
-def _fixed(request: object) -> None:
+def _refuse(request: object) -> None:
     raise FlowError("landing a topic has no tasks to rebalance")
 
 
@@ -134,4 +134,4 @@ def _tidy(folder: Path) -> None:
     stray = stray_files(folder)
     for each in stray:
         each.unlink()
-    print(f"{len(stray)} files that a crash left are removed.", flush=True)
+    print(f"Removed {len(stray)} files that a crash left.", flush=True)

@@ -1,4 +1,4 @@
-"""What a flow does, while it runs: a table that changes on a terminal, a line a batch elsewhere."""
+"""The figures of a running flow: a live table on a terminal, a line per batch elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ Watch = Callable[[FlowFigures], None]
 
 @contextmanager
 def watching() -> Iterator[tuple[Watch, bool]]:
-    """What to call with figures, often, and whether there is a terminal to keep clean."""
+    """Yield the function to call with figures, and whether it draws on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(), False
@@ -25,7 +25,7 @@ def watching() -> Iterator[tuple[Watch, bool]]:
 
 
 class _Lines:
-    """A line for every batch that had records."""
+    """Prints a line per batch that had records."""
 
     def __init__(self) -> None:
         self._last: int | None = None

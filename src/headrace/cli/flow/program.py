@@ -1,4 +1,4 @@
-"""What `headrace flow run` is given: a Python file, module:name, Flux or Samza properties."""
+"""Loads a program for `headrace flow run`: Python, module:name, Flux or Samza properties."""
 
 import difflib
 import importlib
@@ -22,16 +22,18 @@ from headrace.model.error import ConfigError, HeadraceError
 DEFAULT_NAME = "topology"
 _PLAN_SETTINGS = ("metrics.topic", *SETTINGS)
 _INSTALLED = ("headrace", "pyspark_headrace", "__main__")
-_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(slots=True)
-class Given:
-    """What the command line tells a program: the brokers, and `-X key=value` pairs.
+class ProgramArguments:
+    """What the command line passes to a program: the brokers, and `-X key=value` pairs.
 
-    A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or something that the
-    program asks for by name: a parameter of its function, a `${name}` of its file. `used` has what
-    was asked for; a pair that nobody asks for is a mistake.
+    A pair is a setting of the plan (`spark.*`, `metrics.topic`, `audit`), or an argument of the
+    program: a parameter of its function, a `${name}` of its file.
+
+    Attributes:
+        used: the arguments that the program has; any other pair is a mistake.
     """
 
     brokers: str
@@ -47,17 +49,17 @@ class Given:
         for key in self.pairs:
             if not _is_setting(key) and key not in self.used:
                 near = difflib.get_close_matches(key, [*self.used, *_PLAN_SETTINGS], n=1)
-                instead = f"did you mean {near[0]}?" if near else "it asks for no such thing"
+                instead = f"did you mean {near[0]}?" if near else "it has no such argument"
                 raise ConfigError(f"-X {key} means nothing to {program}: {instead}")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """What was loaded.
+class LoadedProgram:
+    """A program that can run.
 
     Attributes:
-        begin: starts it in a way of its own: with a session, `checkpoint` and `trigger`.
-        brokers: where it writes, if it says so itself.
+        begin: starts a program that starts itself, with a session, `checkpoint` and `trigger`.
+        brokers: the brokers it writes to, if the program names them.
     """
 
     plan: Plan
@@ -65,37 +67,37 @@ class Program:
     brokers: str | None = None
 
 
-def load_program(target: str, given: Given) -> Program:
-    """A program, with the settings of the command line.
+def load_program(target: str, given: ProgramArguments) -> LoadedProgram:
+    """Load a program, and give it the settings of the command line.
 
     Raises:
-        ConfigError: there is no such program, or it needs something that was not given.
-        FlowError: the program has a mistake.
+        ConfigError: the program does not exist, or an argument is missing.
+        FlowError: the program raised an error.
     """
     try:
         program = _load(target, given)
     except HeadraceError:
         raise
     except Exception as error:
-        told = failure_of("".join(traceback.format_exception(error)))
-        raise FlowError(told.sentence(target)) from error
+        failure = failure_of("".join(traceback.format_exception(error)))
+        raise FlowError(failure.sentence(target)) from error
     given.check_used(target)
     settings = {**program.plan.settings, **given.settings}
     return replace(program, plan=replace(program.plan, settings=settings))
 
 
-def _load(target: str, given: Given) -> Program:
+def _load(target: str, given: ProgramArguments) -> LoadedProgram:
     path = Path(target)
     if path.suffix in (".yaml", ".yml"):
-        program = Program(_flux(path, given))
+        program = LoadedProgram(_flux(path, given))
     elif path.suffix == ".properties":
         program = _samza(path, given)
     else:
         where, name = _split(target)
         path = Path(where)
         module = _module_of_file(path) if path.suffix == ".py" else _module(where)
-        program = Program(_plan(_named(module, name, target), target, given))
-    _travel_by_value(path.resolve().parent)
+        program = LoadedProgram(_plan(_named(module, name, target), target, given))
+    _pickle_by_value(path.resolve().parent)
     return program
 
 
@@ -111,32 +113,32 @@ def _split(target: str) -> tuple[str, str | None]:
     return where, name
 
 
-def _flux(path: Path, given: Given) -> Plan:
+def _flux(path: Path, given: ProgramArguments) -> Plan:
     from headrace.flow.flux.document import ENVIRONMENT
     from headrace.flow.flux.topology_file import read_topology
 
-    _look_beside(path.resolve().parent)
+    _import_from(path.resolve().parent)
     values = {f"{ENVIRONMENT}{name}": value for name, value in os.environ.items()}
     values |= {"brokers": given.brokers, **given.pairs}
     return read_topology(path, values, given.used).plan()
 
 
-def _samza(path: Path, given: Given) -> Program:
+def _samza(path: Path, given: ProgramArguments) -> LoadedProgram:
     from headrace.flow.samza.job import SamzaJob, read_job
 
-    _look_beside(path.resolve().parent)
+    _import_from(path.resolve().parent)
     config = read_job(path).config
     job = SamzaJob(replace(config, settings={**config.settings, **given.settings}))
     if given.create_topics:
-        # Before there is a plan: the inputs' partitions decide how many tasks it has.
+        # Before the plan: the number of tasks follows from the partitions of the inputs.
         job.create_inputs()
-    return Program(job.plan(), job.start, job.brokers)
+    return LoadedProgram(job.plan(), job.start, job.brokers)
 
 
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")
-    _look_beside(path.resolve().parent)
+    _import_from(path.resolve().parent)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -146,7 +148,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 
 def _module(name: str) -> ModuleType:
-    _look_beside(Path.cwd())
+    _import_from(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -157,18 +159,18 @@ def _module(name: str) -> ModuleType:
         ) from None
 
 
-def _look_beside(folder: Path) -> None:
-    """Let a program import its neighbours, here and in Spark's workers on this machine."""
+def _import_from(folder: Path) -> None:
+    """Let a program import modules of its folder, here and in Spark's workers on this machine."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(folder) not in others:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), *others]))
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(folder) not in known:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), *known]))
 
 
-def _travel_by_value(folder: Path) -> None:
-    """Let what lies in the program's folder travel to workers whole: other machines do not have
-    these files. What is installed is installed there too."""
+def _pickle_by_value(folder: Path) -> None:
+    """Send the modules of the program's folder to workers by value: other machines do not have
+    these files. Installed packages are sent by name."""
     from pyspark import cloudpickle
 
     for name, module in list(sys.modules.items()):
@@ -181,45 +183,47 @@ def _travel_by_value(folder: Path) -> None:
 
 def _named(module: ModuleType, name: str | None, target: str) -> Any:
     if name is not None:
-        found: Any = module
+        value: Any = module
         for each in name.split("."):
-            if not hasattr(found, each):
+            if not hasattr(value, each):
                 raise ConfigError(f"{target}: {module.__name__} has no {name}")
-            found = getattr(found, each)
-        return found
+            value = getattr(value, each)
+        return value
     if hasattr(module, DEFAULT_NAME):
         return getattr(module, DEFAULT_NAME)
-    made = [key for key, each in vars(module).items() if _has_plan(each)]
-    if len(made) == 1:
-        return getattr(module, made[0])
-    there = f"it has {', '.join(made)}" if made else "it has none"
+    names = [key for key, each in vars(module).items() if _has_plan(each)]
+    if len(names) == 1:
+        return getattr(module, names[0])
+    there = f"it has {', '.join(names)}" if names else "it has none"
     raise ConfigError(
         f"{target} does not say which topology to run ({there}): call it {DEFAULT_NAME}, or write"
         f" {target}:name"
     )
 
 
-def _has_plan(found: Any) -> bool:
-    return isinstance(found, Plan) or (
-        not isinstance(found, type) and callable(getattr(found, "plan", None))
+def _has_plan(value: Any) -> bool:
+    return isinstance(value, Plan) or (
+        not isinstance(value, type) and callable(getattr(value, "plan", None))
     )
 
 
-def _plan(found: Any, target: str, given: Given) -> Plan:
-    if not _has_plan(found) and callable(found):
-        found = found(**_arguments(found, target, given))
-    if isinstance(found, Plan):
-        return found
-    if not _has_plan(found):
+def _plan(value: Any, target: str, given: ProgramArguments) -> Plan:
+    if not _has_plan(value) and callable(value):
+        value = value(**_arguments(value, target, given))
+    if isinstance(value, Plan):
+        return value
+    if not _has_plan(value):
         raise ConfigError(
-            f"{target} is a {type(found).__name__}: give a topology, or a function that makes one"
+            f"{target} is a {type(value).__name__}: give a topology, or a function that returns one"
         )
-    plan: Plan = found.plan()
+    plan: Plan = value.plan()
     return plan
 
 
-def _arguments(function: Callable[..., Any], target: str, given: Given) -> dict[str, Any]:
-    """What a function's parameters are, by their names."""
+def _arguments(
+    function: Callable[..., Any], target: str, given: ProgramArguments
+) -> dict[str, Any]:
+    """Return the arguments of a function, by the names of its parameters."""
     texts = {"brokers": given.brokers, **given.pairs}
     arguments = {}
     for name, parameter in inspect.signature(function).parameters.items():
@@ -238,7 +242,7 @@ def _typed(text: str, annotation: Any, key: str) -> Any:
     kind = {"int": int, "float": float, "bool": bool, "Path": Path}.get(annotation, annotation)
     try:
         if kind is bool:
-            return _WORDS[text.lower()]
+            return _BOOLEANS[text.lower()]
         return kind(text) if kind in (int, float, Path) else text
     except (ValueError, KeyError):
         raise ConfigError(f"-X {key} cannot be {text!r}: it is a {kind.__name__}") from None

@@ -1,11 +1,11 @@
-"""`--from` and `--to`: a bounded stretch of every topic that a plan reads."""
+"""`--from` and `--to`: a range of offsets of every topic that a plan reads."""
 
 import copy
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from headrace.cli.record.offset_spec import Place, resolve
+from headrace.cli.record.offset_spec import OffsetSpec, resolve
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
@@ -15,12 +15,13 @@ from headrace.model.error import ConfigError
 from headrace.model.ids import TopicPartition
 
 
-def bounded(plan: Plan, first: Place | None, past: Place | None) -> Plan:
-    """The plan over what lies from one place up to, and without, another, in each partition.
+def bounded(plan: Plan, first: OffsetSpec | None, past: OffsetSpec | None) -> Plan:
+    """Return the plan over the records from `first` up to `past`, which is left out, in each
+    partition.
 
     Raises:
-        ConfigError: it has a spout that reads no topic, so that there is no such place.
-        ClientError: a topic is not there, or nobody answers.
+        ConfigError: a spout reads no topic, and so has no offsets.
+        ClientError: a topic does not exist, or no broker answers.
     """
     if first is None and past is None:
         return plan
@@ -30,13 +31,13 @@ def bounded(plan: Plan, first: Place | None, past: Place | None) -> Plan:
             continue
         if not isinstance(component.work, TopicSpout):
             raise ConfigError(
-                f"the spout {component.name} reads no topic: --from and --to mean nothing to it"
+                f"the spout {component.name} reads no topic: leave out --from and --to"
             )
         components[component.name] = replace(component, work=_between(component.work, first, past))
     return replace(plan, components=components)
 
 
-def _between(spout: TopicSpout, first: Place | None, past: Place | None) -> TopicSpout:
+def _between(spout: TopicSpout, first: OffsetSpec | None, past: OffsetSpec | None) -> TopicSpout:
     changed = copy.copy(spout)
     kafka = {
         key.removeprefix("kafka."): value
@@ -55,20 +56,20 @@ def _between(spout: TopicSpout, first: Place | None, past: Place | None) -> Topi
 
 def _partitions(pool: ConnectionPool, topics: tuple[str, ...]) -> list[TopicPartition]:
     metadata = pool.metadata(list(topics))
-    found = []
+    partitions = []
     for name in topics:
         topic = metadata.topics.get(name)
         if topic is None or topic.error is not None:
             raise ConfigError(f"there is no topic {name} to read from")
-        found += [topic.partition(index) for index in topic.partitions]
-    return found
+        partitions += [topic.partition(index) for index in topic.partitions]
+    return partitions
 
 
-def _offsets(found: Mapping[TopicPartition, int | ClientError]) -> str:
-    """As the source's startingOffsets takes them."""
-    told: dict[str, dict[str, int]] = {}
-    for partition, offset in found.items():
+def _offsets(resolved: Mapping[TopicPartition, int | ClientError]) -> str:
+    """Return offsets as JSON, as the source's option startingOffsets has them."""
+    by_topic: dict[str, dict[str, int]] = {}
+    for partition, offset in resolved.items():
         if isinstance(offset, ClientError):
             raise offset
-        told.setdefault(partition.topic, {})[str(partition.partition)] = offset
-    return json.dumps(told)
+        by_topic.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return json.dumps(by_topic)

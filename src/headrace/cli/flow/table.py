@@ -1,4 +1,4 @@
-"""A flow's figures: a line, or a table with a row for each component."""
+"""A flow's figures: a line, or a table with a row per component."""
 
 from rich.console import Group
 from rich.table import Table
@@ -10,7 +10,7 @@ HEADINGS = ("component", "executed", "emitted", "failed", "latency_ms", "capacit
 
 
 def line_of(figures: FlowFigures) -> str:
-    """The last batch in a line."""
+    """Return the figures of the last batch in a line."""
     if figures.batch is None:
         return "no batch yet"
     parts = [
@@ -27,7 +27,7 @@ def line_of(figures: FlowFigures) -> str:
 
 
 def rows_of(figures: FlowFigures) -> list[tuple[str, ...]]:
-    """As texts, under the headings."""
+    """Return the figures of the components as texts, in the order of `HEADINGS`."""
     return [
         (
             each.component,
@@ -42,13 +42,14 @@ def rows_of(figures: FlowFigures) -> list[tuple[str, ...]]:
 
 
 def table_of(figures: FlowFigures) -> Group:
-    """For a terminal. A component that fails, or holds the others up, is marked."""
+    """Return a table for a terminal. A component that fails or slows the others down is
+    coloured."""
     table = Table(box=None)
     for name in HEADINGS:
         table.add_column(name.replace("_", " "), justify="left" if name == "component" else "right")
     for each, row in zip(figures.components, rows_of(figures), strict=True):
         marked = "red" if each.failed else "yellow" if each.capacity > 0.8 else ""
-        # Text, so that a name is never taken for markup.
+        # Text, so that rich does not read a name as markup.
         table.add_row(*(Text(cell) for cell in row), style=marked)
     head = Text(f"{figures.plan}: {line_of(figures)}")
     return Group(head, table) if figures.components else Group(head)

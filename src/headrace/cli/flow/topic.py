@@ -1,4 +1,4 @@
-"""The topics that a plan needs, made if they are missing."""
+"""The topics that a plan needs, created if they are missing."""
 
 from collections.abc import Mapping
 
@@ -14,19 +14,19 @@ from headrace.wire.error_code import ErrorCode
 
 
 def topics_of(plan: Plan) -> list[str]:
-    """What it reads and writes, as far as that is known before it runs."""
-    found: list[str] = []
+    """Return the topics that a plan reads and writes, as far as they are known before it runs."""
+    topics: list[str] = []
     for component in plan.components.values():
         if component.kind is Kind.SPOUT:
-            found += getattr(component.work, "topics", ())
+            topics += getattr(component.work, "topics", ())
         elif component.kind is Kind.SINK and isinstance(getattr(component.work, "topic", 0), str):
-            found.append(component.work.topic)
-    found += filter(None, [plan.dead_letters, plan.settings.get(METRICS_TOPIC)])
-    return list(dict.fromkeys(found))
+            topics.append(component.work.topic)
+    topics += filter(None, [plan.dead_letters, plan.settings.get(METRICS_TOPIC)])
+    return list(dict.fromkeys(topics))
 
 
 def topic_configs(plan: Plan) -> dict[str, Mapping[str, str]]:
-    """How a sink wants its topic to be, if it does."""
+    """Return the topic configurations that the sinks of a plan ask for."""
     return {
         each.work.topic: each.work.topic_config
         for each in plan.components.values()
@@ -35,39 +35,39 @@ def topic_configs(plan: Plan) -> dict[str, Mapping[str, str]]:
 
 
 def create_missing(plan: Plan, brokers: str) -> list[str]:
-    """Those that were made, with as many partitions as the broker says.
+    """Create the missing topics with the broker's default partitions, and return their names.
 
     Raises:
-        BrokerError: one could not be made.
+        BrokerError: a topic could not be created.
     """
     configs = topic_configs(plan)
-    wanted = [NewTopic(each, configs=configs.get(each, {})) for each in topics_of(plan)]
-    made = []
+    topics = [NewTopic(each, configs=configs.get(each, {})) for each in topics_of(plan)]
+    created = []
     with ConnectionPool(ClientSettings.of({"bootstrap.servers": brokers})) as pool:
-        for name, error in Admin(pool).create_topics(wanted).items():
+        for name, error in Admin(pool).create_topics(topics).items():
             if error is None:
-                made.append(name)
+                created.append(name)
             elif error.code is not ErrorCode.topic_already_exists:
                 raise error
-    return made
+    return created
 
 
 def check_inputs(plan: Plan) -> None:
-    """That there is what its spouts read, before a session is started for it.
+    """Check that the topics of the spouts exist, before a Spark session is started.
 
     Raises:
         FlowError: a topic is missing.
-        ClientError: the brokers cannot be asked.
+        ClientError: no broker answers.
     """
     if plan.latency is Latency.REALTIME:
-        return  # Spark's own connector reads there, with settings that mean nothing to us
+        return  # Spark's own connector reads them, with settings that our client does not have
     for component in plan.components.values():
         if component.kind is Kind.SPOUT and isinstance(component.work, TopicSpout):
             try:
                 component.work.check_there()
             except TopicMissing as missing:
-                told = str(missing)
-                told += " " if told.endswith("?") else "; "
+                reason = str(missing)
+                reason += " " if reason.endswith("?") else "; "
                 raise FlowError(
-                    f"{plan.name} cannot start: {told}--create-topics makes what is missing"
+                    f"{plan.name} cannot start: {reason}--create-topics creates missing topics"
                 ) from missing

@@ -1,1 +1,1 @@
-"""Records as text and as files: fields, formats, offsets."""
+"""Records as text and in files, and offsets as users write them."""

@@ -1,4 +1,4 @@
-"""Records in CSV files: a null is nothing, an empty text is two quotes."""
+"""Records in CSV files: a null is an empty cell, an empty text is two quotes."""
 
 import json
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from headrace.cli.record.field import (
     read_headers,
     texts,
 )
-from headrace.cli.record.file import Advance
 from headrace.cli.record.file_format import FieldFormat
+from headrace.cli.terminal.progress import Advance
 from headrace.model.ids import TopicPartition
 from headrace.records.column import HEADERS
 
@@ -29,7 +29,7 @@ BLOCK_BYTES = 16 * 1024 * 1024
 
 
 class CsvFileWriter:
-    """A line for each record, under a line of names."""
+    """Writes a line of column names, then a line per record."""
 
     def __init__(self, path: Path, key_format: FieldFormat, value_format: FieldFormat) -> None:
         self._key, self._value = key_format, value_format
@@ -72,10 +72,10 @@ def _header_texts(column: Any) -> pa.Array:
 
 
 def read_csv(path: Path, advance: Advance) -> Iterator[pa.Table]:
-    """Records, a block at a time.
+    """Yield the records of a file, a block at a time.
 
     Raises:
-        BadFile: something in the file is no record.
+        BadFile: a part of the file is no record.
     """
     with path.open("rb") as file:
         done = 0
@@ -91,14 +91,15 @@ def read_csv(path: Path, advance: Advance) -> Iterator[pa.Table]:
 
 
 def _names(path: Path) -> list[str]:
-    """What stands in the first line."""
+    """Return the column names of the first line."""
     with path.open("rb") as file, csv.open_csv(file, **_options(None)) as reader:
         names: list[str] = reader.schema.names
     return names
 
 
 def _options(names: list[str] | None) -> dict[str, Any]:
-    """Columns that no record has are not looked at: their types could change on the way."""
+    """Return how to read the file. Columns that no record has are left out, because their types may
+    differ from block to block."""
     types = {
         "partition": pa.int32(),
         "timestamp": pa.string(),
@@ -126,25 +127,25 @@ def _options(names: list[str] | None) -> dict[str, Any]:
 
 def _records(batch: pa.RecordBatch) -> pa.Table:
     names = batch.schema.names
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in ("key", "value"):
         if name in names:
-            found[name] = batch.column(name)
+            columns[name] = batch.column(name)
         elif f"{name}_base64" in names:
             decoded = map(from_base64, batch.column(f"{name}_base64").to_pylist())
-            found[name] = pa.array(decoded, pa.binary())
+            columns[name] = pa.array(decoded, pa.binary())
         elif f"{name}_json" in names:
-            found[name] = batch.column(f"{name}_json").cast(pa.binary())
-    if "value" not in found:
+            columns[name] = batch.column(f"{name}_json").cast(pa.binary())
+    if "value" not in columns:
         raise BadField(f"there is no column value, value_base64 or value_json in {names}")
     if "headers" in names:
         lists = [_header_list(text) for text in batch.column("headers").to_pylist()]
-        found["headers"] = pa.array(lists, HEADERS)
+        columns["headers"] = pa.array(lists, HEADERS)
     if "timestamp" in names:
-        found["timestamp"] = _times(batch.column("timestamp"))
+        columns["timestamp"] = _times(batch.column("timestamp"))
     if "partition" in names:
-        found["partition"] = batch.column("partition")
-    return pa.table(found)
+        columns["partition"] = batch.column("partition")
+    return pa.table(columns)
 
 
 def _header_list(text: str | None) -> list[dict[str, Any]]:
@@ -158,7 +159,7 @@ def _header_list(text: str | None) -> list[dict[str, Any]]:
 
 
 def _times(column: Any) -> Any:
-    """Milliseconds since 1970, or times as ISO writes them."""
+    """Return times that are written as milliseconds since 1970 or as ISO texts."""
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:

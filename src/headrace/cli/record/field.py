@@ -12,35 +12,35 @@ from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 
 SUFFIXES: Final = {FieldFormat.TEXT: "", FieldFormat.BASE64: "_base64", FieldFormat.JSON: "_json"}
-"""What stands behind `key` and `value` in the name of a column."""
+"""What follows `key` and `value` in the name of a column."""
 
 compact: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class NotText(HeadraceError):
-    """Bytes that cannot be written the way that was asked for."""
+    """A key or value cannot be written in the requested format."""
 
 
 class BadField(HeadraceError):
-    """Something in a file that cannot be a part of a record."""
+    """A field of a file cannot be part of a record."""
 
 
 class BadFile(HeadraceError):
-    """A file that cannot be read, or not to its end. What came before may have been written."""
+    """A file cannot be read to its end. Records before the bad place may have been written."""
 
 
 def texts(
     column: pa.Array, name: str, how: FieldFormat, partition: TopicPartition, offsets: pa.Array
 ) -> pa.Array:
-    """A column of bytes as a column of text.
+    """Return a column of bytes as a column of text.
 
     Raises:
-        NotText: showing the first record for which it cannot be done.
+        NotText: a record cannot be written so; the message names the first one.
     """
     if how is FieldFormat.BASE64:
         return pa.array(map(to_base64, column.to_pylist()), pa.string())
     try:
-        found = column.cast(pa.string())
+        strings = column.cast(pa.string())
     except pa.ArrowInvalid:
         at = next(row for row, data in enumerate(column.to_pylist()) if not is_text(data))
         raise NotText(
@@ -48,9 +48,9 @@ def texts(
             f"write --{name}-format base64"
         ) from None
     if how is FieldFormat.TEXT:
-        return found
+        return strings
     return pa.array(
-        [_one_line(each, name, partition, offsets, row) for row, each in enumerate(found)],
+        [_one_line(each, name, partition, offsets, row) for row, each in enumerate(strings)],
         pa.string(),
     )
 
@@ -58,7 +58,7 @@ def texts(
 def _one_line(
     text: Any, name: str, partition: TopicPartition, offsets: pa.Array, row: int
 ) -> str | None:
-    """JSON without line feeds: equal as JSON, not byte by byte."""
+    """Return JSON on one line: equal as JSON, not byte by byte."""
     if not text.is_valid:
         return None
     try:
@@ -83,7 +83,11 @@ def to_base64(data: bytes | None) -> str | None:
 
 
 def from_base64(text: str | None) -> bytes | None:
-    """Raises BadField for what is none."""
+    """Return the bytes of a base64 text.
+
+    Raises:
+        BadField: the text is no base64.
+    """
     if text is None:
         return None
     try:
@@ -93,7 +97,7 @@ def from_base64(text: str | None) -> bytes | None:
 
 
 def header_objects(headers: Sequence[dict[str, Any]]) -> list[dict[str, str | None]]:
-    """Headers as JSON has them: `value`, or `value_base64` for what is no text."""
+    """Return headers as JSON objects with `value`, or with `value_base64` where it is no text."""
     return [
         {"key": each["key"], "value_base64": to_base64(each["value"])}
         if not is_text(each["value"])
@@ -106,10 +110,10 @@ def header_objects(headers: Sequence[dict[str, Any]]) -> list[dict[str, str | No
 
 
 def read_headers(objects: Any) -> list[tuple[str, bytes | None]]:
-    """The inverse of `header_objects`.
+    """Return the headers that `header_objects` wrote.
 
     Raises:
-        BadField: something else.
+        BadField: the objects are no headers.
     """
     if objects is None:
         return []
@@ -129,9 +133,9 @@ def _header_key(header: Any) -> str:
 
 
 def read_field(row: Any, name: str) -> bytes | None:
-    """A key or value of a JSON object, however it is written there.
+    """Return the key or value of a JSON object, in whichever format it is written.
 
-    What is no text under its plain name is taken for JSON itself.
+    A number, list or object under the plain name is kept as JSON.
     """
     encoded = row.get(f"{name}_base64")
     if encoded is not None:

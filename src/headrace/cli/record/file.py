@@ -1,55 +1,39 @@
 """Records in files: Parquet, CSV, JSON lines.
 
 All have the same columns: `partition`, `offset`, `timestamp` (milliseconds in text), `key`, `value`
-and `headers`. A file says itself how its bytes are written: a column called `value_base64` or
-`value_json` instead of `value`. So what was exported is imported without an option.
+and `headers`. The name of a column says how its bytes are written: `value_base64` or `value_json`
+instead of `value`. So an exported file is imported without an option.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from headrace.cli.record.file_format import FieldFormat, FileFormat
+from headrace.cli.terminal.progress import Advance
 from headrace.model.ids import TopicPartition
-from headrace.records.column import HEADERS, TIMESTAMP
-
-SCHEMA: Final = pa.schema(
-    [
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("timestamp", TIMESTAMP, nullable=False),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("headers", HEADERS, nullable=False),
-    ]
-)
-
-COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
-"""What a record is made of when it is written again."""
-
-Advance = Callable[[int], object]
 
 
 class RecordFileWriter(Protocol):
-    """One file being written."""
+    """Writes one file."""
 
     def write(self, partition: TopicPartition, columns: pa.RecordBatch) -> None:
         """Append records: `offset`, `timestamp`, `key`, `value`, `headers`."""
 
     def close(self) -> None:
-        """Write what makes the file whole; after an error too, when nobody will look at it."""
+        """Finish the file. Called after an error too, when the file is about to be deleted."""
 
 
 def open_writer(
     path: Path, kind: FileFormat, key_format: FieldFormat | None, value_format: FieldFormat | None
 ) -> RecordFileWriter:
-    """A new file of this kind.
+    """Create a file and return its writer.
 
     Args:
-        key_format, value_format: None for the kind's own: bytes as they are in Parquet, text
-            elsewhere.
+        key_format, value_format: None for the default of the file's format: the bytes themselves
+            in Parquet, text elsewhere.
     """
     if kind is FileFormat.PARQUET:
         from headrace.cli.record.parquet_file import ParquetFileWriter
@@ -66,10 +50,10 @@ def open_writer(
 
 
 def read_records(path: Path, kind: FileFormat, advance: Advance) -> Iterator[pa.Table]:
-    """The records of a file, some at a time, in columns that a `Writer` takes.
+    """Yield the records of a file, some at a time, in columns that a `Writer` accepts.
 
     Args:
-        advance: told how many bytes of the file are done.
+        advance: called with the number of bytes read since the last call.
     """
     if kind is FileFormat.PARQUET:
         from headrace.cli.record.parquet_file import read_parquet
@@ -82,10 +66,3 @@ def read_records(path: Path, kind: FileFormat, advance: Advance) -> Iterator[pa.
     from headrace.cli.record.json_lines_file import read_json_lines
 
     return read_json_lines(path, advance)
-
-
-def with_partition(partition: TopicPartition, columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of `SCHEMA`."""
-    places = pa.repeat(pa.scalar(partition.partition, pa.int32()), columns.num_rows)
-    arrays = [places, *(columns.column(name) for name in SCHEMA.names[1:])]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -1,4 +1,4 @@
-"""The kinds of files that a topic goes to and comes from, and how bytes stand in text."""
+"""The formats of files that a topic is exported to, and of bytes in a file of text."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -30,24 +30,24 @@ _SUFFIXES = {
 
 
 def format_of(path: Path, given: FileFormat | None) -> FileFormat:
-    """What was asked for, else what the name says.
+    """Return the format that the user gave, else the one that the file's name ends with.
 
     >>> format_of(Path("clicks.parquet"), None)
     <FileFormat.PARQUET: 'parquet'>
 
     Raises:
-        InvalidArgument: neither says it.
+        InvalidArgument: the name does not say it either.
     """
     if given is not None:
         return given
-    found = _SUFFIXES.get(path.suffix.lower())
-    if found is None:
+    file_format = _SUFFIXES.get(path.suffix.lower())
+    if file_format is None:
         raise InvalidArgument(
-            f"{path} does not say what it holds: give --format parquet, csv or jsonl"
+            f"the name {path} does not say its format: give --format parquet, csv or jsonl"
         )
-    return found
+    return file_format
 
 
 def is_known(path: Path) -> bool:
-    """Whether the name ends as one of these files does."""
+    """Return whether the name has the suffix of one of these formats."""
     return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".")

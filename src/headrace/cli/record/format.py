@@ -1,4 +1,4 @@
-r"""How `topic consume` prints records: `-f '%t %p %o %k %v\n'`, or one JSON object a line.
+r"""How `topic consume` prints records: `-f '%t %p %o %k %v\n'`, or one JSON object per line.
 
     %t topic    %p partition   %o offset   %k key   %v value   %h headers, key=value with commas
     %d time in milliseconds, %d{iso} as ISO text      %T %K %V bytes of topic, key, value (-1: null)
@@ -7,8 +7,8 @@ r"""How `topic consume` prints records: `-f '%t %p %o %k %v\n'`, or one JSON obj
 
 A line feed follows each record, unless the format ends with one or with `\c`.
 
-Records stay columns until they are bytes: a format is compiled to Arrow's own joins, and the joined
-column's buffer is written out as it is. Only `{...}`, `%h` and JSON look at records one by one.
+Records stay columns until they are bytes: a format is compiled to Arrow joins, and the buffer of
+the joined column is written out. Only `{...}`, `%h` and JSON handle records one by one.
 """
 
 import json
@@ -33,7 +33,7 @@ _NO_LINE_FEED: Final = r"\c"
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What is printed at once: some rows of one partition, and how many lines came before."""
+    """Some rows of one partition to print, and how many lines were printed before."""
 
     partition: TopicPartition
     columns: pa.RecordBatch
@@ -41,7 +41,7 @@ class Records:
 
 
 class RecordFormat(Protocol):
-    """Turns columns to bytes. `columns` names those of `records.decode` that it needs."""
+    """Renders columns as bytes. `columns` names those of `records.decode` that it needs."""
 
     @property
     def columns(self) -> Sequence[str]: ...
@@ -56,7 +56,7 @@ class TextFormat:
     """A compiled `-f` format.
 
     Raises:
-        InvalidArgument: a verb or modifier that does not exist.
+        InvalidArgument: the format has a verb or modifier that does not exist.
     """
 
     def __init__(self, text: str) -> None:
@@ -73,7 +73,7 @@ class TextFormat:
             at = match.end()
             self._verb(match[1], match[2], needed)
         self._literal(unescape(text[at:]) + end.encode())
-        # Without any column nothing would say how many records there are.
+        # At least one column: it says how many records there are.
         self.columns: Sequence[str] = list(needed) or ["offset"]
 
     def render(self, records: Records) -> memoryview:
@@ -94,22 +94,22 @@ class TextFormat:
         if letter == "%" and modifier is None:
             self._literal(b"%")
             return
-        found = _VERBS.get((letter or "", modifier))
-        if found is None:
+        known = _VERBS.get((letter or "", modifier))
+        if known is None:
             written = f"%{letter or ''}" + ("" if modifier is None else f"{{{modifier}}}")
             raise InvalidArgument(
                 f"{written} is no part of a record: there are %t %p %o %k %v %h %d %T %K %V %H %x "
                 "%y %i and %%, with {hex} or {base64} after %k and %v and {iso} after %d"
             )
-        column, piece = found
+        column, piece = known
         if column is not None:
             needed[column] = None
         self._pieces.append(piece)
 
 
 class JsonFormat:
-    """One object a line. Bytes that are no UTF-8 stand as base64 under `key_base64`, `value_base64`
-    and `value_base64` of a header."""
+    """One object per line. Bytes that are not UTF-8 are written as base64 under `key_base64`,
+    `value_base64` and, in a header, `value_base64`."""
 
     columns: Sequence[str] = ("offset", "timestamp", "key", "value", "headers")
 
@@ -139,7 +139,8 @@ _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _json_fields(name: str, column: Any) -> Iterable[str]:
-    """`"key":"alice"` for each row. Almost always everything is text, and is read as such."""
+    """Return `"key":"alice"` for each row. Fast where all rows are text, which is the usual
+    case."""
     try:
         texts = column.cast(pa.string()).to_pylist()
     except pa.ArrowInvalid:
@@ -174,7 +175,7 @@ def _json_headers(column: Any) -> Iterable[str]:
 
 
 def _content(joined: Any) -> memoryview:
-    """All values of a column, one behind the other: they already lie so."""
+    """Return the values of a column one after the other, as Arrow's buffer already has them."""
     array = joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
     if not len(array):
         return memoryview(b"")
@@ -229,7 +230,8 @@ def _iso_times(records: Records) -> Any:
 
 
 def _iso_time(timestamp_ms: int) -> str:
-    """A producer may write any number: one that no calendar has stays a number."""
+    """Return a time as ISO text. A producer may write any number: one outside the calendar is
+    returned as a number."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

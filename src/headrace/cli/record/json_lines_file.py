@@ -1,4 +1,4 @@
-"""Records as JSON, one object a line: what `topic consume --format json` prints."""
+"""Records as JSON, one object per line: what `topic consume --format json` prints."""
 
 import json
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from headrace.cli.record.field import (
     texts,
     to_base64,
 )
-from headrace.cli.record.file import Advance
 from headrace.cli.record.file_format import FieldFormat
+from headrace.cli.terminal.progress import Advance
 from headrace.model.ids import TopicPartition
 from headrace.records.column import HEADERS
 
@@ -28,7 +28,8 @@ LINE_MAX_BYTES = 256 * 1024 * 1024
 
 
 class JsonLinesFileWriter:
-    """Bytes that are no text stand under `key_base64` and `value_base64`, whatever was asked."""
+    """Writes a line per record. Bytes that are no text go to `key_base64` and `value_base64`, also
+    when text was requested."""
 
     def __init__(self, path: Path, key_format: FieldFormat, value_format: FieldFormat) -> None:
         self._key, self._value = key_format, value_format
@@ -76,10 +77,10 @@ def _headers(headers: list[dict[str, Any]]) -> str:
 
 
 def read_json_lines(path: Path, advance: Advance) -> Iterator[pa.Table]:
-    """Records, some megabytes of lines at a time. Empty lines are passed over.
+    """Yield the records of a file, some megabytes of lines at a time. Empty lines are skipped.
 
     Raises:
-        BadFile: naming the line that is no record.
+        BadFile: a line is no record; the message names it.
     """
     number = 0
     with path.open("rb") as file:
@@ -132,7 +133,7 @@ def _whole(name: str, number: Any) -> int | None:
 
 def _table(rows: list[Row]) -> pa.Table:
     keys, values, headers, times, partitions = zip(*rows, strict=True) if rows else [()] * 5
-    found = {
+    columns = {
         "key": pa.array(keys, pa.large_binary()),
         "value": pa.array(values, pa.large_binary()),
         "timestamp": pa.array(times, pa.int64()),
@@ -140,5 +141,5 @@ def _table(rows: list[Row]) -> pa.Table:
     }
     if any(headers):
         lists = [[{"key": key, "value": value} for key, value in each] for each in headers]
-        found["headers"] = pa.array(lists, HEADERS)
-    return pa.table(found)
+        columns["headers"] = pa.array(lists, HEADERS)
+    return pa.table(columns)

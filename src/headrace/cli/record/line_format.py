@@ -20,13 +20,13 @@ class ParsedLine(NamedTuple):
 
 class LineFormat:
     """A compiled format: `%k`, `%v` and `%p` with text between them. A field ends where the text
-    behind it first occurs; the last one takes the rest of the line.
+    after it first occurs; the last one is the rest of the line.
 
     >>> LineFormat("%k: %v").parse(b"alice: 3: 4", 1)
     ParsedLine(key=b'alice', value=b'3: 4', partition=None)
 
     Raises:
-        InvalidArgument: a field that does not exist, comes twice, or cannot be told from the next.
+        InvalidArgument: a field does not exist, occurs twice, or has no text before the next one.
     """
 
     def __init__(self, text: str) -> None:
@@ -59,19 +59,19 @@ class LineFormat:
         """Read one line.
 
         Raises:
-            InvalidArgument: naming the line, which does not look like that.
+            InvalidArgument: the line does not match the format; the message names it.
         """
         match = self._pattern.fullmatch(line)
         if match is None:
             raise InvalidArgument(
                 f"line {number} does not look like {self._text!r}: {_shortened(line)}"
             )
-        found = match.groupdict()
-        partition = found.get("partition")
+        fields = match.groupdict()
+        partition = fields.get("partition")
         if partition is not None and not partition.isdigit():
             raise InvalidArgument(f"line {number}: {_shortened(partition)} is no partition")
         return ParsedLine(
-            found.get("key"), found.get("value"), None if partition is None else int(partition)
+            fields.get("key"), fields.get("value"), None if partition is None else int(partition)
         )
 
 

@@ -1,4 +1,4 @@
-"""Lines of a file descriptor, as many at a time as are there."""
+"""Lines of a file descriptor, as many at a time as are available."""
 
 import os
 import select
@@ -14,11 +14,11 @@ LINE_MAX_BYTES = 128 * 1024 * 1024
 
 
 def read_lines(descriptor: int) -> Iterator[list[bytes]]:
-    """Lists of lines without their line feeds: what a person has typed comes at once, a file in
-    chunks of about `CHUNK_BYTES`. A last line needs no line feed.
+    """Yield lists of lines without their line feeds: a typed line at once, a file in chunks of
+    about `CHUNK_BYTES`. The last line needs no line feed.
 
     Raises:
-        InvalidArgument: a line of more than `LINE_MAX_BYTES`: this is no text.
+        InvalidArgument: a line has more than `LINE_MAX_BYTES`, so the input is no text.
     """
     rest: list[bytes] = []
     rest_bytes = 0
@@ -39,7 +39,7 @@ def read_lines(descriptor: int) -> Iterator[list[bytes]]:
 
 
 def _chunks(descriptor: int) -> Iterator[tuple[bytes, bool]]:
-    """What is there, and whether it is known to be the last."""
+    """Yield the bytes that are available, and whether the input is known to end there."""
     ended = False
     while not ended:
         data = os.read(descriptor, CHUNK_BYTES)

@@ -1,12 +1,12 @@
-"""Places in partitions as users write them, rpk's way.
+"""Offsets as users write them on the command line, in rpk's syntax.
 
-start  end  47       the beginning, the end, an offset
-+2     -3            two past the beginning, three before the end
+start  end  47       the log start, the log end, an offset
++2     -3            two after the start, three before the end
 @1700000000          a time: seconds or milliseconds since 1970,
 @2026-07-01T12:00Z   an ISO date and time (local without a zone),
 @-90m                or that long ago (s, m, h, d)
-47:60  @-1h:end      from one place up to, and without, another
-:end                 from the beginning up to where the end is now
+47:60  @-1h:end      from the first up to the second, which is left out
+:end                 from the start up to the present end
 """
 
 import re
@@ -33,11 +33,13 @@ from headrace.model.ids import TopicPartition
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"-(\d+)(ms|s|m|h|d)")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-# Above this a number of seconds would lie past the year 5138: then it is milliseconds.
+# As seconds, a number above this would be past the year 5138: it is milliseconds.
 _MOST_SECONDS = 10**11
 
 
-class Origin(Enum):
+class OffsetOrigin(Enum):
+    """What the number of an `OffsetSpec` counts from."""
+
     START = "start"
     END = "end"
     OFFSET = "offset"
@@ -45,74 +47,75 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in any partition. `number` counts from `origin`; for a time it is milliseconds."""
+class OffsetSpec:
+    """An offset that each partition resolves for itself. `number` counts from `origin`; for a time
+    it is milliseconds since 1970."""
 
-    origin: Origin
+    origin: OffsetOrigin
     number: int = 0
 
 
-START = Place(Origin.START)
-END = Place(Origin.END)
+START = OffsetSpec(OffsetOrigin.START)
+END = OffsetSpec(OffsetOrigin.END)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """From a place on; up to another one, or for ever."""
+class OffsetRangeSpec:
+    """From an offset on: up to another one, which is left out, or without end."""
 
-    first: Place
-    past: Place | None = None
+    first: OffsetSpec
+    past: OffsetSpec | None = None
 
 
-def parse_place(text: str, clock: Clock) -> Place:
-    """Read one place.
+def parse_offset_spec(text: str, clock: Clock) -> OffsetSpec:
+    """Parse one offset.
 
     Raises:
-        InvalidArgument: showing what can be written.
+        InvalidArgument: the text is none; the message shows what can be written.
     """
     if text in ("start", "oldest"):
         return START
     if text in ("end", "newest"):
         return END
     if text.startswith("@"):
-        return Place(Origin.TIME, parse_time(text[1:], clock))
+        return OffsetSpec(OffsetOrigin.TIME, parse_time(text[1:], clock))
     if _ISO.fullmatch(text):
-        return Place(Origin.TIME, parse_time(text, clock))
+        return OffsetSpec(OffsetOrigin.TIME, parse_time(text, clock))
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise InvalidArgument(
-            f"{text!r} is no place in a topic: write start, end, an offset, +N from the start, "
+            f"{text!r} is no offset: write start, end, a number, +N from the start, "
             "-N from the end, or @TIME"
         )
     if text[0] == "+":
-        return Place(Origin.START, int(digits))
+        return OffsetSpec(OffsetOrigin.START, int(digits))
     if text[0] == "-":
-        return Place(Origin.END, -int(digits))
-    return Place(Origin.OFFSET, int(digits))
+        return OffsetSpec(OffsetOrigin.END, -int(digits))
+    return OffsetSpec(OffsetOrigin.OFFSET, int(digits))
 
 
-def parse_span(text: str, clock: Clock) -> Span:
-    """Read a place, or two with a colon between them.
+def parse_range_spec(text: str, clock: Clock) -> OffsetRangeSpec:
+    """Parse an offset, or two with a colon between them.
 
-    A time may have colons of its own, so the one that makes sense on both sides is taken.
+    A time may contain colons itself: the first colon with an offset on both sides separates.
     """
     for at in (at for at, letter in enumerate(text) if letter == ":"):
         first, past = text[:at], text[at + 1 :]
         try:
-            return Span(
-                parse_place(first, clock) if first else START,
-                parse_place(past, clock) if past else None,
+            return OffsetRangeSpec(
+                parse_offset_spec(first, clock) if first else START,
+                parse_offset_spec(past, clock) if past else None,
             )
         except InvalidArgument:
             continue
-    return Span(parse_place(text, clock))
+    return OffsetRangeSpec(parse_offset_spec(text, clock))
 
 
 def parse_time(text: str, clock: Clock) -> int:
-    """Milliseconds since 1970.
+    """Return a time as milliseconds since 1970.
 
     Raises:
-        InvalidArgument: showing what can be written.
+        InvalidArgument: the text is none; the message shows what can be written.
     """
     if text.isascii() and text.isdigit():
         number = int(text)
@@ -131,25 +134,28 @@ def parse_time(text: str, clock: Clock) -> int:
 
 def resolve(
     pool: ConnectionPool,
-    place: Place,
+    spec: OffsetSpec,
     partitions: Iterable[TopicPartition],
     *,
     read_committed: bool = False,
 ) -> dict[TopicPartition, int | ClientError]:
-    """The offset of a place in each partition. A time without younger records is the end; what is
-    counted from the start or the end never leaves the log."""
-    wanted = list(partitions)
-    if place.origin is Origin.OFFSET:
-        return dict.fromkeys(wanted, place.number)
-    time = {Origin.START: EARLIEST, Origin.END: LATEST}.get(place.origin, place.number)
-    found = list_offsets(pool, dict.fromkeys(wanted, time), read_committed=read_committed)
-    late = [each for each, outcome in found.items() if _is_none(outcome)]
+    """Return the offset in each partition, or why it cannot be found.
+
+    A time after the last record is the log end. An offset that counts from the start or the end
+    stays within the log.
+    """
+    partitions = list(partitions)
+    if spec.origin is OffsetOrigin.OFFSET:
+        return dict.fromkeys(partitions, spec.number)
+    time = {OffsetOrigin.START: EARLIEST, OffsetOrigin.END: LATEST}.get(spec.origin, spec.number)
+    outcomes = list_offsets(pool, dict.fromkeys(partitions, time), read_committed=read_committed)
+    late = [each for each, outcome in outcomes.items() if _is_none(outcome)]
     if late:
-        found |= list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=read_committed)
-    shift = 0 if place.origin is Origin.TIME else place.number
+        outcomes |= list_offsets(pool, dict.fromkeys(late, LATEST), read_committed=read_committed)
+    shift = 0 if spec.origin is OffsetOrigin.TIME else spec.number
     offsets = {
         partition: outcome if isinstance(outcome, ClientError) else outcome.offset + shift
-        for partition, outcome in found.items()
+        for partition, outcome in outcomes.items()
     }
     return _bounded(pool, offsets, read_committed) if shift else offsets
 
@@ -157,10 +163,10 @@ def resolve(
 def _bounded(
     pool: ConnectionPool, offsets: Mapping[TopicPartition, int | ClientError], read_committed: bool
 ) -> dict[TopicPartition, int | ClientError]:
-    found = extents(pool, list(offsets), read_committed=read_committed)
+    logs = extents(pool, list(offsets), read_committed=read_committed)
     bounded: dict[TopicPartition, int | ClientError] = {}
     for partition, offset in offsets.items():
-        extent = found[partition]
+        extent = logs[partition]
         if isinstance(offset, int) and isinstance(extent, Extent):
             offset = min(max(offset, extent.start), extent.end)
         bounded[partition] = offset

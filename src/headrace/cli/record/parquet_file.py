@@ -1,4 +1,4 @@
-"""Records in Parquet files: bytes as they are."""
+"""Records in Parquet files, with keys and values as bytes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.cli.record.field import BadFile, texts
-from headrace.cli.record.file import COLUMNS, SCHEMA, Advance, with_partition
 from headrace.cli.record.file_format import FieldFormat
+from headrace.cli.record.schema import COLUMNS, SCHEMA, with_partition
+from headrace.cli.terminal.progress import Advance
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 
@@ -16,7 +17,7 @@ _ROWS = 65536
 
 
 class ParquetFileWriter:
-    """Chunks of records become row groups, compressed with zstd."""
+    """Writes each chunk of records as a row group, compressed with zstd."""
 
     def __init__(
         self, path: Path, key_format: FieldFormat | None, value_format: FieldFormat | None
@@ -56,10 +57,10 @@ def _is_text(name: str, how: FieldFormat | None) -> bool:
 
 
 def read_parquet(path: Path, advance: Advance) -> Iterator[pa.Table]:
-    """Records, a piece of a row group at a time.
+    """Yield the records of a file, a part of a row group at a time.
 
     Raises:
-        BadFile: it is no Parquet file, or not one of records.
+        BadFile: the file is no Parquet file, or has no column `value`.
     """
     size = path.stat().st_size
     try:

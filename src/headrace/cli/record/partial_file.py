@@ -1,7 +1,7 @@
-"""Output that has its name only when it is whole.
+"""Output files that get their name only when they are complete.
 
-A crash, a full disk or Ctrl-C leaves at most a hidden file `.NAME.*.partial` beside it; nothing
-that looks like a finished export ever is half of one.
+A crash, a full disk or Ctrl-C leaves at most a hidden file `.NAME.*.partial`. A file under its own
+name is never half an export.
 """
 
 import os
@@ -17,19 +17,19 @@ _SUFFIX = ".partial"
 
 
 class OutputFailed(HeadraceError):
-    """The disk, or its permissions, did not let us write what was asked for."""
+    """The operating system refused to write the output."""
 
 
 @contextmanager
 def partial_file(path: Path, *, replace: bool) -> Iterator[Path]:
-    """A file to write to, which becomes `path` at the end of the block.
+    """Yield a temporary file, and rename it to `path` at the end of the block.
 
     Raises:
-        InvalidArgument: there is such a file, and it is not to be replaced.
-        OutputFailed: the operating system says no.
+        InvalidArgument: `path` exists and `replace` is not set.
+        OutputFailed: the file cannot be written.
     """
     if path.exists() and not replace:
-        raise InvalidArgument(f"{path} is there already: give --force to replace it")
+        raise InvalidArgument(f"{path} exists: give --force to replace it")
     with _reported(path):
         descriptor, name = tempfile.mkstemp(_SUFFIX, f".{path.name}.", path.parent)
     os.close(descriptor)
@@ -47,14 +47,14 @@ def partial_file(path: Path, *, replace: bool) -> Iterator[Path]:
 
 @contextmanager
 def partial_directory(path: Path) -> Iterator[Path]:
-    """A directory to write to, which becomes `path` at the end of the block.
+    """Yield a temporary directory, and rename it to `path` at the end of the block.
 
     Raises:
-        InvalidArgument: something is there already that is no empty directory.
-        OutputFailed: the operating system says no.
+        InvalidArgument: `path` exists and is no empty directory.
+        OutputFailed: a file cannot be written.
     """
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InvalidArgument(f"{path} is not empty: name a directory that is not there yet")
+        raise InvalidArgument(f"{path} is not empty: name a directory that does not exist yet")
     path = path.absolute()
     with _reported(path):
         written = Path(tempfile.mkdtemp(_SUFFIX, f".{path.name}.", path.parent))
@@ -90,7 +90,8 @@ def _sync(path: Path) -> None:
 
 
 def _umask() -> int:
-    """Temporary files are for their owner alone; the finished one is for whom the user allows."""
+    """Return the umask: a temporary file is readable by its owner only, the finished one follows
+    the umask."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

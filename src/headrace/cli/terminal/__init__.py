@@ -1,1 +1,1 @@
-"""What every command shares: options, tables, progress, signals."""
+"""What commands share: options, tables, progress, signals."""

@@ -1,4 +1,4 @@
-"""Stretches of time as people write them."""
+"""Durations as people write them: 30s, 2m, 1h."""
 
 import re
 
@@ -8,15 +8,15 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `30s`, `2m`, `1h`.
+    """Return the seconds of `30s`, `2m` or `1h`; a bare number is seconds.
 
     >>> parse_duration("2m")
     120.0
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: the text is no such duration, or is zero.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    if found is None or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if match is None or float(match[1]) == 0:
         raise ConfigError(f"a time cannot be {text!r}: write it as 30s, 2m or 1h")
-    return float(found[1]) * _SECONDS[found[2] or "s"]
+    return float(match[1]) * _SECONDS[match[2] or "s"]

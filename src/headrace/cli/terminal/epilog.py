@@ -3,15 +3,15 @@
 import re
 
 _EXAMPLE = re.compile(r" {2}(\S.*?)(?: {3,}(.*))?")
-# Click puts paragraphs together again after their lines, but for those under this mark.
-_AS_IT_IS = "\b"
+# Click rewraps every paragraph that does not begin with this mark.
+_NO_REWRAP = "\b"
 
 
 def epilog(text: str) -> str:
-    """Lay out examples so that they survive any width of terminal.
+    """Lay out the examples of a command so that they stay readable on a narrow terminal.
 
-    A line that is indented is an example: the command, then, three spaces or more behind it, what
-    it does, which is put above it. Other lines are prose.
+    An indented line is an example: a command, then three spaces or more, then what it does. The
+    explanation is moved to a line above the command. Other lines are prose.
     """
     blocks = []
     for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
@@ -19,7 +19,7 @@ def epilog(text: str) -> str:
         if example is None:
             blocks.append(paragraph)
         elif example[2] is None:
-            blocks.append(f"{_AS_IT_IS}\n  {example[1]}")
+            blocks.append(f"{_NO_REWRAP}\n  {example[1]}")
         else:
-            blocks.append(f"{_AS_IT_IS}\n  # {example[2]}\n  {example[1]}")
+            blocks.append(f"{_NO_REWRAP}\n  # {example[2]}\n  {example[1]}")
     return "\n\n".join(blocks)

@@ -1,4 +1,4 @@
-"""Escapes in what a user writes on a command line, where a tab is hard to type."""
+"""Escapes such as \\t in an argument of the command line, where a tab is hard to type."""
 
 import re
 
@@ -9,13 +9,13 @@ _LETTERS = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\", "%": b"
 
 
 def unescape(text: str) -> bytes:
-    r"""The bytes that are meant: `\n \t \r \0 \\ \xHH`, the rest as UTF-8.
+    r"""Return the bytes of a text with `\n \t \r \0 \\ \xHH` replaced, the rest as UTF-8.
 
     >>> unescape(r"a\tb\x00")
     b'a\tb\x00'
 
     Raises:
-        InvalidArgument: an escape that is not one of these.
+        InvalidArgument: the text has an escape that is not one of these.
     """
     parts = []
     at = 0

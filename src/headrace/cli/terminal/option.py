@@ -1,13 +1,13 @@
-"""The options of every noun that talks to a cluster."""
+"""The options of every command that talks to a cluster."""
 
 import os
 from typing import Annotated
 
 import typer
 
+from headrace.cli.terminal.pair import parse_pairs
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import DEFAULT_BROKERS, ClientSettings
-from headrace.model.error import ConfigError
 
 BROKERS_VARIABLE = "HEADRACE_BROKERS"
 
@@ -16,7 +16,7 @@ AuditOption = Annotated[
     bool | None,
     typer.Option(
         "--audit/--no-audit",
-        help="Count what is read for the audit; without it, if the audit's topic is there.",
+        help="Count records for the audit; by default only if the audit topic exists.",
     ),
 ]
 BrokersOption = Annotated[
@@ -25,7 +25,7 @@ BrokersOption = Annotated[
         "-b",
         "--brokers",
         metavar="HOST:PORT,...",
-        help=f"Brokers to ask first; else ${BROKERS_VARIABLE}, else {DEFAULT_BROKERS}.",
+        help=f"Bootstrap brokers; else ${BROKERS_VARIABLE}, else {DEFAULT_BROKERS}.",
     ),
 ]
 SettingsOption = Annotated[
@@ -36,30 +36,20 @@ VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Show what Spark writes, instead of keeping it in a file.")
 ]
 TracebackOption = Annotated[
-    bool, typer.Option("--traceback", help="Of a failure, show everything that Spark says.")
+    bool, typer.Option("--traceback", help="When the flow fails, print Spark's whole message.")
 ]
 
 
-def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
-    """The `key=value` pairs of an option that may be repeated.
-
-    >>> parse_pairs(["retention.ms=1000", "cleanup.policy=compact"], "-c")
-    {'retention.ms': '1000', 'cleanup.policy': 'compact'}
-
-    Raises:
-        ConfigError: one of them has no `=`.
-    """
-    found = {}
-    for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"{option} {pair} has no value: write it as {option} key=value")
-        found[key.strip()] = value.strip()
-    return found
+def bootstrap_servers(brokers: str | None) -> str:
+    """Return the brokers to ask first: those of `-b`, of the environment, or the default."""
+    return brokers or os.environ.get(BROKERS_VARIABLE) or DEFAULT_BROKERS
 
 
 def connect(brokers: str | None, settings: list[str] | None) -> ConnectionPool:
-    """The cluster a command is about: `-b` goes before `-X`, and that before the environment."""
+    """Return connections to the cluster of a command.
+
+    `-b` overrides `-X bootstrap.servers`, and that overrides the environment.
+    """
     texts = parse_pairs(settings, "-X")
     if "brokers" in texts:  # rpk's name for it
         texts.setdefault("bootstrap.servers", texts.pop("brokers"))

@@ -1,4 +1,4 @@
-"""Answers on standard output: a table for people, JSON for programs."""
+"""Results on standard output: a table for people, JSON for programs."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.client.error import BrokerError, ClientError
 
 OK = "OK"
@@ -16,29 +16,29 @@ OK = "OK"
 def print_table(
     headings: Sequence[str], rows: Iterable[Sequence[Any]], *, as_named: bool = False
 ) -> None:
-    """Columns under headings in capitals, with dashes; numbers to the right.
+    """Print a table with headings in capitals, a dash for None, and numbers right-aligned.
 
     Args:
-        as_named: leave the headings as they are: they are names of the user's own.
+        as_named: print the headings as they are, because the user chose them.
     """
     texts = [[_cell(value) for value in row] for row in rows]
     lines = [[name if as_named else _heading(name) for name in headings], *texts]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    right = [
+    right_aligned = [
         any(line[column] != "-" for line in texts)
         and all(_is_number(line[column]) for line in texts)
         for column in range(len(headings))
     ]
     for line in lines:
         cells = [
-            text.rjust(width) if to_the_right else text.ljust(width)
-            for text, width, to_the_right in zip(line, widths, right, strict=True)
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, right_aligned, strict=True)
         ]
         print("  ".join(cells).rstrip())
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """One thing: a name and a value a line."""
+    """Print the fields of one thing, one per line."""
     width = max(map(len, fields), default=0)
     for name, value in fields.items():
         print(f"{_heading(name).ljust(width)}  {_cell(value)}".rstrip())
@@ -49,16 +49,16 @@ def print_json(value: Any) -> None:
     print()
 
 
-def print_rows(style: Format, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A list of things of one kind. In JSON each is an object with the headings as its keys."""
-    if style is Format.JSON:
+def print_rows(style: OutputFormat, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print things of one kind: a table, or a JSON list of objects keyed by the headings."""
+    if style is OutputFormat.JSON:
         print_json([dict(zip(headings, row, strict=True)) for row in rows])
     else:
         print_table(headings, rows)
 
 
 def status(outcome: Any) -> str:
-    """OK, or what went wrong with one item."""
+    """Return OK, or the error of one item."""
     if isinstance(outcome, BrokerError):
         return f"{outcome.name}: {outcome}"
     return str(outcome) if isinstance(outcome, ClientError) else OK

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 
-class Format(StrEnum):
-    """How answers are printed: for people or for programs."""
+class OutputFormat(StrEnum):
+    """How results are printed: for people or for programs."""
 
     TEXT = "text"
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
+FormatOption = Annotated[OutputFormat, typer.Option("--format", help="How to print the result.")]

@@ -1,4 +1,4 @@
-"""A bar for long work, on standard error, for a person who waits."""
+"""A progress bar on standard error."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,12 +9,14 @@ Advance = Callable[[int], object]
 
 @contextmanager
 def progress(label: str, total: int | None, *, unit: str = "records") -> Iterator[Advance]:
-    """Show a bar while standard error is a terminal and standard output is none: there it would
-    run through the output.
+    """Show a progress bar, and yield the function that moves it on.
+
+    There is no bar when standard error is not a terminal, nor when standard output is one: the bar
+    would run through the output.
 
     Args:
-        total: how much there is, if that is known.
-        unit: `records`, or `bytes`, which are shown in their multiples.
+        total: how much there is to do, if that is known.
+        unit: `records`, or `bytes`, which are shown as kB, MB and so on.
 
     Example:
         with progress("producing", 10_000) as advance:

@@ -1,4 +1,4 @@
-"""Where Spark's own words go: its Java writes a dozen lines before anybody can tell it not to."""
+"""A file for what Spark writes: its Java process logs a dozen lines before it can be configured."""
 
 import logging
 import tempfile
@@ -15,10 +15,10 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 @contextmanager
 def spark_log(path: Path | None) -> Iterator[Path]:
-    """A file for them; without a path it is gone at the end.
+    """Yield the file for Spark's output; without a path it is a temporary file.
 
     Raises:
-        ConfigError: there can be no such file.
+        ConfigError: the file cannot be written.
     """
     if path is None:
         with tempfile.TemporaryDirectory(prefix="headrace-spark-") as folder:
@@ -34,9 +34,9 @@ def spark_log(path: Path | None) -> Iterator[Path]:
     yield path
 
 
-def hush_pyspark() -> None:
-    """Keep PySpark from writing every mistake in a query to our standard error as a line of JSON,
-    with Java's whole stack: whoever asked is told in a sentence."""
+def silence_pyspark() -> None:
+    """Stop PySpark from writing every failed query to standard error as JSON with Java's stack: the
+    command reports the failure in one sentence."""
     from pyspark.logger import PySparkLogger
 
     for name in _LOGGERS:
@@ -44,7 +44,7 @@ def hush_pyspark() -> None:
 
 
 def tail_of(path: Path) -> str:
-    """The last lines."""
+    """Return the last lines of a file; none if it does not exist."""
     if not path.exists():
         return ""
     with path.open("rb") as file:

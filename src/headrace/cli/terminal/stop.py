@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, taken between two steps and not in the middle of one."""
+"""Ctrl-C and SIGTERM, handled between two steps and not in the middle of one."""
 
 import signal
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Stop:
-    """Notes the first signal and lets the second through.
+    """Records the first signal; the second one raises `KeyboardInterrupt`.
 
-    Inside `waiting()` the first one already raises `KeyboardInterrupt`: use it around what may take
-    long and can be cut off, so that work in between (print, then commit) stays whole.
+    Inside `waiting()` the first signal raises it too. Use `waiting()` around what may take long and
+    may be interrupted, so that the steps in between (print, then commit) always finish.
 
     Example:
         with Stop() as stop:

@@ -1,1 +1,1 @@
-"""`headrace topic`: topics and the records in them."""
+"""`headrace topic`: topics and their records."""

@@ -1,4 +1,4 @@
-"""Which topics and partitions a command is about."""
+"""The topics and partitions that a command names."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,13 @@ from headrace.model.ids import TopicPartition
 def chosen_partitions(
     pool: ConnectionPool, topics: Sequence[str], only: Iterable[int] | None = None
 ) -> list[TopicPartition]:
-    """The partitions of some topics, or those of them that are named.
+    """Return the partitions of some topics: all of them, or only the given numbers.
 
     Raises:
-        ClientError: a topic or partition that is not there.
+        ClientError: a topic or partition does not exist.
     """
     metadata = pool.metadata(topics)
-    found = []
+    chosen = []
     for name in dict.fromkeys(topics):
         topic = metadata.topics[name]
         if topic.error is not None:
@@ -27,16 +27,16 @@ def chosen_partitions(
         for index in topic.partitions if not only else dict.fromkeys(only):
             if index not in topic.partitions:
                 last = max(topic.partitions)
-                raise ClientError(f"topic {name} has partitions 0 to {last}, and no {index}")
-            found.append(TopicPartition(name, index))
-    return found
+                raise ClientError(f"topic {name} has no partition {index}, only 0 to {last}")
+            chosen.append(TopicPartition(name, index))
+    return chosen
 
 
 def matching_topics(metadata: Metadata, patterns: Sequence[str]) -> list[str]:
-    """The topics whose whole name matches one of the regular expressions, by name.
+    """Return the topics whose whole name matches one of the regular expressions, sorted.
 
     Raises:
-        InvalidArgument: something that is no regular expression.
+        InvalidArgument: a pattern is no regular expression.
     """
     try:
         compiled = [re.compile(pattern) for pattern in patterns]

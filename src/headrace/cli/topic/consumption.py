@@ -1,8 +1,8 @@
 """The loop of `topic consume`: fetch, decode, print, move on.
 
-Rule 1: what is printed is whole: a stop comes between two steps (see `Stop`).
-Rule 2: a position is moved, and with a group committed, only after its records were printed. So a
-crash prints some twice and loses none.
+Rule 1: a chunk is printed whole: a stop takes effect between two steps (see `Stop`).
+Rule 2: a position moves, and with a group is committed, only after its records were printed. So a
+crash prints some records twice and loses none.
 """
 
 import select
@@ -29,12 +29,12 @@ _COMMIT_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Consumption:
-    """What is wanted of some partitions, and how far it has come.
+    """Prints the records of some partitions, and knows how many it has printed.
 
     Attributes:
-        past: where to stop in each partition; one that is not here is followed for ever.
+        past: the offset to stop before in each partition; one without it is read without end.
         limit: how many records to print at most.
-        advance: told how many records were printed.
+        advance: called with the number of records printed since the last call.
     """
 
     pool: ConnectionPool
@@ -55,36 +55,36 @@ class Consumption:
         positions: Mapping[TopicPartition, int],
         discover: Callable[[], Iterable[TopicPartition]] | None = None,
     ) -> None:
-        """Read partitions from given positions until everything wanted is printed.
+        """Read partitions from the given positions until everything asked for is printed.
 
         Args:
-            discover: all partitions there are; new ones are read from their beginning.
+            discover: returns the partitions that exist now; new ones are read from their start.
 
         Raises:
-            KeyboardInterrupt: a signal came while nothing was to be done.
+            KeyboardInterrupt: a signal came while the loop waited for records.
         """
         reader = self._reader(positions)
         age_seconds = self.pool.settings.metadata_max_age_ms / 1000
-        next_look = time.monotonic() + age_seconds
+        next_discovery = time.monotonic() + age_seconds
         seen = set(positions)
         while reader.positions and not self.is_full:
             with self.stop.waiting():
-                found = reader.poll()
-                if discover is not None and time.monotonic() >= next_look:
-                    next_look = time.monotonic() + age_seconds
+                fetched = reader.poll()
+                if discover is not None and time.monotonic() >= next_discovery:
+                    next_discovery = time.monotonic() + age_seconds
                     reader.add({each: 0 for each in discover() if each not in seen})
                     seen |= set(reader.positions)
-            self._print_all(reader, found)
+            self._print_all(reader, fetched)
 
     def run_in_group(
         self,
         member: GroupMember,
         start: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
     ) -> None:
-        """Read whatever the group gives us, from where it was.
+        """Read the partitions that the group assigns to us, from their committed offsets.
 
         Args:
-            start: where to begin in partitions without a committed offset.
+            start: returns where to begin in partitions without a committed offset.
         """
         reader = self._reader({})
         committed: dict[TopicPartition, int] = {}
@@ -97,8 +97,8 @@ class Consumption:
                     with self.stop.waiting():
                         if not member.is_current():
                             break
-                        found = reader.poll() if reader.positions else self._idle()
-                    self._print_all(reader, found)
+                        fetched = reader.poll() if reader.positions else self._idle()
+                    self._print_all(reader, fetched)
                     if time.monotonic() >= next_commit:
                         next_commit = time.monotonic() + _COMMIT_SECONDS
                         self._commit(member, reader, committed)
@@ -123,7 +123,8 @@ class Consumption:
         return self._reader(positions), committed
 
     def _idle(self) -> list[Fetched]:
-        """More members than partitions: there is nothing to ask for, but a heartbeat to send."""
+        """Wait for the next heartbeat: with more members than partitions there is nothing to
+        fetch."""
         time.sleep(self.pool.settings.fetch_max_wait_ms / 1000)
         return []
 
@@ -139,26 +140,27 @@ class Consumption:
             committed |= moved
 
     def _reader(self, positions: Mapping[TopicPartition, int]) -> BatchReader:
-        wanted = {
+        unfinished = {
             partition: position
             for partition, position in positions.items()
             if partition not in self.past or position < self.past[partition]
         }
-        return BatchReader(self.pool, wanted, read_committed=self.read_committed)
+        return BatchReader(self.pool, unfinished, read_committed=self.read_committed)
 
-    def _print_all(self, reader: BatchReader, found: list[Fetched]) -> None:
-        for fetched in found:
+    def _print_all(self, reader: BatchReader, answers: list[Fetched]) -> None:
+        for fetched in answers:
             if fetched.error is not None:
                 self._handle(reader, fetched, fetched.error)
             elif len(fetched.data) and not self.is_full:
                 self._print(reader, fetched)
         sys.stdout.buffer.flush()
-        _check_reader()
+        _check_output()
 
     def _print(self, reader: BatchReader, fetched: Fetched) -> None:
         partition, past = fetched.partition, self.past.get(fetched.partition)
         needed = dict.fromkeys(("offset", *self.format.columns))
-        # What one call leaves (a batch that is cut off, far too much to inflate) is fetched again.
+        # One call may leave batches over (one that is cut off, or too large to decompress at once):
+        # the next fetch returns them again.
         decoded = decode(
             fetched.data,
             start_offset=fetched.offset,
@@ -194,21 +196,21 @@ class Consumption:
             reader.positions[partition] = extent.start
             return
         if fetched.offset <= extent.end:
-            return  # it has grown meanwhile
+            return  # the log has grown meanwhile
         del reader.positions[partition]
         text = f"{partition} ends at {extent.end}, before offset {fetched.offset}"
         if not reader.positions:
-            raise ClientError(f"{text}: write -o end to follow it from its end")
-        _warn(f"{text}: it is not read")
+            raise ClientError(f"{text}: write -o end to read new records only")
+        _warn(f"{text}: it is left out")
 
 
-def _check_reader() -> None:
-    """Notice that the reader of our output is gone (`| head`) also while there is nothing to print:
-    a write would tell, but the next one may be hours away."""
+def _check_output() -> None:
+    """Raise BrokenPipeError if the reader of our output is gone (`| head`). The next write would
+    raise it too, but may be hours away."""
     try:
         descriptor = sys.stdout.fileno()
     except OSError:
-        return  # no file of the system's behind it
+        return  # standard output is no file of the operating system
     poll = select.poll()
     poll.register(descriptor, 0)
     if any(events & select.POLLERR for _, events in poll.poll(0)):

@@ -1,4 +1,4 @@
-"""`headrace topic describe`: what there is to know about topics."""
+"""`headrace topic describe`: leaders, offsets and configuration of topics."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import finish, print_fields, print_json, print_table, status
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.choice import matching_topics
 from headrace.client.admin.admin import Admin, ConfigEntry, ResourceType
 from headrace.client.error import BrokerError, ClientError
@@ -38,7 +38,7 @@ def describe(
         bool, typer.Option("-p", "--partitions", help="Only the partitions.")
     ] = False,
     configs: Annotated[bool, typer.Option("-c", "--configs", help="Only the configs.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -46,23 +46,23 @@ def describe(
     everything = not (summary or partitions or configs)
     shown = [
         section
-        for section, wanted in (("summary", summary), ("partitions", partitions))
-        if wanted or everything
+        for section, chosen in (("summary", summary), ("partitions", partitions))
+        if chosen or everything
     ]
     if configs or everything:
         shown.append("configs")
     with connect(brokers, setting) as pool:
         metadata = pool.metadata(None if regex else names)
-        wanted_names = matching_topics(metadata, names) if regex else list(dict.fromkeys(names))
+        chosen_names = matching_topics(metadata, names) if regex else list(dict.fromkeys(names))
         descriptions, problems = [], []
-        for name in wanted_names:
+        for name in chosen_names:
             topic = metadata.topics[name]
             if topic.error is None:
                 descriptions.append(_describe(pool, topic, shown))
             else:
                 problems.append(topic.error)
                 print(f"headrace: topic {name}: {topic.error}", file=sys.stderr)
-    if format is Format.JSON:
+    if format is OutputFormat.JSON:
         print_json(descriptions)
     else:
         for number, description in enumerate(descriptions):
@@ -83,7 +83,7 @@ def _describe(pool: ConnectionPool, topic: TopicMetadata, shown: Sequence[str]) 
             "replicas": topic.replication_factor,
         }
     if "partitions" in shown:
-        found = extents(pool, [topic.partition(index) for index in topic.partitions])
+        logs = extents(pool, [topic.partition(index) for index in topic.partitions])
         description["partitions"] = [
             {
                 "partition": index,
@@ -91,7 +91,7 @@ def _describe(pool: ConnectionPool, topic: TopicMetadata, shown: Sequence[str]) 
                 "epoch": each.leader_epoch,
                 "replicas": list(each.replicas),
                 "in_sync": list(each.in_sync),
-                **_extent(found[topic.partition(index)]),
+                **_extent(logs[topic.partition(index)]),
             }
             for index, each in topic.partitions.items()
         ]
@@ -111,7 +111,8 @@ def _extent(outcome: Extent | ClientError) -> dict[str, Any]:
 
 
 def config_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
-    """Configuration by key. A secret has no value here: brokers do not tell."""
+    """Return the configuration as rows, sorted by key. Brokers do not return the values of
+    secrets."""
     return [
         {
             "key": entry.name,

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from headrace.cli.record.file import SCHEMA, RecordFileWriter, open_writer
+from headrace.cli.record.file import RecordFileWriter, open_writer
 from headrace.cli.record.file_format import FieldFormat, FileFormat
-from headrace.cli.record.offset_spec import Place, resolve
+from headrace.cli.record.offset_spec import OffsetSpec, resolve
 from headrace.cli.record.partial_file import partial_directory, partial_file
+from headrace.cli.record.schema import SCHEMA
 from headrace.cli.terminal.progress import Advance
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
@@ -21,13 +22,13 @@ from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 
-# A row of text costs several times its bytes while it is being written.
+# Converting a row to text needs several times its bytes.
 _CHUNK_ROWS = 50_000
 _BYTES_IN_FLIGHT = 32 * 1024 * 1024
 
 
-class Span(NamedTuple):
-    """Offsets from `first` up to, and without, `past`."""
+class ExportRange(NamedTuple):
+    """Offsets from `first` up to `past`, which is left out."""
 
     first: int
     past: int
@@ -35,32 +36,32 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Exported:
-    """What was written of one partition."""
+    """What was exported of one partition."""
 
     records: int
     first_offset: int
     last_offset: int
 
 
-def spans(
+def export_ranges(
     pool: ConnectionPool,
     partitions: Iterable[TopicPartition],
-    first: Place,
-    past: Place,
+    first: OffsetSpec,
+    past: OffsetSpec,
     *,
     read_committed: bool,
-) -> dict[TopicPartition, Span]:
-    """What two places stand for now, within what each log holds.
+) -> dict[TopicPartition, ExportRange]:
+    """Return the offsets to export: from `first` up to `past`, within what each log holds now.
 
     Raises:
-        ClientError: a partition does not tell.
+        ClientError: the offsets of a partition cannot be found.
     """
-    wanted = list(partitions)
-    starts = resolve(pool, first, wanted, read_committed=read_committed)
-    ends = resolve(pool, past, wanted, read_committed=read_committed)
-    logs = extents(pool, wanted, read_committed=read_committed)
-    found = {}
-    for each in wanted:
+    partitions = list(partitions)
+    starts = resolve(pool, first, partitions, read_committed=read_committed)
+    ends = resolve(pool, past, partitions, read_committed=read_committed)
+    logs = extents(pool, partitions, read_committed=read_committed)
+    ranges = {}
+    for each in partitions:
         start, end, log = starts[each], ends[each], logs[each]
         for outcome in (start, end, log):
             if isinstance(outcome, ClientError):
@@ -69,20 +70,21 @@ def spans(
         assert isinstance(end, int)
         assert not isinstance(log, ClientError)
         begin = min(max(start, log.start), log.end)
-        found[each] = Span(begin, max(begin, min(end, log.end)))
-    return found
+        ranges[each] = ExportRange(begin, max(begin, min(end, log.end)))
+    return ranges
 
 
 class Export:
-    """Some partitions' records, on their way into files of one kind.
+    """Copies the records of some partitions into files of one format.
 
-    `done` has what was written of each partition that had any.
+    Attributes:
+        done: what was exported of each partition that had records.
     """
 
     def __init__(
         self,
         settings: ClientSettings,
-        wanted: Mapping[TopicPartition, Span],
+        ranges: Mapping[TopicPartition, ExportRange],
         kind: FileFormat,
         key_format: FieldFormat | None,
         value_format: FieldFormat | None,
@@ -90,39 +92,45 @@ class Export:
     ) -> None:
         self.done: dict[int, Exported] = {}
         self._settings = settings
-        self._wanted = wanted
-        self._how = (kind, key_format, value_format)
+        self._ranges = ranges
+        self._format = (kind, key_format, value_format)
         self._read_committed = read_committed
 
     def into_file(self, path: Path, advance: Advance, *, replace: bool) -> None:
-        """All partitions into one file."""
+        """Export all partitions into one file."""
         with partial_file(path, replace=replace) as written:
-            self._fill(written, self._wanted, advance)
+            self._fill(written, self._ranges, advance)
 
     def into_directory(self, path: Path, topic: str, advance: Advance) -> None:
-        """Each partition into a file of its own."""
+        """Export each partition into a file of its own."""
         with partial_directory(path) as folder:
-            for partition, span in self._wanted.items():
-                name = f"{topic}-{partition.partition:05}.{self._how[0].value}"
-                self._fill(folder / name, {partition: span}, advance)
+            for partition, offsets in self._ranges.items():
+                name = f"{topic}-{partition.partition:05}.{self._format[0].value}"
+                self._fill(folder / name, {partition: offsets}, advance)
 
-    def _fill(self, path: Path, wanted: Mapping[TopicPartition, Span], advance: Advance) -> None:
-        with closing(open_writer(path, *self._how)) as writer:
-            self._copy(writer, wanted, advance)
+    def _fill(
+        self, path: Path, ranges: Mapping[TopicPartition, ExportRange], advance: Advance
+    ) -> None:
+        with closing(open_writer(path, *self._format)) as writer:
+            self._copy(writer, ranges, advance)
 
     def _copy(
         self,
         writer: RecordFileWriter,
-        wanted: Mapping[TopicPartition, Span],
+        ranges: Mapping[TopicPartition, ExportRange],
         advance: Advance,
     ) -> None:
-        ranges = {each: ReadRange(*span) for each, span in wanted.items() if span.first < span.past}
-        if not ranges:
+        to_read = {
+            each: ReadRange(*offsets)
+            for each, offsets in ranges.items()
+            if offsets.first < offsets.past
+        }
+        if not to_read:
             return
-        positions = {each: span.first for each, span in wanted.items()}
+        positions = {each: offsets.first for each, offsets in ranges.items()}
         with Reader(
             self._settings,
-            ranges,
+            to_read,
             read_committed=self._read_committed,
             batch_rows=_CHUNK_ROWS,
             columns=SCHEMA.names[1:],
@@ -130,12 +138,12 @@ class Export:
         ) as reader:
             for chunk in reader:
                 writer.write(chunk.partition, chunk.columns)
-                self._note(chunk.partition.partition, chunk.columns)
-                # Offsets that hold no records count for the bar too: it was told of them.
+                self._count(chunk.partition.partition, chunk.columns)
+                # Offsets without a record count too: they are part of the bar's total.
                 advance(chunk.next_offset - positions[chunk.partition])
                 positions[chunk.partition] = chunk.next_offset
 
-    def _note(self, index: int, columns: pa.RecordBatch) -> None:
+    def _count(self, index: int, columns: pa.RecordBatch) -> None:
         offsets = columns.column("offset")
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         known = self.done.get(index)

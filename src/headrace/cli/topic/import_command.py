@@ -8,10 +8,10 @@ import typer
 
 from headrace.cli.record.file_format import FileFormat, format_of, is_known
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.cli.terminal.output import print_rows
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.cli.terminal.progress import progress
 from headrace.cli.terminal.stop import Stop
+from headrace.cli.topic.report import print_copied
 from headrace.client.error import ClientError
 from headrace.model.error import InvalidArgument
 
@@ -23,17 +23,17 @@ Examples:
 
   headrace topic import clicks.parquet clicks
 
-  headrace topic import clicks/ clicks                  every file of a directory
+  headrace topic import clicks/ clicks                  all files of a directory
 
-  headrace topic import people.csv people --repartition    where the keys' hashes say
+  headrace topic import people.csv people --repartition    by the hashes of the keys
 
   headrace topic import lines.jsonl clicks -Z zstd
 
-A file has columns value (or value_base64, value_json), and, if they are known, key (key_base64,
-key_json), headers, timestamp in milliseconds and partition: what `headrace topic export` writes.
-Records go to the partition they name, in the order of the file. Without one, or with --repartition,
-they go to the partition of the key's hash, as Kafka's clients choose it; those without a key go to
-one partition after the other. Offsets are the topic's own.
+A file has the column value (or value_base64, value_json), and may have key (key_base64, key_json),
+headers, timestamp in milliseconds and partition: what `headrace topic export` writes. Records go to
+the partition they name, in the order of the file. Without one, or with --repartition, they go to
+the partition of the key's hash, as Kafka's clients choose it; those without a key go to the
+partitions in turn. The broker assigns new offsets.
 """
 
 
@@ -41,10 +41,10 @@ def import_file(
     path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="What to read.")],
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to write; it must exist.")],
     format: Annotated[
-        FileFormat | None, typer.Option("--format", help="Else what FILE ends with.")
+        FileFormat | None, typer.Option("--format", help="Default: the suffix of FILE.")
     ] = None,
     repartition: Annotated[
-        bool, typer.Option("--repartition", help="Do not keep the file's partitions.")
+        bool, typer.Option("--repartition", help="Ignore the partitions in the file.")
     ] = False,
     compression: Annotated[
         str, typer.Option("-Z", "-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")
@@ -53,7 +53,7 @@ def import_file(
     setting: SettingsOption = None,
 ) -> None:
     """Write the records of a file to a topic."""
-    # Loaded here: it brings numba and pyarrow, which no other command of this noun needs.
+    # Imported here: it loads numba and pyarrow, which other commands of this noun do not need.
     from headrace.client.write.writer import Writer
 
     files = [(each, format_of(each, format)) for each in _files(path)]
@@ -65,7 +65,8 @@ def import_file(
                 for table in _tables(files, advance):
                     _write(writer, table, repartition)
         finally:
-            _report(topic, writer)
+            written = ((each.partition, landed) for each, landed in writer.written.items())
+            print_copied(OutputFormat.TEXT, topic, written)
 
 
 def _write(writer: "Writer", table: Any, repartition: bool) -> None:
@@ -79,31 +80,20 @@ def _write(writer: "Writer", table: Any, repartition: bool) -> None:
         raise ClientError(f"{error}{advice}") from error
 
 
-def _report(topic: str, writer: "Writer") -> None:
-    print_rows(
-        Format.TEXT,
-        ["topic", "partition", "records", "first_offset", "last_offset"],
-        [
-            (topic, each.partition, landed.records, landed.first_offset, landed.last_offset)
-            for each, landed in writer.written.items()
-        ],
-    )
-
-
 def _files(path: Path) -> list[Path]:
-    """The file, or the files of a directory in the order of their names.
+    """Return the file, or the files of a directory in the order of their names.
 
     Raises:
-        InvalidArgument: there is none.
+        InvalidArgument: there is no such file.
     """
     if not path.exists():
         raise InvalidArgument(f"there is no file {path}")
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in path.iterdir() if each.is_file() and is_known(each))
-    if not found:
-        raise InvalidArgument(f"{path} has no .parquet, .csv or .jsonl file in it")
-    return found
+    files = sorted(each for each in path.iterdir() if each.is_file() and is_known(each))
+    if not files:
+        raise InvalidArgument(f"{path} has no .parquet, .csv or .jsonl file")
+    return files
 
 
 def _tables(files: list[tuple[Path, FileFormat]], advance: Any) -> Iterator[Any]:

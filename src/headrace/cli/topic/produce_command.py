@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.cli.terminal.output import print_rows
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.terminal.progress import progress
+from headrace.cli.topic.report import print_copied
 from headrace.model.error import InvalidArgument
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ Examples:
 
   echo | headrace topic produce users -k alice --tombstone    a null value: compaction deletes alice
 
-Records with a key go to the partition of its hash, as Kafka's clients choose it; others go to one
-partition after the other. Every record is on all in-sync replicas before it is counted.
+Records with a key go to the partition of its hash, as Kafka's clients choose it; others go to the
+partitions in turn. A record is counted when all in-sync replicas have it.
 """
 
 
@@ -55,12 +55,12 @@ def produce(
     tombstone: Annotated[
         bool, typer.Option("--tombstone", help="An empty value becomes a null.")
     ] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Write a record for each line of standard input."""
-    # Loaded here: they bring numba and pyarrow, which no other command of this noun needs.
+    # Imported here: they load numba and pyarrow, which other commands of this noun do not need.
     from headrace.cli.record.line_format import LineFormat
     from headrace.cli.topic.choice import chosen_partitions
     from headrace.cli.topic.production import Production
@@ -68,28 +68,29 @@ def produce(
 
     codec = codec_named(compression).name.lower()
     lines = None if text is None else LineFormat(text)
-    fixed = _Fixed(key, header, partition, tombstone)
+    common = _CommonFields(key, header, partition, tombstone)
     with connect(brokers, setting) as pool:
         partitions = [each.partition for each in chosen_partitions(pool, [topic])]
         if partition is not None and partition not in partitions:
             raise InvalidArgument(
-                f"topic {topic} has partitions 0 to {max(partitions)}, and no {partition}"
+                f"topic {topic} has no partition {partition}, only 0 to {max(partitions)}"
             )
         production = Production(pool, topic, partitions, codec)
         stopped = False
         try:
-            _run(production, fixed, lines)
+            _run(production, common, lines)
         except KeyboardInterrupt:
             stopped = True
         finally:
             production.close()
-            _report(format, topic, production)
+            written = [pair for pair in sorted(production.done.items()) if pair[1].records]
+            print_copied(format, topic, written)
         if stopped:
             raise typer.Exit(0 if sys.stdin.isatty() else 130)
 
 
-class _Fixed:
-    """What all records have in common."""
+class _CommonFields:
+    """What `-k`, `-H`, `-p` and `--tombstone` give to every record."""
 
     def __init__(
         self, key: str | None, headers: list[str] | None, partition: int | None, tombstone: bool
@@ -107,7 +108,7 @@ def _header(text: str) -> tuple[str, bytes]:
     return key, value.encode()
 
 
-def _run(production: "Production", fixed: _Fixed, lines: "LineFormat | None") -> None:
+def _run(production: "Production", common: _CommonFields, lines: "LineFormat | None") -> None:
     from headrace.cli.record.line_source import read_lines
 
     descriptor = sys.stdin.fileno()
@@ -115,66 +116,53 @@ def _run(production: "Production", fixed: _Fixed, lines: "LineFormat | None") ->
     first = 1
     with progress("producing", size, unit="bytes") as advance:
         for chunk in read_lines(descriptor):
-            rows = _rows(production, fixed, lines, chunk, first)
-            production.write(dict(_tables(rows, fixed)))
+            rows = _rows(production, common, lines, chunk, first)
+            production.write(dict(_tables(rows, common)))
             first += len(chunk)
             advance(sum(map(len, chunk)) + len(chunk))
 
 
-Row = tuple[bytes | None, bytes | None]
-
-
 def _rows(
     production: "Production",
-    fixed: _Fixed,
+    common: _CommonFields,
     lines: "LineFormat | None",
     chunk: list[bytes],
     first: int,
 ) -> dict[int, tuple[list[bytes | None], list[bytes | None]]]:
-    """Keys and values by partition."""
-    turn = production.next_partition()
+    """Return the keys and values of a chunk of lines, by partition."""
+    next_partition = production.next_partition()
     if lines is None:
-        index = fixed.partition
+        index = common.partition
         if index is None:
-            index = turn if fixed.key is None else production.partition_of_key(fixed.key)
-        return {index: ([fixed.key] * len(chunk), list(chunk))}
-    found: dict[int, tuple[list[bytes | None], list[bytes | None]]] = {}
+            index = (
+                next_partition if common.key is None else production.partition_of_key(common.key)
+            )
+        return {index: ([common.key] * len(chunk), list(chunk))}
+    rows: dict[int, tuple[list[bytes | None], list[bytes | None]]] = {}
     for number, line in enumerate(chunk, first):
         parsed = lines.parse(line, number)
-        key = fixed.key if parsed.key is None else parsed.key
-        index = fixed.partition if parsed.partition is None else parsed.partition
+        key = common.key if parsed.key is None else parsed.key
+        index = common.partition if parsed.partition is None else parsed.partition
         if index is None:
-            index = turn if key is None else production.partition_of_key(key)
-        keys, values = found.setdefault(index, ([], []))
+            index = next_partition if key is None else production.partition_of_key(key)
+        keys, values = rows.setdefault(index, ([], []))
         keys.append(key)
         values.append(parsed.value)
-    return found
+    return rows
 
 
 def _tables(
-    rows: dict[int, tuple[list[bytes | None], list[bytes | None]]], fixed: _Fixed
+    rows: dict[int, tuple[list[bytes | None], list[bytes | None]]], common: _CommonFields
 ) -> Iterator[tuple[int, Any]]:
     import pyarrow as pa
 
     for index, (keys, values) in rows.items():
-        if fixed.tombstone:
+        if common.tombstone:
             values = [value or None for value in values]
         columns: dict[str, Any] = {"value": pa.array(values, pa.large_binary())}
         if any(key is not None for key in keys):
             columns["key"] = pa.array(keys, pa.large_binary())
-        if fixed.headers:
+        if common.headers:
             kind = pa.map_(pa.string(), pa.binary())
-            columns["headers"] = pa.array([fixed.headers] * len(values), kind)
+            columns["headers"] = pa.array([common.headers] * len(values), kind)
         yield index, pa.table(columns)
-
-
-def _report(style: Format, topic: str, production: "Production") -> None:
-    print_rows(
-        style,
-        ["topic", "partition", "records", "first_offset", "last_offset"],
-        [
-            (topic, index, each.records, each.first_offset, each.last_offset)
-            for index, each in sorted(production.done.items())
-            if each.records
-        ],
-    )

@@ -1,8 +1,8 @@
 """The loop of `topic produce`: columns to their partitions.
 
-Rule 1: batches carry a producer id and sequences, so that one that is sent again after a lost
-connection is kept once.
-Rule 2: the first batch that a broker refuses ends it. What was written before stays written.
+Rule 1: batches carry a producer id and sequence numbers, so that the broker stores a batch once
+even if it is sent again after a lost connection.
+Rule 2: the first batch that a broker refuses stops the command. Earlier batches stay written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,31 +24,31 @@ class Production:
     ) -> None:
         self._partitions = sorted(partitions)
         self._writer = Writer(pool.settings, topic, codec=codec)
-        self._turn = 0
+        self._next = 0
 
     @property
     def done(self) -> dict[int, Landed]:
-        """What each partition has got."""
+        """What was written to each partition."""
         return {each.partition: landed for each, landed in self._writer.written.items()}
 
     def partition_of_key(self, key: bytes) -> int:
         return partition_of(key, len(self._partitions))
 
     def next_partition(self) -> int:
-        """For records without a key: one partition after the other, a batch each."""
-        self._turn = (self._turn + 1) % len(self._partitions)
-        return self._partitions[self._turn]
+        """Return the partition of the next batch of records without a key: each in turn."""
+        self._next = (self._next + 1) % len(self._partitions)
+        return self._partitions[self._next]
 
     def write(self, columns: Mapping[int, pa.Table]) -> None:
-        """Write some records to each partition, and wait until they are on all in-sync replicas.
+        """Write some records to each partition, and wait until all in-sync replicas have them.
 
         Raises:
-            ClientError: a partition could not be written to.
+            ClientError: a partition refused its records.
         """
         try:
             for index, rows in columns.items():
-                place = pa.repeat(pa.scalar(index, pa.int32()), rows.num_rows)
-                self._writer.write(rows.append_column("partition", place))
+                numbers = pa.repeat(pa.scalar(index, pa.int32()), rows.num_rows)
+                self._writer.write(rows.append_column("partition", numbers))
             self._writer.flush()
         except ClientError as error:
             written = sum(landed.records for landed in self.done.values())
@@ -56,5 +56,5 @@ class Production:
             raise ClientError(f"{error}{tail}") from error
 
     def close(self) -> None:
-        """Disconnect; nothing waits any more, or it never will be written."""
+        """Disconnect without writing what still waits after a failure."""
         self._writer.abandon()

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli.record.offset_spec import parse_place, resolve
+from headrace.cli.record.offset_spec import parse_offset_spec, resolve
 from headrace.cli.terminal.epilog import epilog
-from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect, parse_pairs
+from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import finish, print_rows, status
-from headrace.cli.terminal.output_format import Format, FormatOption
+from headrace.cli.terminal.output_format import FormatOption, OutputFormat
+from headrace.cli.terminal.pair import parse_pairs
 from headrace.cli.topic import (
     consume_command,
     describe_command,
@@ -44,7 +45,7 @@ RegexOption = Annotated[
     epilog=epilog("""
 Examples:
 
-  headrace topic create clicks                          as many partitions as the broker likes
+  headrace topic create clicks                          with the broker's default partitions
 
   headrace topic create clicks orders -p 6 -r 3
 
@@ -64,10 +65,10 @@ def create(
         typer.Option("-c", "--topic-config", metavar="KEY=VALUE", help="A topic configuration."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A topic that is there already is fine.")
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("-d", "--dry", help="Only check.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -77,13 +78,13 @@ def create(
         topics = [NewTopic(name, partitions, replicas, configs) for name in dict.fromkeys(names)]
         outcomes = Admin(pool).create_topics(topics, validate_only=dry_run)
     if if_not_exists:
-        outcomes = {name: _unless_there(outcome) for name, outcome in outcomes.items()}
+        outcomes = {name: _unless_exists(outcome) for name, outcome in outcomes.items()}
     _report(format, outcomes)
 
 
-def _unless_there(outcome: BrokerError | None) -> BrokerError | None:
-    there = outcome is not None and outcome.code is ErrorCode.topic_already_exists
-    return None if there else outcome
+def _unless_exists(outcome: BrokerError | None) -> BrokerError | None:
+    exists = outcome is not None and outcome.code is ErrorCode.topic_already_exists
+    return None if exists else outcome
 
 
 @app.command(
@@ -91,7 +92,7 @@ def _unless_there(outcome: BrokerError | None) -> BrokerError | None:
     epilog=epilog("""
 Examples:
 
-  headrace topic list                                   all but the broker's own
+  headrace topic list                                   all but internal topics
 
   headrace topic list 'click.*' -r                      those that match
 
@@ -101,24 +102,26 @@ Examples:
 def list_topics(
     names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC")] = None,
     regex: RegexOption = False,
-    internal: Annotated[bool, typer.Option("-i", "--internal", help="The broker's too.")] = False,
-    format: FormatOption = Format.TEXT,
+    internal: Annotated[
+        bool, typer.Option("-i", "--internal", help="Internal topics too.")
+    ] = False,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """List topics."""
     with connect(brokers, setting) as pool:
         metadata = pool.metadata()
-    wanted = None if names is None else set(matching_topics(metadata, names) if regex else names)
-    found = [
+    chosen = None if names is None else set(matching_topics(metadata, names) if regex else names)
+    topics = [
         topic
         for name, topic in sorted(metadata.topics.items())
-        if (internal or not topic.internal) and (wanted is None or name in wanted)
+        if (internal or not topic.internal) and (chosen is None or name in chosen)
     ]
     print_rows(
         format,
         ["name", "partitions", "replicas"],
-        [(each.name, len(each.partitions), each.replication_factor) for each in found],
+        [(each.name, len(each.partitions), each.replication_factor) for each in topics],
     )
     if names is not None and not regex:
         missing = sorted(set(names) - set(metadata.topics))
@@ -150,9 +153,10 @@ def alter_config(
         list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add to a list.")
     ] = None,
     subtract: Annotated[
-        list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="Take from a list.")
+        list[str] | None,
+        typer.Option("--subtract", metavar="KEY=VALUE", help="Remove from a list."),
     ] = None,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -188,7 +192,7 @@ Records stay where they are. A key's new records may go to another partition tha
 def add_partitions(
     names: NamesArgument,
     num: Annotated[int, typer.Option("-n", "--num", min=1, help="How many more.")],
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
@@ -213,34 +217,34 @@ def add_partitions(
     epilog=epilog("""
 Examples:
 
-  headrace topic trim-prefix clicks -o end              forget everything
+  headrace topic trim-prefix clicks -o end              delete all records
 
-  headrace topic trim-prefix clicks -o 1000 -p 0 -p 1   what lies below offset 1000
+  headrace topic trim-prefix clicks -o 1000 -p 0 -p 1   records below offset 1000
 
-  headrace topic trim-prefix clicks -o @2026-07-01      what is older than that
+  headrace topic trim-prefix clicks -o @2026-07-01      records older than that
 """),
 )
 def trim_prefix(
     name: Annotated[str, typer.Argument(metavar="TOPIC")],
     offset: Annotated[
-        str, typer.Option("-o", "--offset", metavar="PLACE", help="What lies below it goes.")
+        str, typer.Option("-o", "--offset", metavar="OFFSET", help="Delete the records below it.")
     ],
     partition: Annotated[
         list[int] | None, typer.Option("-p", "--partition", min=0, help="Only these partitions.")
     ] = None,
     no_confirm: Annotated[bool, typer.Option("--no-confirm", help="Do not ask first.")] = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Delete the oldest records of a topic."""
-    place = parse_place(offset, SystemClock())
+    spec = parse_offset_spec(offset, SystemClock())
     with connect(brokers, setting) as pool:
         partitions = chosen_partitions(pool, [name], partition)
-        found = resolve(pool, place, partitions)
-        offsets = {each: at for each, at in found.items() if isinstance(at, int)}
-        confirm(f"Delete the records of {name} below {_places(offsets)}?", no_confirm)
-        outcomes: dict[TopicPartition, Any] = found | Admin(pool).delete_records(offsets)
+        resolved = resolve(pool, spec, partitions)
+        offsets = {each: at for each, at in resolved.items() if isinstance(at, int)}
+        confirm(f"Delete the records of {name} below {_listed(offsets)}?", no_confirm)
+        outcomes: dict[TopicPartition, Any] = resolved | Admin(pool).delete_records(offsets)
     print_rows(
         format,
         ["topic", "partition", "log_start", "status"],
@@ -252,12 +256,12 @@ def trim_prefix(
     finish(outcomes.values())
 
 
-def _places(offsets: dict[TopicPartition, int]) -> str:
+def _listed(offsets: dict[TopicPartition, int]) -> str:
     return ", ".join(f"{offset} in partition {each.partition}" for each, offset in offsets.items())
 
 
 def confirm(question: str, no_confirm: bool) -> None:
-    """Ask a person; a script means what it says."""
+    """Ask before a deletion; a script is not asked."""
     if not no_confirm and sys.stdin.isatty() and not typer.confirm(question, err=True):
         raise typer.Exit(1)
 
@@ -274,19 +278,19 @@ Examples:
 def delete(
     names: NamesArgument,
     regex: RegexOption = False,
-    format: FormatOption = Format.TEXT,
+    format: FormatOption = OutputFormat.TEXT,
     brokers: BrokersOption = None,
     setting: SettingsOption = None,
 ) -> None:
     """Delete topics and all their records."""
     with connect(brokers, setting) as pool:
-        wanted = list(dict.fromkeys(names))
+        topics = list(dict.fromkeys(names))
         if regex:
-            wanted = matching_topics(pool.metadata(), names)
-        _report(format, Admin(pool).delete_topics(wanted) if wanted else {})
+            topics = matching_topics(pool.metadata(), names)
+        _report(format, Admin(pool).delete_topics(topics) if topics else {})
 
 
-def _report(style: Format, outcomes: dict[str, BrokerError | None]) -> None:
+def _report(style: OutputFormat, outcomes: dict[str, BrokerError | None]) -> None:
     rows = [(name, status(outcome)) for name, outcome in outcomes.items()]
     print_rows(style, ["topic", "status"], rows)
     finish(outcomes.values())

@@ -1,4 +1,4 @@
-"""The life of an agent: channels first and last, sinks before sources, sources stopped first."""
+"""Starts and stops an agent: channels, sinks, sources; and in the opposite order."""
 
 import time
 from collections.abc import Iterable
@@ -12,15 +12,15 @@ from headrace.model.error import HeadraceError
 
 _log = structlog.get_logger(__name__)
 _DRAIN_POLL_SECONDS = 0.02
-# After this long without an event leaving, waiting for a channel to empty is given up.
+# `drain` gives up when no event has left the channels for this long.
 _STALLED_SECONDS = 2.0
 
 
 class Agent:
     """Runs an `Assembly`.
 
-    Threads: one for each source and each sink or group, see `runner`. The methods here belong to
-    one thread.
+    Threads: one per source and per sink or group of sinks, see `runner`. One thread calls the
+    methods here.
 
     Example:
         agent = Agent(assemble(plan))
@@ -35,16 +35,16 @@ class Agent:
         self._sources: list[Runner] = []
 
     def start(self, running: Iterable[Channel] = ()) -> None:
-        """Start everything. Sources and sinks that cannot start are tried again in their threads;
-        a channel that cannot is an error, because nothing is safe without it.
+        """Start everything. Sources and sinks that fail to start are retried in their threads; a
+        channel that fails is an error, because no event is safe without it.
 
         Args:
-            running: channels that stayed from an earlier configuration.
+            running: channels of an earlier configuration that stay in use.
         """
-        already = list(running)
+        kept = list(running)
         for channel in self.assembly.channels.values():
             channel.start()
-            if channel not in already:
+            if channel not in kept:
                 channel.counters.started()
         self.start_sinks()
         self.start_sources()
@@ -67,7 +67,7 @@ class Agent:
             runner.start()
 
     def wait_ready(self, seconds: float = 30.0) -> bool:
-        """Whether every source and sink has started."""
+        """Wait until every source and sink has started; return False if some have not in time."""
         deadline = time.monotonic() + seconds
         return all(
             runner.ready.wait(max(0.0, deadline - time.monotonic()))
@@ -75,14 +75,14 @@ class Agent:
         )
 
     def stop(self, drain_seconds: float = 10.0) -> None:
-        """Sources, then sinks, then channels. What a memory channel still has is handed on first,
-        as long as that makes progress."""
+        """Stop the sources, then the sinks, then the channels. The sinks first deliver the events
+        of memory channels, as long as that makes progress."""
         self.stop_sources()
         left = self.drain(drain_seconds)
         self.stop_sinks()
         for name in left:
             channel = self.assembly.channels[name]
-            _log.error("events_lost", channel=name, count=channel.size, why="not durable")
+            _log.error("events_lost", channel=name, count=channel.size, reason="not durable")
         self.stop_channels(self.assembly.channels.values())
         _log.info("agent_stopped", agent=self.assembly.name)
 
@@ -103,15 +103,15 @@ class Agent:
             channel.counters.stopped()
 
     def drain(self, seconds: float) -> list[str]:
-        """Wait until the channels that forget are empty; which ones are not.
+        """Wait until the channels that are not durable are empty; return those that are not.
 
-        Gives up early when nothing has left them for a while: their sinks are down.
+        It gives up early when no event has left them for a while: their sinks are down.
         """
         deadline = time.monotonic() + seconds
         sizes: dict[str, int] = {}
         moved_at = time.monotonic()
         while True:
-            before, sizes = sizes, self._unsafe_sizes()
+            before, sizes = sizes, self._volatile_sizes()
             now = time.monotonic()
             if sizes != before:
                 moved_at = now
@@ -119,7 +119,7 @@ class Agent:
                 return list(sizes)
             time.sleep(_DRAIN_POLL_SECONDS)
 
-    def _unsafe_sizes(self) -> dict[str, int]:
+    def _volatile_sizes(self) -> dict[str, int]:
         drained = {sink.channel.name for sink in self.assembly.sinks.values()}
         return {
             name: channel.size

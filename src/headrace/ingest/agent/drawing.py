@@ -1,4 +1,4 @@
-"""The flow of an agent as text: what goes where."""
+"""The flow of an agent as text."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from headrace.ingest.config.plan import AgentPlan, SinkPlan, SourcePlan
 
 
 def draw(plan: AgentPlan) -> str:
-    """One line for each way from a source through a channel to a sink.
+    """Return a line per connection from a source through a channel to a sink.
 
     Example:
         agent a1
@@ -26,7 +26,7 @@ def draw(plan: AgentPlan) -> str:
 
 
 def _rows(plan: AgentPlan, channel: str) -> Iterator[tuple[str, str, str]]:
-    """The sources of a channel on the left, its sinks on the right, side by side."""
+    """Yield rows with the sources of a channel on the left and its sinks on the right."""
     sources = [each for each in plan.sources.values() if channel in each.channels]
     sinks = [each for each in plan.sinks.values() if each.channel == channel]
     middle = f"{channel} ({plan.channels[channel].type})"

@@ -1,8 +1,8 @@
-"""Which class a `type` in a configuration means.
+"""The class that a `type` in a configuration names.
 
-Flume's short names (in any case), its Java class names, and `module:Class` for everybody's own.
-Modules are imported when a configuration names them, so that an agent with a netcat source does not
-load Avro.
+A type is one of Flume's short names (in any case), one of its Java class names, or `module:Class`
+for a custom component. Modules are imported when a configuration names them, so that an agent with
+a netcat source does not load Avro.
 """
 
 import difflib
@@ -27,7 +27,7 @@ BASES: Final[dict[str, type[Component]]] = {
     "processor": SinkProcessor,
 }
 
-_HERE = "headrace.ingest"
+_PACKAGE = "headrace.ingest"
 
 # kind: {short name: (module below headrace.ingest, class, Flume's Java classes)}
 _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
@@ -42,7 +42,7 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
         ),
         "multiport_syslogtcp": (
             "sources.syslog_multiport",
-            "MultiportSyslogSource",
+            "SyslogMultiportSource",
             ("org.apache.flume.source.MultiportSyslogTCPSource",),
         ),
         "netcat": ("sources.netcat", "NetcatSource", ("org.apache.flume.source.NetcatSource",)),
@@ -197,26 +197,26 @@ _KNOWN: Final[dict[str, dict[str, tuple[str, str, tuple[str, ...]]]]] = {
 
 
 def find_component(kind: str, type_name: str) -> type[Component]:
-    """The class of a component.
+    """Return the class of a component.
 
     Args:
         kind: a key of `BASES`.
 
     Raises:
-        ConfigError: there is none of this name; says which there are, or what is wrong with the
-            class that `module:Class` names.
+        ConfigError: there is no such type, or the class of `module:Class` cannot be used; the
+            message says what to write instead.
     """
     known = _KNOWN[kind]
-    found = known.get(type_name.lower()) or _by_java_class(kind).get(type_name)
-    if found is not None:
-        return _load(kind, f"{_HERE}.{found[0]}", found[1])
+    entry = known.get(type_name.lower()) or _by_java_class(kind).get(type_name)
+    if entry is not None:
+        return _load(kind, f"{_PACKAGE}.{entry[0]}", entry[1])
     module, colon, class_name = type_name.partition(":")
     if colon and module and class_name:
         return _load(kind, module, class_name)
     near = difflib.get_close_matches(type_name.lower(), known, n=1)
     hint = f"; did you mean {near[0]}?" if near else f": there are {', '.join(known)}"
     raise ConfigError(
-        f"there is no {kind} of type {type_name!r}{hint} (your own is written module:Class)"
+        f"there is no {kind} of type {type_name!r}{hint} (write module:Class for a custom one)"
     )
 
 
@@ -228,16 +228,20 @@ def _load(kind: str, module_name: str, class_name: str) -> type[Component]:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        if module_name.startswith(_HERE) and error.name and not error.name.startswith("headrace"):
+        if (
+            module_name.startswith(_PACKAGE)
+            and error.name
+            and not error.name.startswith("headrace")
+        ):
             raise ConfigError(
                 f"the {kind} {class_name} needs {error.name}: pip install 'headrace[ingest]'"
             ) from error
         raise ConfigError(f"cannot import {module_name}: {error}") from error
-    found = getattr(module, class_name, None)
+    component = getattr(module, class_name, None)
     base = BASES[kind]
-    if not isinstance(found, type) or not issubclass(found, base):
+    if not isinstance(component, type) or not issubclass(component, base):
         raise ConfigError(
             f"{module_name}:{class_name} is no {kind}: it must be a class derived from "
             f"{base.__module__}.{base.__name__}"
         )
-    return found
+    return component

@@ -1,4 +1,4 @@
-"""The threads of an agent: one for each source that is asked, one for each sink or group."""
+"""The threads of an agent: one per source, and one per sink or group of sinks."""
 
 import time
 from abc import ABC, abstractmethod
@@ -17,19 +17,18 @@ from headrace.model.error import HeadraceError
 
 _log = structlog.get_logger(__name__)
 _JOIN_SECONDS = 30.0
-# A source with nothing to read looks again this soon at first, and then less often.
+# A source without events is polled again after this pause, which then doubles.
 _IDLE_FIRST_SECONDS = 0.01
 _IDLE_LONGEST_SECONDS = 0.5
 
 
 class Runner(ABC):
-    """Starts components, trying again while they cannot start, works until told to stop, and stops
-    them.
+    """Starts components, with retries, works until `request_stop`, and stops them.
 
-    Rule 1: whatever a component raises is logged and followed by a pause that grows; it never ends
+    Rule 1: an exception of a component is logged and followed by a pause that grows; it never ends
         the thread.
-    Rule 2: an error of our own or of a component's author is logged with its traceback; one that
-        says what is wrong (`HeadraceError`, `OSError`) in one line.
+    Rule 2: an unexpected exception is logged with its traceback; one with a clear message
+        (`HeadraceError`, `OSError`) in one line.
     """
 
     def __init__(self, name: str, parts: Sequence[Component]) -> None:
@@ -63,8 +62,8 @@ class Runner(ABC):
                 part.counters.stopped()
                 try:
                     part.stop()
-                except Exception as error:  # noqa: BLE001 - the others must stop all the same
-                    _say("stop_failed", part.name, error)
+                except Exception as error:  # noqa: BLE001 - the other components must stop too
+                    _log_failure("stop_failed", part.name, error)
 
     def _start_part(self, part: Component) -> bool:
         backoff = Backoff()
@@ -74,7 +73,7 @@ class Runner(ABC):
                 part.counters.started()
                 return True
             except Exception as error:  # noqa: BLE001 - rule 1
-                _say("start_failed", part.name, error)
+                _log_failure("start_failed", part.name, error)
             self.stopping.wait(backoff.next_seconds())
         return False
 
@@ -83,7 +82,7 @@ class Runner(ABC):
 
 
 class SourceRunner(Runner):
-    """Asks a pollable source; only starts and stops one that has threads of its own."""
+    """Polls a pollable source; a source with threads of its own is only started and stopped."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(f"source {source.name}", [source])
@@ -101,7 +100,7 @@ class SourceRunner(Runner):
             try:
                 more = source.poll()
             except Exception as error:  # noqa: BLE001 - rule 1
-                _say("source_failed", source.name, error)
+                _log_failure("source_failed", source.name, error)
                 self.stopping.wait(failing.next_seconds())
                 continue
             failing.reset()
@@ -112,7 +111,7 @@ class SourceRunner(Runner):
 
 
 class SinkRunner(Runner):
-    """Gives a sink, or a group through its processor, one turn after the other."""
+    """Calls the processor of a sink or a group again and again."""
 
     def __init__(self, processor: SinkProcessor) -> None:
         super().__init__(f"sink {processor.name}", [*processor.sinks, processor])
@@ -133,21 +132,21 @@ class SinkRunner(Runner):
             try:
                 status = self._processor.process()
             except Exception as error:  # noqa: BLE001 - rule 1
-                _say("sink_failed", self._processor.name, error)
+                _log_failure("sink_failed", self._processor.name, error)
                 self.stopping.wait(failing.next_seconds())
                 continue
             if status is Status.READY:
                 failing.reset()
                 idle.reset()
             elif time.monotonic() - began < _IDLE_FIRST_SECONDS:
-                # A channel with a keep-alive of 0 does not wait, so the runner does.
+                # A channel with a keep-alive of 0 does not wait for events, so the runner does.
                 self.stopping.wait(idle.next_seconds())
 
 
-def _say(what: str, name: str, error: Exception) -> None:
+def _log_failure(event: str, name: str, error: Exception) -> None:
     cause = error.__cause__
     reason = str(error) if cause is None else f"{error} ({cause})"
     if isinstance(error, HeadraceError | OSError):
-        _log.error(what, component=name, reason=reason)
+        _log.error(event, component=name, reason=reason)
     else:
-        _log.error(what, component=name, reason=repr(error), exc_info=error)
+        _log.error(event, component=name, reason=repr(error), exc_info=error)

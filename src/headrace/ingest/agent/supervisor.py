@@ -1,4 +1,4 @@
-"""Running a configuration file: the agent, and the file's changes."""
+"""Runs the agent of a configuration file, and applies changes of the file."""
 
 import hashlib
 import os
@@ -21,15 +21,15 @@ DEFAULT_POLL_SECONDS = 30.0
 _DRAIN_SECONDS = 10.0
 
 
-class Supervisor:
-    """Starts an agent and starts it anew when its file changes.
+class AgentSupervisor:
+    """Starts an agent, and replaces it when its file changes.
 
-    Rule 1: at the start, components that cannot be used are left out with an error, as Flume does.
-    Rule 2: later, a file with an error, or with a channel that cannot start, changes nothing: what
-        ran goes on.
-    Rule 3: a channel whose settings did not change stays, with its events. One that goes is emptied
-        first; if its sinks cannot empty it, the change waits. So is one that an exactly-once source
-        fills: the source starts again behind what was committed.
+    Rule 1: at the start, components that cannot be used are left out with an error, as in Flume.
+    Rule 2: later, a file with an error, or with a channel that cannot start, changes nothing: the
+        old configuration runs on.
+    Rule 3: a channel whose settings did not change stays, with its events. A channel that is
+        removed is emptied first; if its sinks cannot empty it, the change waits. A channel of an
+        exactly-once source is emptied too: the source starts again after the committed events.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -39,15 +39,21 @@ class Supervisor:
         self.agent: Agent | None = None
 
     def start(self) -> Agent:
-        """
+        """Start the agent of the file.
+
         Raises:
-            ConfigError: there is nothing in the file that could run.
+            ConfigError: nothing in the file can run.
         """
         self._seen = self._digest()
         assembly = self._assemble({})
         for problem in assembly.problems:
-            say = _log.error if problem.severity is Severity.ERROR else _log.warning
-            say("configuration", file=str(self._path), line=problem.line, what=problem.message)
+            log = _log.error if problem.severity is Severity.ERROR else _log.warning
+            log(
+                "configuration_problem",
+                file=str(self._path),
+                line=problem.line,
+                reason=problem.message,
+            )
         if not assembly.channels or not (assembly.sources or assembly.sinks):
             raise ConfigError(
                 f"nothing in {self._path} can run as agent {self._name}: headrace agent check "
@@ -58,15 +64,15 @@ class Supervisor:
         return self.agent
 
     def run(self, stopping: Signal, poll_seconds: float, reload: bool = True) -> None:
-        """Until `stopping`, and then stop the agent."""
+        """Apply changes of the file until `stopping` is set, and then stop the agent."""
         while not stopping.wait(poll_seconds):
             if reload:
-                self.look()
+                self.apply_changes()
         if self.agent is not None:
             self.agent.stop()
 
-    def look(self) -> bool:
-        """Take over the file if it has changed; whether it was."""
+    def apply_changes(self) -> bool:
+        """Apply the file if it has changed. Return whether the agent was replaced."""
         try:
             digest = self._digest()
         except OSError as error:
@@ -81,17 +87,17 @@ class Supervisor:
             new = self._assemble(keep)
         except ConfigError as error:
             self._seen = digest
-            _log.error("configuration_not_taken", file=str(self._path), reason=str(error))
+            _log.error("configuration_refused", file=str(self._path), reason=str(error))
             return False
         if new.errors:
             self._seen = digest
             for problem in new.errors:
-                _log.error("configuration_not_taken", line=problem.line, reason=problem.message)
+                _log.error("configuration_refused", line=problem.line, reason=problem.message)
             return False
         if not self._swap(self.agent, new):
             return False
         self._seen = digest
-        _log.info("configuration_taken", file=str(self._path))
+        _log.info("configuration_applied", file=str(self._path))
         return True
 
     def _swap(self, agent: Agent, new: Assembly) -> bool:
@@ -103,26 +109,26 @@ class Supervisor:
             if new.channels.get(name) is not old.channels[name] or name in _exactly_once(old)
         ]
         if left:
-            _log.error("configuration_waits", channels=left, why="their sinks do not empty them")
+            _log.error("configuration_waits", channels=left, reason="sinks do not empty them")
             agent.start_sources()
             return False
         agent.stop_sinks()
         kept = [each for name, each in old.channels.items() if new.channels.get(name) is each]
         agent.stop_channels(each for each in old.channels.values() if each not in kept)
-        heir = Agent(new)
+        successor = Agent(new)
         try:
-            heir.start(kept)
+            successor.start(kept)
         except (HeadraceError, OSError) as error:
-            _log.error("configuration_not_taken", file=str(self._path), reason=str(error))
-            heir.stop_channels(each for each in new.channels.values() if each not in kept)
+            _log.error("configuration_refused", file=str(self._path), reason=str(error))
+            successor.stop_channels(each for each in new.channels.values() if each not in kept)
             agent.start(kept)
-            self._seen = self._digest()  # not again before it changes
+            self._seen = self._digest()  # no retry before the file changes again
             return False
-        self.agent = heir
+        self.agent = successor
         return True
 
     def _kept(self, old: Assembly) -> dict[str, Channel]:
-        """Channels that the file asks for as they are."""
+        """Return the channels that the file describes with unchanged settings."""
         plan, _ = plan_agent(read_properties(self._path, os.environ), self._name)
         return {
             name: old.channels[name]
@@ -141,7 +147,7 @@ class Supervisor:
 
 
 def _exactly_once(assembly: Assembly) -> set[str]:
-    """The channels whose source would deliver again what they still hold."""
+    """Return the channels of exactly-once sources: their sources would deliver the events again."""
     return {
         channel
         for name, source in assembly.sources.items()

@@ -1,1 +1,1 @@
-"""Channels: where events wait between a source and a sink."""
+"""Channels: queues of events between sources and sinks."""

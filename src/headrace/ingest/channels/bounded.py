@@ -1,4 +1,4 @@
-"""What the channels with a capacity have in common: counting, and waiting for room."""
+"""The base class of channels with a capacity: counting events, and waiting for room."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,13 @@ from headrace.ingest.settings import Settings
 
 
 class BoundedChannel(QueueChannel[P]):
-    """A queue whose events in it, taken or promised by a commit, are never more than `capacity`.
-    What was taken counts until its transaction ends, so that a rollback always has room.
+    """A queue with at most `capacity` events.
 
-    Threads: `_changed` guards the queue and the counts of those who derive from it.
+    Invariant: events in the queue, taken events and events that a commit is writing are together at
+    most `capacity`. Taken events count until their transaction ends, so that a rollback always has
+    room.
+
+    Threads: `_changed` guards the queue and the counts, also those of subclasses.
     """
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -52,10 +55,10 @@ class BoundedChannel(QueueChannel[P]):
             self._changed.notify_all()
 
     def _reserve(self, count: int, fits: Callable[[], bool]) -> None:
-        """Wait, with `_changed` held, until `fits`, and count the events in.
+        """Wait, with `_changed` held, until `fits` returns True, and count the events.
 
         Raises:
-            ChannelFull: it did not for `keep-alive` seconds.
+            ChannelFull: there was no room for `keep-alive` seconds.
             ChannelClosed: the agent stops.
         """
         deadline = time.monotonic() + self.keep_alive_seconds
@@ -72,6 +75,6 @@ class BoundedChannel(QueueChannel[P]):
         self._used_count += count
 
     def _wait_for_events(self, waiting: Callable[[], object]) -> None:
-        """Wait, with `_changed` held, until there are some, for `keep-alive` seconds at most."""
+        """Wait, with `_changed` held, for an event, at most `keep-alive` seconds."""
         if not waiting() and not self._interrupted:
             self._changed.wait(self.keep_alive_seconds)

@@ -1,4 +1,4 @@
-"""The log under a file channel: one partition of `headrace.log`, one record a transaction."""
+"""The log of a file channel: one partition of `headrace.log`, one record per transaction."""
 
 import time
 from collections.abc import Iterator
@@ -25,10 +25,12 @@ _READ_BYTES = 4 << 20
 
 
 class EventLog:
-    """Appends, syncs, reads and trims.
+    """Appends, syncs, reads and trims records.
 
-    Threads: any. `_appending` guards the end of the log and which puts are unsettled; nothing is
-    held while the disk syncs.
+    A put is unsettled from its append until the channel has it in its queue; it is not trimmed.
+
+    Threads: any. `_appending` guards the end of the log and the unsettled puts; no lock is held
+    while the disk syncs.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class EventLog:
         return self._directory is not None
 
     def open(self) -> None:
-        """
+        """Open the log, or create it.
+
         Raises:
             StorageError: the directory is in use, damaged, or the disk refuses.
         """
@@ -79,7 +82,7 @@ class EventLog:
         self._commits = GroupCommit(workers=1)
 
     def close(self) -> None:
-        """Harmless when it is not open."""
+        """Close the log. A second call does nothing."""
         commits, self._commits = self._commits, None
         if commits is not None:
             commits.close()
@@ -96,7 +99,7 @@ class EventLog:
         return self._partition
 
     def records(self) -> Iterator[Record]:
-        """Everything from the start of the log to its end."""
+        """Yield all records from the start of the log to its end."""
         partition = self._open_partition
         offset, end = int(partition.log_start_offset), int(partition.log_end_offset)
         while offset < end:
@@ -109,13 +112,13 @@ class EventLog:
                 raise ChannelError(f"the log in {self.folder} cannot be read at {offset}")
 
     def append(self, key: bytes, value: bytes) -> int:
-        """Write a record; its offset. It is in the kernel's hands, and on disk after `sync`."""
+        """Write a record and return its offset. The kernel has it now, the disk after `sync`."""
         record = self._batch(key, value)
         with self._appending:
             return self._append(record)
 
     def append_put(self, key: bytes, value: bytes) -> int:
-        """The same for a record that must not be trimmed before `settled` was called with it."""
+        """Write a put, which is not trimmed before `settle`, and return its offset."""
         record = self._batch(key, value)
         with self._appending:
             offset = self._append(record)
@@ -130,24 +133,25 @@ class EventLog:
     def _append(self, record: bytes) -> int:
         return int(self._open_partition.append(record, 0, from_client=False).base_offset)
 
-    def settled(self, offset: int) -> None:
+    def settle(self, offset: int) -> None:
+        """Allow to trim a put: the channel has it in its queue, or gave it up."""
         with self._appending:
             self._unsettled.discard(offset)
 
     @property
     def unsettled(self) -> int:
-        """The first unsettled put, or the end of the log: where one could be."""
+        """The offset of the first unsettled put, or the end of the log."""
         with self._appending:
             return min(self._unsettled, default=self.end)
 
     def sync(self, offset: int) -> None:
-        """Return when the record at `offset` is on disk; many that wait share one sync."""
+        """Return when the record at `offset` is on disk. Threads that wait share one sync."""
         partition, commits = self._open_partition, self._commits
         assert commits is not None
         commits.request(partition, offset + 1).result()
 
     def read(self, offset: int) -> bytes:
-        """The value of one record."""
+        """Return the value of one record."""
         partition = self._open_partition
         end = int(partition.log_end_offset)
         data = partition.read(offset, 1, max_offset=end).read()
@@ -169,13 +173,13 @@ class EventLog:
         return self._directory.storage.filesystem.free_bytes(self.folder)
 
     def can_trim(self, oldest: int) -> bool:
-        """Whether a whole segment lies before `oldest`."""
+        """Return whether a whole segment is before `oldest`."""
         segments = self._open_partition.segments
         return len(segments) > 1 and oldest >= segments[1].base_offset
 
     def trim(self, oldest: int) -> None:
-        """Remove the segments before `oldest`. A disk that refuses is only logged: nothing is
-        lost by keeping them."""
+        """Remove the segments before `oldest`. A failure of the disk is only logged: the segments
+        stay, and no event is lost."""
         partition = self._open_partition
         try:
             partition.set_high_watermark(partition.log_end_offset)

@@ -1,16 +1,16 @@
 """Events on disk: a committed transaction survives kill -9 and, once synced, a power loss.
 
-Theory of operation. The channel is one partition of `headrace.log` in each of its folders
-(`striped_log`): segments, checksums, recovery of a torn tail, and the lock on the directory are the
-log's. Each commit appends one record (`file_frame`). What is in the channel is what the puts hold
-less what the takes name, and a start finds that by reading the logs.
+Theory of operation. The channel has one partition of `headrace.log` in each of its folders
+(`striped_log`). The log provides segments, checksums, the recovery of a torn tail, and the lock on
+the directory. Each commit appends one record (`file_frame`). The channel contains the events of the
+puts without those that the takes name; a start reads the logs to find them.
 
-Rule 1: a put is acknowledged when its record is synced. Commits that come together share one sync.
-Rule 2: a take is appended and not synced: a power loss may repeat what was taken since the last
-    sync, and lose nothing. After kill -9 nothing is repeated, because the kernel has the bytes;
-    unless its disk refused them.
-Rule 3: a log starts at its oldest put that still has events. A take lies behind its puts, so it is
-    there as long as they are.
+Rule 1: a put is acknowledged when its record is synced. Concurrent commits share one sync.
+Rule 2: a take is appended and not synced: a power loss may repeat the takes since the last sync,
+    and loses no event. After kill -9 no event is repeated, because the kernel has the bytes, unless
+    its disk refused them.
+Rule 3: a log starts at its oldest put that still has events. A take comes after its puts, so it
+    exists as long as they do.
 """
 
 import time
@@ -20,11 +20,11 @@ import structlog
 
 from headrace.ingest.channels.bounded import BoundedChannel
 from headrace.ingest.channels.event_log import EventLog
-from headrace.ingest.channels.file_frame import Piece, decode_put, encode_put
+from headrace.ingest.channels.file_frame import PutRows, decode_put, encode_put
 from headrace.ingest.channels.frame_cipher import read_cipher
 from headrace.ingest.channels.queue import QueueTransaction, Taken
 from headrace.ingest.channels.row_range import RowRange
-from headrace.ingest.channels.striped_log import Place, StripedLog, folders_of
+from headrace.ingest.channels.striped_log import PutPosition, StripedLog, folders_of
 from headrace.ingest.error import ChannelClosed, ChannelError, ChannelFull
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -38,41 +38,41 @@ _MIB = 1 << 20
 
 
 class _Waiting:
-    """Rows of one put that nobody has taken; their events too, while there is memory for them."""
+    """Rows of one put that are not taken, with their events while the cache has room for them."""
 
     __slots__ = ("batch", "piece")
 
-    def __init__(self, piece: Piece, batch: Batch | None) -> None:
+    def __init__(self, piece: PutRows, batch: Batch | None) -> None:
         self.piece = piece
         self.batch = batch
 
 
-class FileChannel(BoundedChannel[Piece]):
-    """See the module.
+class FileChannel(BoundedChannel[PutRows]):
+    """A durable channel on disk; the theory of operation is above.
 
-    Threads: `_changed` guards the queue and the counts, and is never held while the disk works.
+    Threads: `_changed` guards the queue and the counts, and is not held during disk I/O.
     """
 
     DURABLE = True
     SETTINGS = (
         text("dataDirs", "Folders for events, used in turn.", "~/.flume/file-channel/data"),
-        text("checkpointDir", "Has no meaning here: the log is its own checkpoint.", None),
+        text("checkpointDir", "Ignored: the log is its own checkpoint.", None),
         number("capacity", "How many events fit.", 1_000_000, minimum=1),
-        number("transactionCapacity", "How many events one transaction has.", 10_000, minimum=1),
+        number("transactionCapacity", "How many events fit in one transaction.", 10_000, minimum=1),
         number("keep-alive", "Seconds to wait for room or for an event.", 3),
         number("maxFileSize", "Bytes of one segment.", 64 * _MIB, minimum=_MIB),
-        number("minimumRequiredSpace", "Bytes of the disk to leave free.", 500 * _MIB),
-        flag("fsyncPerTransaction", "Sync every put, and not only every few seconds.", True),
+        number("minimumRequiredSpace", "Bytes of the disk to keep free.", 500 * _MIB),
+        flag("fsyncPerTransaction", "Sync every put, instead of every few seconds.", True),
         number("fsyncInterval", "Seconds between two syncs otherwise.", 5, minimum=1),
-        number("checkpointInterval", "Has no meaning here.", 30_000),
-        flag("useDualCheckpoints", "Has no meaning here.", False),
-        text("backupCheckpointDir", "Has no meaning here.", None),
-        flag("compressBackupCheckpoint", "Has no meaning here.", False),
-        number("checkpointTimeout", "Has no meaning here.", None),
-        flag("use-log-replay-v1", "Has no meaning here.", False),
-        flag("use-fast-replay", "Has no meaning here.", False),
-        flag("checkpointOnClose", "Has no meaning here.", True),
-        number("write-timeout", "Has no meaning here.", None),
+        number("checkpointInterval", "Ignored.", 30_000),
+        flag("useDualCheckpoints", "Ignored.", False),
+        text("backupCheckpointDir", "Ignored.", None),
+        flag("compressBackupCheckpoint", "Ignored.", False),
+        number("checkpointTimeout", "Ignored.", None),
+        flag("use-log-replay-v1", "Ignored.", False),
+        flag("use-fast-replay", "Ignored.", False),
+        flag("checkpointOnClose", "Ignored.", True),
+        number("write-timeout", "Ignored.", None),
         prefix("encryption", "Encryption of the events."),
     )
 
@@ -94,15 +94,16 @@ class FileChannel(BoundedChannel[Piece]):
         ]
         self._log = StripedLog(logs, settings.number("minimumRequiredSpace"))
         self._queue: deque[_Waiting] = deque()
-        self._rows: dict[Place, RowRange] = {}
+        self._rows: dict[PutPosition, RowRange] = {}
         self._cached_bytes = 0
         self._trimmed_at = 0.0
         self._synced_at = 0.0
 
-    # -- life ----------------------------------------------------------------------------------
+    # -- start and stop
+    # ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the log and find what is in it.
+        """Open the log and find its events.
 
         Raises:
             StorageError: the directory is in use, damaged, or the disk refuses.
@@ -125,7 +126,7 @@ class FileChannel(BoundedChannel[Piece]):
             self._rows.clear()
             self._used_count = self._cached_bytes = 0
 
-    def begin(self) -> QueueTransaction[Piece]:
+    def begin(self) -> QueueTransaction[PutRows]:
         if not self._log.is_open:
             raise ChannelClosed(f"channel {self.name} is not open")
         return super().begin()
@@ -133,8 +134,8 @@ class FileChannel(BoundedChannel[Piece]):
     def _replay(self) -> None:
         self._rows = self._log.replay()
         self._queue = deque(
-            _Waiting(Piece(place.offset, start, stop - start, place.stripe), None)
-            for place, rows in self._rows.items()
+            _Waiting(PutRows(position.offset, start, stop - start, position.stripe), None)
+            for position, rows in self._rows.items()
             for start, stop in rows.ranges
         )
         self._used_count = sum(map(len, self._rows.values()))
@@ -143,10 +144,10 @@ class FileChannel(BoundedChannel[Piece]):
     # -- putting -------------------------------------------------------------------------------
 
     def add(self, batches: list[Batch]) -> None:
-        """Commit puts, as one record: on disk when this returns.
+        """Commit puts as one record, which is on disk when this returns.
 
         Raises:
-            ChannelFull: no room in the channel or on a disk.
+            ChannelFull: there is no room in the channel or on a disk.
             ChannelError: the disk refuses.
         """
         batch = Batch.join(batches)
@@ -155,7 +156,7 @@ class FileChannel(BoundedChannel[Piece]):
         with self._changed:
             self._reserve(count, lambda: self._used_count + count <= self._capacity)
         try:
-            place = self._log.put(encode_put(batch), sync=self._sync_is_due())
+            position = self._log.put(encode_put(batch), sync=self._sync_is_due())
         except HeadraceError as error:
             self._release(count)
             if isinstance(error, DiskFull):
@@ -165,11 +166,11 @@ class FileChannel(BoundedChannel[Piece]):
         with self._changed:
             keep = self._cached_bytes + size_bytes <= _CACHE_BYTES
             self._cached_bytes += size_bytes if keep else 0
-            self._rows[place] = RowRange(count)
-            piece = Piece(place.offset, 0, count, place.stripe)
+            self._rows[position] = RowRange(count)
+            piece = PutRows(position.offset, 0, count, position.stripe)
             self._queue.append(_Waiting(piece, batch if keep else None))
             self._changed.notify_all()
-        self._log.settled(place)
+        self._log.settle(position)
         self.counters.add("EventPutSuccessCount", count)
 
     def _sync_is_due(self) -> bool:
@@ -188,7 +189,7 @@ class FileChannel(BoundedChannel[Piece]):
 
     # -- taking --------------------------------------------------------------------------------
 
-    def remove(self, limit: int, wait: bool) -> Taken[Piece]:
+    def remove(self, limit: int, wait: bool) -> Taken[PutRows]:
         taken: list[_Waiting] = []
         with self._changed:
             if wait:
@@ -216,43 +217,43 @@ class FileChannel(BoundedChannel[Piece]):
         if waiting.batch is not None:
             return waiting.batch
         piece = waiting.piece
-        put = decode_put(self._log.read(Place(piece.stripe, piece.offset)))
+        put = decode_put(self._log.read(PutPosition(piece.stripe, piece.offset)))
         return put.cut(piece.first, piece.first + piece.rows)
 
-    def give_back(self, taken: list[Taken[Piece]]) -> None:
+    def put_back(self, taken: list[Taken[PutRows]]) -> None:
         with self._changed:
             for pieces, batch in reversed(taken):
-                position = len(batch)
+                end = len(batch)
                 for piece in reversed(pieces):
-                    events = batch.cut(position - piece.rows, position)
-                    position -= piece.rows
+                    events = batch.cut(end - piece.rows, end)
+                    end -= piece.rows
                     self._cached_bytes += events.body_bytes
                     self._queue.appendleft(_Waiting(piece, events))
             self._changed.notify_all()
 
-    def forget(self, taken: list[Taken[Piece]]) -> None:
-        pieces = [piece for each in taken for piece in each.places]
-        self._log.take(pieces)
+    def commit_takes(self, taken: list[Taken[PutRows]]) -> None:
+        pieces = [piece for each in taken for piece in each.positions]
+        self._log.append_take(pieces)
         count = sum(piece.rows for piece in pieces)
         with self._changed:
             for piece in pieces:
-                place = Place(piece.stripe, piece.offset)
-                rows = self._rows[place]
+                position = PutPosition(piece.stripe, piece.offset)
+                rows = self._rows[position]
                 rows.remove(piece.first, piece.rows)
                 if not rows:
-                    del self._rows[place]
+                    del self._rows[position]
             self._used_count -= count
             self._changed.notify_all()
         self.counters.add("EventTakeSuccessCount", count)
         self._trim()
 
     def _trim(self) -> None:
-        """Let go of segments that hold nothing any more; now and then, because it syncs."""
+        """Remove segments without events; not on every take, because it syncs."""
         now = time.monotonic()
         if now - self._trimmed_at < _TRIM_SECONDS:
             return
         self._trimmed_at = now
-        oldest = self._log.unsettled()
+        oldest = self._log.first_unsettled()
         with self._changed:
             for stripe, offset in self._rows:
                 oldest[stripe] = min(oldest[stripe], offset)

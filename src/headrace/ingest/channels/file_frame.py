@@ -1,6 +1,6 @@
-"""What a file channel writes to its log: one record for each transaction.
+"""The records that a file channel writes to its log: one per transaction.
 
-A *put* record has the key `P`, with a sequence number (u64) behind it where a channel has several
+A *put* record has the key `P`, followed by a sequence number (u64) if the channel has several
 folders, and holds the events of one commit:
 
     u8   how headers are written: 0 none, 1 the same for all, 2 one for each event
@@ -8,11 +8,11 @@ folders, and holds the events of one commit:
     u32  bytes of headers
     ...  headers: JSON, an object or a list of objects
     u32  length of each body
-    ...  bodies, one behind the other
+    ...  bodies, one after the other
 
-A *take* record has the key `T` and names what a commit took: for each piece the offset of its put
-record, the first row and the number of rows (u64, u32, u32). Numbers are little-endian. The log's
-own checksum covers both; `docs/formats/file-channel.md` draws them.
+A *take* record has the key `T` and names the events that a commit took: for each piece the offset
+of its put record, the first row and the number of rows (u64, u32, u32). Numbers are little-endian.
+The checksum of the log covers both; `docs/formats/file-channel.md` shows them.
 """
 
 import json
@@ -33,9 +33,13 @@ _PIECE = struct.Struct("<QII")
 _NONE, _SHARED, _EACH = 0, 1, 2
 
 
-class Piece(NamedTuple):
-    """Some rows of a put record. `stripe` is the log it is in; a take does not say so, because it
-    is written to the same one."""
+class PutRows(NamedTuple):
+    """Some rows of a put record.
+
+    Attributes:
+        stripe: the number of its log. A take does not store it, because it is written to the same
+            log.
+    """
 
     offset: int
     first: int
@@ -44,6 +48,7 @@ class Piece(NamedTuple):
 
 
 def encode_put(batch: Batch) -> bytes:
+    """Return the value of a put record."""
     shared = batch.same_headers
     if shared is not None and not shared:
         kind, headers = _NONE, b""
@@ -59,9 +64,10 @@ def encode_put(batch: Batch) -> bytes:
 
 
 def decode_put(data: bytes) -> Batch:
-    """
+    """Return the events of a put record.
+
     Raises:
-        CorruptLog: the record is none of ours, though its checksum holds.
+        CorruptLog: the record is no put of a file channel, though its checksum is right.
     """
     try:
         kind, count, header_bytes = _HEAD.unpack_from(data)
@@ -72,7 +78,7 @@ def decode_put(data: bytes) -> Batch:
             lengths.byteswap()
         first = start + 4 * count
         if len(lengths) != count or first + sum(lengths) != len(data):
-            raise CorruptLog("a put record of a file channel has not the size it claims")
+            raise CorruptLog("a put record of a file channel has a wrong size")
         bodies = [data[a:b] for a, b in pairwise(accumulate(lengths, initial=first))]
         if kind == _NONE:
             return Batch.plain(bodies)
@@ -82,12 +88,16 @@ def decode_put(data: bytes) -> Batch:
     if isinstance(headers, dict):
         return Batch.plain(bodies, headers or NO_HEADERS)
     if len(headers) != count:
-        raise CorruptLog("a put record of a file channel has not as many headers as events")
+        raise CorruptLog("a put record of a file channel has a wrong number of headers")
     return Batch(bodies, headers)
 
 
 def put_count(data: bytes) -> int:
-    """How many events a put record holds, without reading them."""
+    """Return how many events a put record holds, without decoding them.
+
+    Raises:
+        CorruptLog: the record is no put of a file channel.
+    """
     try:
         _, count, _ = _HEAD.unpack_from(data)
     except struct.error as error:
@@ -95,11 +105,17 @@ def put_count(data: bytes) -> int:
     return int(count)
 
 
-def encode_take(pieces: Iterable[Piece]) -> bytes:
+def encode_take(pieces: Iterable[PutRows]) -> bytes:
+    """Return the value of a take record."""
     return b"".join(_PIECE.pack(*piece[:3]) for piece in pieces)
 
 
-def decode_take(data: bytes) -> list[Piece]:
+def decode_take(data: bytes) -> list[PutRows]:
+    """Return the rows that a take record names.
+
+    Raises:
+        CorruptLog: the record has a wrong size.
+    """
     if len(data) % _PIECE.size:
-        raise CorruptLog("a take record of a file channel has not the size it should")
-    return [Piece(*each) for each in _PIECE.iter_unpack(data)]
+        raise CorruptLog("a take record of a file channel has a wrong size")
+    return [PutRows(*each) for each in _PIECE.iter_unpack(data)]

@@ -1,9 +1,9 @@
-"""Encryption of what a file channel writes: AES in Galois/counter mode.
+"""Encryption of a file channel's records: AES in Galois/counter mode.
 
 A value is the number of its key (one byte), a nonce of 12 random bytes, and the ciphertext with its
-tag of 16 bytes. Keys come from a file with one `name = hexadecimal key` a line; the number is the
-line's. New records use the active key, old ones are read with theirs, so a key is changed by adding
-a line at the end and naming it.
+tag of 16 bytes. Keys are in a file with one `name = hexadecimal key` per line; the number of a key
+is its position in the file. New records use the active key, old ones are read with their own. To
+change the key, add a line at the end of the file and make it the active key.
 """
 
 import os
@@ -18,7 +18,7 @@ _MOST_KEYS = 255
 
 
 class FrameCipher:
-    """Encrypts with one key and decrypts with any of the file's."""
+    """Encrypts with one key, and decrypts with any key of the file."""
 
     def __init__(self, keys: list[bytes], active: int) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -32,9 +32,10 @@ class FrameCipher:
         return head + nonce + self._ciphers[self._active].encrypt(nonce, plain, head)
 
     def decrypt(self, data: bytes) -> bytes:
-        """
+        """Return the plain text.
+
         Raises:
-            CorruptLog: another key wrote it, or it was tampered with.
+            CorruptLog: the record was written with another key, or changed.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -43,15 +44,15 @@ class FrameCipher:
             return self._ciphers[head[0]].decrypt(nonce, data[1 + _NONCE_BYTES :], head)
         except (InvalidTag, IndexError, ValueError) as error:
             raise CorruptLog(
-                "a record of the file channel does not open with its key: is it the right key file?"
+                "a record of the file channel cannot be decrypted: is it the right key file?"
             ) from error
 
 
 def read_cipher(settings: Settings) -> FrameCipher | None:
-    """What `encryption.activeKey` and `encryption.keyFile` ask for; None without them.
+    """Return the cipher of `encryption.activeKey` and `encryption.keyFile`; None without them.
 
     Raises:
-        SettingError: keys that cannot be used.
+        SettingError: a key is missing or cannot be used.
     """
     texts = settings.below("encryption")
     if not texts:

@@ -1,9 +1,9 @@
-"""The log itself as a channel: durable, replicated, and readable by any Kafka client.
+"""A topic as a channel: durable, replicated, and readable by any Kafka client.
 
 Theory of operation. A put writes records to a topic and returns when every in-sync replica has
-them. Takers are one member of a consumer group: offsets are committed when takes are, so whatever
-was taken and not committed comes again, to this agent or to another one of the group. Events that
-were rolled back are kept and given to the next taker first.
+them. The takers of the channel are one member of a consumer group: a commit of takes commits the
+offsets. Events that were taken and not committed are read again, by this agent or by another one of
+the group. Events that were rolled back are kept in memory, and the next take returns them first.
 """
 
 import time
@@ -16,23 +16,25 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.ingest.channels.queue import QueueChannel, Taken
-from headrace.ingest.channels.topic_cursor import Place, Span, TopicCursor
+from headrace.ingest.channels.topic_cursor import PartitionKey, TakenRange, TopicCursor
 from headrace.ingest.error import ChannelError, DeliveryFailed, ProtocolError
 from headrace.ingest.event import EMPTY, Batch, Headers
 from headrace.ingest.format.avro_event import decode_event
-from headrace.ingest.kafka.setting import client_settings, consumer_config
-from headrace.ingest.kafka.topic_columns import TopicForm
+from headrace.ingest.kafka.client_config import client_settings, consumer_config
+from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.topic_columns import TopicColumns
 from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
 from headrace.ingest.settings import Settings, flag, number, prefix, text
-from headrace.ingest.sinks.kafka import PRODUCER_SETTINGS, writer_options
 
 _log = structlog.get_logger(__name__)
 _JOIN_SECONDS = 30.0
 
 
-class KafkaChannel(QueueChannel[Span]):
-    """See the module. With `parseAsFlumeEvent` records are Flume's Avro events, with headers;
-    without, only bodies travel, and any producer can fill the channel.
+class KafkaChannel(QueueChannel[TakenRange]):
+    """A channel in a topic; the theory of operation is above.
+
+    With `parseAsFlumeEvent` records are Flume's Avro events, with headers. Without it records are
+    bodies, and any producer can write to the channel.
 
     Threads: `_writing` guards the writer, `_reading` the consumer, `_changed` the bookkeeping.
     """
@@ -40,13 +42,13 @@ class KafkaChannel(QueueChannel[Span]):
     DURABLE = True
     SETTINGS = (
         *PRODUCER_SETTINGS,
-        text("kafka.topic", "Which topic.", "flume-channel"),
-        text("kafka.consumer.group.id", "The group of the takers.", "flume"),
-        prefix("kafka.consumer", "Settings of the consumer, in Kafka's words."),
+        text("kafka.topic", "The topic.", "flume-channel"),
+        text("kafka.consumer.group.id", "The consumer group of the takers.", "flume"),
+        prefix("kafka.consumer", "Settings of the consumer, with Kafka's names."),
         flag("parseAsFlumeEvent", "Records are Avro events, with headers.", True),
         number("pollTimeout", "Milliseconds to wait for an event.", 500, minimum=1),
-        number("transactionCapacity", "How many events one transaction has.", 10_000, minimum=1),
-        flag("migrateZookeeperOffsets", "Has no meaning here.", True),
+        number("transactionCapacity", "How many events fit in one transaction.", 10_000, minimum=1),
+        flag("migrateZookeeperOffsets", "Ignored.", True),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -54,7 +56,7 @@ class KafkaChannel(QueueChannel[Span]):
         self._topic = settings.text("kafka.topic")
         self._parse = settings.flag("parseAsFlumeEvent")
         partition = settings.optional("defaultPartitionId")
-        self._form = TopicForm(
+        self._form = TopicColumns(
             topic=self._topic,
             partition_header=settings.optional("partitionIdHeader"),
             default_partition=None if partition is None else int(partition),
@@ -71,7 +73,7 @@ class KafkaChannel(QueueChannel[Span]):
         self._consumer: Any = None
         self._early: list[Any] = []
         self._cursor = TopicCursor()
-        self._returned: deque[Taken[Span]] = deque()
+        self._returned: deque[Taken[TakenRange]] = deque()
         self._out_count = 0
         self._writing = Lock()
         self._reading = Lock()
@@ -80,17 +82,18 @@ class KafkaChannel(QueueChannel[Span]):
 
     @property
     def ledger(self) -> TopicLedger | None:
-        """Where an exactly-once source keeps its positions; None without transactions."""
+        """The ledger for an exactly-once source; None without transactions."""
         return self._writer.ledger
 
     @property
     def size(self) -> int:
-        """Taken or rolled back and not yet delivered; how many wait in the topic is its lag."""
+        """Events that are taken or rolled back. Those that wait in the topic are the group's
+        lag."""
         return self._out_count
 
     @property
     def capacity(self) -> int:
-        """The topic's retention is the bound."""
+        """Only the topic's retention limits it."""
         return 2**31 - 1
 
     @property
@@ -131,7 +134,7 @@ class KafkaChannel(QueueChannel[Span]):
 
     # -- taking --------------------------------------------------------------------------------
 
-    def remove(self, limit: int, wait: bool) -> Taken[Span]:
+    def remove(self, limit: int, wait: bool) -> Taken[TakenRange]:
         with self._changed:
             if self._returned:
                 return self._take_returned(limit)
@@ -142,28 +145,28 @@ class KafkaChannel(QueueChannel[Span]):
             messages = self._consume(limit, seconds)
             taken = self._taken(messages)
             with self._changed:
-                self._cursor.taken(taken.places)
+                self._cursor.taken(taken.positions)
                 self._out_count += len(taken.batch)
         return taken
 
-    def _take_returned(self, limit: int) -> Taken[Span]:
-        """What was rolled back, oldest first, whole: a span cannot be cut where records were
-        left out of it."""
+    def _take_returned(self, limit: int) -> Taken[TakenRange]:
+        """Return the oldest events that were rolled back, as one batch: a range of offsets cannot
+        be split where offsets have no record."""
         taken = self._returned.popleft()
-        if len(taken.batch) > limit and len(taken.places) == 1:
-            (span,) = taken.places
-            if span.end - span.first == len(taken.batch):
-                middle = span.first + limit
+        if len(taken.batch) > limit and len(taken.positions) == 1:
+            (offsets,) = taken.positions
+            if offsets.end - offsets.first == len(taken.batch):
+                middle = offsets.first + limit
                 rest = Taken(
-                    [span._replace(first=middle)], taken.batch.cut(limit, len(taken.batch))
+                    [offsets._replace(first=middle)], taken.batch.cut(limit, len(taken.batch))
                 )
-                taken = Taken([span._replace(end=middle)], taken.batch.cut(0, limit))
-                self._cursor.replace(span, [*taken.places, *rest.places])
+                taken = Taken([offsets._replace(end=middle)], taken.batch.cut(0, limit))
+                self._cursor.split(offsets, [*taken.positions, *rest.positions])
                 self._returned.appendleft(rest)
         return taken
 
     def _join(self) -> None:
-        """Become a member of the group, and wait until it has given us partitions, if it will."""
+        """Join the group, and wait for an assignment, up to `_JOIN_SECONDS`."""
         consumer = Consumer(self._config)
         joined: list[Any] = []
         consumer.subscribe(
@@ -179,14 +182,15 @@ class KafkaChannel(QueueChannel[Span]):
             self._early += consumer.consume(1, 0.1)
 
     def _consume(self, limit: int, seconds: float) -> list[Any]:
-        found, self._early = self._early[:limit], self._early[limit:]
+        messages, self._early = self._early[:limit], self._early[limit:]
         try:
-            if len(found) < limit:
-                found += self._consumer.consume(limit - len(found), seconds if not found else 0.0)
+            if len(messages) < limit:
+                wait_seconds = 0.0 if messages else seconds
+                messages += self._consumer.consume(limit - len(messages), wait_seconds)
         except KafkaException as error:
             raise ChannelError(f"channel {self.name} cannot read: {error.args[0]}") from error
         good = []
-        for message in found:
+        for message in messages:
             problem = message.error()
             if problem is None:
                 good.append(message)
@@ -194,67 +198,68 @@ class KafkaChannel(QueueChannel[Span]):
                 _log.warning("channel_read_error", channel=self.name, reason=str(problem))
         return good
 
-    def _taken(self, messages: list[Any]) -> Taken[Span]:
+    def _taken(self, messages: list[Any]) -> Taken[TakenRange]:
         if not messages:
             return Taken([], EMPTY)
-        spans: dict[Place, Span] = {}
+        ranges: dict[PartitionKey, TakenRange] = {}
         headers: list[Headers] = []
         bodies: list[bytes] = []
         for message in messages:
-            place, offset = (message.topic(), message.partition()), message.offset()
-            span = spans.get(place)
-            first = offset if span is None else span.first
-            spans[place] = Span(place, first, offset + 1)
+            partition, offset = (message.topic(), message.partition()), message.offset()
+            known = ranges.get(partition)
+            first = offset if known is None else known.first
+            ranges[partition] = TakenRange(partition, first, offset + 1)
             own, body = self._event(message)
             headers.append(own)
             bodies.append(body)
-        return Taken(list(spans.values()), Batch(bodies, headers))
+        return Taken(list(ranges.values()), Batch(bodies, headers))
 
     def _event(self, message: Any) -> tuple[Headers, bytes]:
         value = message.value() or b""
         headers: Headers = {}
         if self._parse:
-            with suppress(ProtocolError):  # somebody else wrote it: the record is the body
+            with suppress(ProtocolError):  # another producer wrote it: the value is the body
                 headers, value = decode_event(value)
         if message.key() is not None:
             headers["key"] = message.key().decode("utf-8", "replace")
         return headers, value
 
-    def give_back(self, taken: list[Taken[Span]]) -> None:
+    def put_back(self, taken: list[Taken[TakenRange]]) -> None:
         with self._changed:
-            self._returned.extendleft(reversed([each for each in taken if each.places]))
+            self._returned.extendleft(reversed([each for each in taken if each.positions]))
 
-    def forget(self, taken: list[Taken[Span]]) -> None:
-        """Commit takes: the group's offsets move as far as everything before is delivered."""
+    def commit_takes(self, taken: list[Taken[TakenRange]]) -> None:
+        """Commit takes: move the group's offsets up to the first event that is not delivered."""
         count = sum(len(each.batch) for each in taken)
         with self._changed:
-            moved = self._cursor.done([span for each in taken for span in each.places])
+            moved = self._cursor.done([each for some in taken for each in some.positions])
             self._out_count -= count
         if moved:
             with self._reading:
                 self._commit(moved)
         self.counters.add("EventTakeSuccessCount", count)
 
-    def _commit(self, moved: dict[Place, int]) -> None:
+    def _commit(self, moved: dict[PartitionKey, int]) -> None:
         if self._consumer is None:
             return
-        offsets = [TopicPartition(*place, offset) for place, offset in moved.items()]
+        offsets = [TopicPartition(*partition, offset) for partition, offset in moved.items()]
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            # The events are delivered; that they are may be forgotten, and then they come again.
+            # The events are delivered. After a restart they may be delivered again.
             _log.warning("offsets_not_committed", channel=self.name, reason=str(error.args[0]))
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
-        """Somebody else has these partitions now, and reads what we did not commit."""
-        places = {(each.topic, each.partition) for each in partitions}
+        """Forget partitions that another member owns now; it reads the events that we did not
+        commit."""
+        lost = {(each.topic, each.partition) for each in partitions}
         with self._changed:
-            self._cursor.lost(places)
+            self._cursor.forget(lost)
             gone = [
-                each for each in self._returned if any(span.place in places for span in each.places)
+                each
+                for each in self._returned
+                if any(taken.partition in lost for taken in each.positions)
             ]
             self._returned = deque(each for each in self._returned if each not in gone)
             self._out_count -= sum(len(each.batch) for each in gone)
-        self._early = [
-            each for each in self._early if (each.topic(), each.partition()) not in places
-        ]
+        self._early = [each for each in self._early if (each.topic(), each.partition()) not in lost]

@@ -1,4 +1,4 @@
-"""Events in memory: fast, and gone with the process."""
+"""The memory channel: fast, and lost with the process."""
 
 from collections import deque
 
@@ -7,22 +7,22 @@ from headrace.ingest.channels.queue import Taken
 from headrace.ingest.event import EMPTY, Batch
 from headrace.ingest.settings import Settings, number
 
-# Flume takes most of the heap; a bound of our own keeps an agent's memory in a known size.
+# Flume uses most of the heap; a fixed limit keeps the memory of an agent predictable.
 DEFAULT_BYTES = 512 * 1024 * 1024
 
 
 class MemoryChannel(BoundedChannel[None]):
-    """A queue of batches, as they were put; a take cuts what it needs off the front.
+    """A queue of batches as they were put; a take cuts events off the front.
 
-    Invariant: the bytes in the queue are bounded as the events are, by `byteCapacity`.
-    Exception: a batch larger than `byteCapacity` goes through alone, or it never would.
+    Invariant: `byteCapacity` limits the bytes in the queue, as `capacity` limits the events. A
+    batch above `byteCapacity` is accepted when the channel is empty, or it would never be.
 
-    Threads: one lock, held for a batch and never for an event.
+    Threads: one lock, which is acquired once per batch.
     """
 
     SETTINGS = (
         number("capacity", "How many events fit.", 100, minimum=1),
-        number("transactionCapacity", "How many events one transaction has.", 100, minimum=1),
+        number("transactionCapacity", "How many events fit in one transaction.", 100, minimum=1),
         number("keep-alive", "Seconds to wait for room or for an event.", 3),
         number("byteCapacity", "How many bytes of bodies fit.", DEFAULT_BYTES, minimum=1),
         number("byteCapacityBufferPercentage", "How much of it is for headers.", 20, maximum=99),
@@ -54,7 +54,7 @@ class MemoryChannel(BoundedChannel[None]):
         self.counters.add("EventPutSuccessCount", count)
 
     def remove(self, limit: int, wait: bool) -> Taken[None]:
-        """A batch with marks comes whole, and alone."""
+        """Remove the oldest events. A batch with marks is returned alone and whole."""
         with self._changed:
             if wait:
                 self._wait_for_events(lambda: self._queue)
@@ -74,12 +74,12 @@ class MemoryChannel(BoundedChannel[None]):
                 room -= len(taken[-1])
         return Taken([], Batch.join(taken) if taken else EMPTY)
 
-    def give_back(self, taken: list[Taken[None]]) -> None:
+    def put_back(self, taken: list[Taken[None]]) -> None:
         with self._changed:
             self._queue.extendleft(each.batch for each in reversed(taken))
             self._changed.notify_all()
 
-    def forget(self, taken: list[Taken[None]]) -> None:
+    def commit_takes(self, taken: list[Taken[None]]) -> None:
         count = sum(len(each.batch) for each in taken)
         with self._changed:
             self._used_count -= count

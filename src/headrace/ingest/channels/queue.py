@@ -1,7 +1,7 @@
-"""What the channels that are queues have in common: how a transaction puts and takes.
+"""The base class of channels that are queues, and their transactions.
 
-A queue gives events out together with their places in it (`Taken`), so that a rollback can put them
-back where they were and a commit can name what is gone. What a place is, is the channel's own.
+A queue returns events together with their positions (`Taken`), so that a rollback can put them back
+in order and a commit can name them. Each channel has a type of positions of its own.
 """
 
 from abc import abstractmethod
@@ -16,37 +16,45 @@ P = TypeVar("P")
 
 
 class Taken(NamedTuple, Generic[P]):
-    """Events that are out with a taker, and where they belong."""
+    """Events that an open transaction has taken, and their positions in the queue."""
 
-    places: list[P]
+    positions: list[P]
     batch: Batch
 
 
 class QueueChannel(Channel, Generic[P]):
-    """To implement, beside what a `Channel` needs: `add`, `remove`, `give_back`, `forget`."""
+    """A channel that is a queue.
+
+    To implement: what a `Channel` needs without `begin`, and `add`, `remove`, `put_back` and
+    `commit_takes`.
+    """
 
     @abstractmethod
     def add(self, batches: list[Batch]) -> None:
         """Commit puts, all or none.
 
         Raises:
-            ChannelError: there is no room, or they could not be written.
+            ChannelError: there is no room, or the disk refuses.
         """
 
     @abstractmethod
     def remove(self, limit: int, wait: bool) -> Taken[P]:
-        """The oldest events, at most `limit` unless the first batch has marks."""
+        """Remove and return the oldest events: at most `limit`, unless the first batch has marks.
+
+        Args:
+            wait: wait for the first event for a while.
+        """
 
     @abstractmethod
-    def give_back(self, taken: list[Taken[P]]) -> None:
-        """Undo `remove`, in its order."""
+    def put_back(self, taken: list[Taken[P]]) -> None:
+        """Undo calls of `remove`: the events go back in their order."""
 
     @abstractmethod
-    def forget(self, taken: list[Taken[P]]) -> None:
-        """Commit takes: their room is free.
+    def commit_takes(self, taken: list[Taken[P]]) -> None:
+        """Make takes permanent, and free their room.
 
         Raises:
-            ChannelError: that could not be written; the events stay.
+            ChannelError: the takes could not be written; the events stay.
         """
 
     def begin(self) -> "QueueTransaction[P]":
@@ -54,7 +62,7 @@ class QueueChannel(Channel, Generic[P]):
 
 
 class CollectingTransaction(Transaction):
-    """Puts wait here for the commit, as many as a transaction of the channel may have."""
+    """Collects puts for the commit, at most `transaction_capacity` events."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
@@ -74,7 +82,7 @@ class CollectingTransaction(Transaction):
 
 
 class QueueTransaction(CollectingTransaction, Generic[P]):
-    """Takes are remembered for the rollback."""
+    """Collects takes too, for the commit or the rollback."""
 
     def __init__(self, channel: QueueChannel[P]) -> None:
         super().__init__(channel)
@@ -97,8 +105,8 @@ class QueueTransaction(CollectingTransaction, Generic[P]):
         if self._puts:
             self._channel.add(self._puts)
         if self._takes:
-            self._channel.forget(self._takes)
+            self._channel.commit_takes(self._takes)
 
     def _rollback(self) -> None:
         if self._takes:
-            self._channel.give_back(self._takes)
+            self._channel.put_back(self._takes)

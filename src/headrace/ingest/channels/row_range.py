@@ -1,8 +1,8 @@
-"""Which rows of a put record are still there."""
+"""The rows of a put record that are not taken yet."""
 
 
 class RowRange:
-    """Rows 0 to `count`, less those that were taken; ranges, because takes are."""
+    """The rows from 0 to `count`, without those that were taken, as ranges."""
 
     __slots__ = ("_ranges",)
 
@@ -20,7 +20,7 @@ class RowRange:
         return list(self._ranges)
 
     def remove(self, first: int, count: int) -> int:
-        """Take rows away; how many of them were still there.
+        """Remove rows, and return how many of them were still there.
 
         >>> rows = RowRange(10)
         >>> rows.remove(2, 3), rows.ranges

@@ -1,4 +1,4 @@
-"""Memory first, disk when that is full."""
+"""The spillable channel: memory first, and disk when the memory is full."""
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.channels.file import FileChannel
@@ -11,11 +11,11 @@ from headrace.ingest.transaction import Transaction
 
 
 class SpillableChannel(Channel):
-    """A memory channel that puts what it has no room for into a file channel.
+    """A memory channel that puts events into a file channel when it is full.
 
-    Order holds within memory and within disk: once something lies on disk, later events go there
-    too until it is empty, so that a taker gets memory first and then disk, oldest first in each.
-    What is in memory is lost with the process, as in Flume; what is on disk is not.
+    Once the disk has events, later events go there too until it is empty. A take reads the memory
+    first and then the disk, oldest first in each. The events in memory are lost with the process,
+    as in Flume; those on disk are not.
     """
 
     SETTINGS = (
@@ -24,7 +24,7 @@ class SpillableChannel(Channel):
         number("overflowTimeout", "Seconds to wait for memory before using the disk.", 3),
         number("byteCapacity", "How many bytes of bodies fit in memory.", None, minimum=1),
         number("byteCapacityBufferPercentage", "How much of it is for headers.", 20, maximum=99),
-        number("avgEventSize", "Has no meaning here.", 500),
+        number("avgEventSize", "Ignored.", 500),
         *(each for each in FileChannel.SETTINGS if each.name not in ("capacity",)),
     )
 
@@ -83,19 +83,19 @@ class SpillableChannel(Channel):
 
     @property
     def spills(self) -> bool:
-        """Whether the next put goes to disk."""
+        """Whether the next put goes to the disk."""
         return self.only_disk or (self.disk.size > 0 and not self.only_memory)
 
 
 def _texts(values: dict[str, str]) -> dict[str, str]:
-    """As a user would have written them."""
+    """Return values as a user writes them."""
     return {
         key: value.lower() if value in ("True", "False") else value for key, value in values.items()
     }
 
 
 class SpillableTransaction(CollectingTransaction):
-    """A put goes to one of the two; a take comes from memory, and when that is empty from disk."""
+    """Puts into memory or on disk; takes from memory, and from disk when the memory is empty."""
 
     def __init__(self, channel: SpillableChannel) -> None:
         super().__init__(channel)
@@ -108,7 +108,7 @@ class SpillableTransaction(CollectingTransaction):
         channel = self._channel
         channel.counters.add("EventTakeAttemptCount")
         batch = EMPTY
-        # Whoever waits does so where the next event comes to.
+        # A take that waits must wait on the channel that gets the next event.
         if not channel.only_disk and (channel.memory.size or not channel.disk.size):
             batch = self._memory.take(limit)
         if not len(batch) and (channel.only_disk or channel.disk.size):

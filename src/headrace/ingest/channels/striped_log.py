@@ -1,14 +1,14 @@
-"""The logs under a file channel: one in each of its folders, puts spread over them in turn.
+"""The logs of a file channel: one in each of its folders, with puts in turn.
 
-Rule 1: a take is written to the log that has the put it names, so every log can be read and trimmed
-    by itself. A take over several logs is not one write: a crash between repeats a part of it.
-Rule 2: with several folders every put has a sequence number in its key, and a start finds their
-    order by it. With one folder there is none, and the order is the log's.
-Rule 3: a folder without room, or whose disk has failed, is passed over as long as another one takes
+Rule 1: a take is written to the log of the put that it names, so that each log can be read and
+    trimmed alone. A take over several logs is not atomic: a crash in between repeats a part of it.
+Rule 2: with several folders every put has a sequence number in its key, which gives a start their
+    order. With one folder there is none, and the log has the order.
+Rule 3: a folder without room, or whose disk has failed, is skipped as long as another one accepts
     puts.
-Rule 4: a take that cannot be written holds nobody up. Its events have been delivered; giving them
-    to the sink again and again until there is room would only double them. A crash before it is
-    written does, once.
+Rule 4: a take that cannot be written does not fail the commit: its events are delivered, and a
+    rollback would only deliver them again until the disk has room. The take is written with a later
+    one; a crash before that repeats its events once.
 """
 
 import struct
@@ -26,7 +26,7 @@ from headrace.ingest.channels.event_log import EventLog
 from headrace.ingest.channels.file_frame import (
     PUT,
     TAKE,
-    Piece,
+    PutRows,
     decode_take,
     encode_take,
     put_count,
@@ -40,29 +40,29 @@ _SEQUENCE = struct.Struct("<Q")
 _SPACE_SECONDS = 1.0
 
 
-class Place(NamedTuple):
-    """A put record: which log, and its offset there."""
+class PutPosition(NamedTuple):
+    """The position of a put record: its log, and its offset in it."""
 
     stripe: int
     offset: int
 
 
 class StripedLog:
-    """See the module.
+    """Writes puts and takes to several logs; the rules are above.
 
     Threads: any.
 
     Args:
-        required_bytes: a folder whose disk has less left takes no puts.
+        required_bytes: a folder gets no puts while its disk has less free space.
     """
 
     def __init__(self, logs: Sequence[EventLog], required_bytes: int) -> None:
         self._logs = logs
         self._required_bytes = required_bytes
         self._checked_at = dict.fromkeys(range(len(logs)), float("-inf"))
-        self._turn = count()
+        self._next_log = count()
         self._sequence = count(1)
-        self._owed: dict[int, list[Piece]] = {}
+        self._unwritten_takes: dict[int, list[PutRows]] = {}
         self._taking = Lock()
 
     @property
@@ -70,7 +70,8 @@ class StripedLog:
         return self._logs[0].is_open
 
     def open(self) -> None:
-        """
+        """Open all logs.
+
         Raises:
             StorageError: a folder is in use, damaged, or its disk refuses.
         """
@@ -84,35 +85,35 @@ class StripedLog:
     def close(self) -> None:
         with self._taking:
             if self.is_open:
-                self._pay(list(self._owed))
-            self._owed.clear()
-        with ExitStack() as closing:  # all of them, also when a disk refuses
+                self._write_takes(list(self._unwritten_takes))
+            self._unwritten_takes.clear()
+        with ExitStack() as closing:  # close all, also when a disk refuses
             for log in self._logs:
                 closing.callback(log.close)
 
-    def replay(self) -> dict[Place, RowRange]:
-        """Puts less takes, oldest first."""
-        found: list[tuple[int, Place, RowRange]] = []
+    def replay(self) -> dict[PutPosition, RowRange]:
+        """Return the rows of all puts that are not taken, oldest first."""
+        puts: list[tuple[int, PutPosition, RowRange]] = []
         newest = 0
         for stripe, log in enumerate(self._logs):
             left: dict[int, tuple[int, RowRange]] = {}
             sequence = 0
             for record in log.records():
                 sequence = max(sequence, _replay(record, sequence, left))
-            found += [(order, Place(stripe, at), rows) for at, (order, rows) in left.items()]
+            puts += [(order, PutPosition(stripe, at), rows) for at, (order, rows) in left.items()]
             newest = max(newest, sequence)
         self._sequence = count(newest + 1)
-        return {place: rows for _, place, rows in sorted(found, key=lambda each: each[:2])}
+        return {position: rows for _, position, rows in sorted(puts, key=lambda each: each[:2])}
 
-    def put(self, value: bytes, *, sync: bool) -> Place:
-        """Write a put to the next log that takes it. It counts as unsettled, and nothing at or
-        behind it is trimmed, until `settled`.
+    def put(self, value: bytes, *, sync: bool) -> PutPosition:
+        """Write a put to the next log that accepts it. It is unsettled until `settle`: nothing from
+        it on is trimmed.
 
         Raises:
             DiskFull: no folder has room.
             StorageError: the disk refuses.
         """
-        start, refusal = next(self._turn), None
+        start, refusal = next(self._next_log), None
         for step in range(len(self._logs)):
             stripe = (start + step) % len(self._logs)
             log = self._logs[stripe]
@@ -120,57 +121,59 @@ class StripedLog:
                 self._check_space(stripe)
                 offset = log.append_put(self._put_key(), value)
             except (DiskFull, LogDirectoryOffline) as error:
-                # That there is no room is the better news: making some is enough.
+                # Prefer to report a full disk: the user can solve that.
                 refusal = error if refusal is None or isinstance(error, DiskFull) else refusal
                 continue
-            place = Place(stripe, offset)
+            position = PutPosition(stripe, offset)
             if sync:
                 try:
                     log.sync(offset)
                 except BaseException:
-                    self.settled(place)
+                    self.settle(position)
                     raise
-            return place
+            return position
         assert refusal is not None
         raise refusal
 
-    def settled(self, place: Place) -> None:
-        """The channel knows the put by now, or has given it up."""
-        self._logs[place.stripe].settled(place.offset)
+    def settle(self, position: PutPosition) -> None:
+        """Allow to trim a put: the channel has it in its queue, or gave it up."""
+        self._logs[position.stripe].settle(position.offset)
 
-    def take(self, pieces: Sequence[Piece]) -> None:
-        """Write down that they were taken; what a disk refuses is written with the next take, see
-        rule 4."""
+    def append_take(self, pieces: Sequence[PutRows]) -> None:
+        """Write a take; what a disk refuses is written with the next take (rule 4)."""
         with self._taking:
             for piece in pieces:
-                self._owed.setdefault(piece.stripe, []).append(piece)
-            self._pay(sorted({piece.stripe for piece in pieces}))
+                self._unwritten_takes.setdefault(piece.stripe, []).append(piece)
+            self._write_takes(sorted({piece.stripe for piece in pieces}))
 
-    def _pay(self, stripes: Iterable[int]) -> None:
+    def _write_takes(self, stripes: Iterable[int]) -> None:
         for stripe in stripes:
-            owed = self._owed[stripe]
+            pieces = self._unwritten_takes[stripe]
             try:
-                self._logs[stripe].append(TAKE, encode_take(owed))
+                self._logs[stripe].append(TAKE, encode_take(pieces))
             except StorageError as error:
                 _log.error(
                     "take_not_written",
                     folder=str(self._logs[stripe].folder),
-                    pieces=len(owed),
+                    pieces=len(pieces),
                     reason=str(error),
                 )
             else:
-                del self._owed[stripe]
+                del self._unwritten_takes[stripe]
 
-    def read(self, place: Place) -> bytes:
-        return self._logs[place.stripe].read(place.offset)
+    def read(self, position: PutPosition) -> bytes:
+        """Return the value of a put record."""
+        return self._logs[position.stripe].read(position.offset)
 
-    def unsettled(self) -> list[int]:
-        """For each log where puts begin that the channel may not know yet. Ask before looking at
-        the ones it knows: whatever settles in between is then seen there."""
+    def first_unsettled(self) -> list[int]:
+        """Return for each log the offset of the first put that may not be in the channel's queue.
+
+        Call it before reading the queue: a put that is settled in between is then in the queue.
+        """
         return [log.unsettled for log in self._logs]
 
     def trim(self, oldest: Sequence[int]) -> None:
-        """Remove the segments of each log that lie before what is still needed."""
+        """Remove the segments of each log before the oldest offset that is still needed."""
         for log, offset in zip(self._logs, oldest, strict=True):
             if log.can_trim(offset):
                 log.trim(offset)
@@ -195,8 +198,8 @@ class StripedLog:
 
 
 def _replay(record: Record, before: int, left: dict[int, tuple[int, RowRange]]) -> int:
-    """Add a put to what is left, or take a take from it; the record's sequence number. A put
-    without one, from when there was one folder, has that of the put before it."""
+    """Add a put to `left`, or remove the rows of a take from it. Return the sequence number: a put
+    without one, of a time with one folder, has that of the put before it."""
     key, value = record.key or b"", record.value or b""
     if key == TAKE:
         for piece in decode_take(value):
@@ -215,7 +218,7 @@ def _replay(record: Record, before: int, left: dict[int, tuple[int, RowRange]]) 
 
 
 def folders_of(written: str) -> list[Path]:
-    """The folders that `dataDirs` names, separated by commas or white space; each once.
+    """Return the folders of `dataDirs`, separated by commas or white space, without duplicates.
 
     >>> [str(folder) for folder in folders_of("/a, /b /a")]
     ['/a', '/b']

@@ -1,65 +1,67 @@
-"""Which records of a topic were taken, and up to where all of them were delivered.
+"""The offsets to commit for a Kafka channel.
 
-Takers commit in any order, and a group's offset says "everything before it". So each partition
-keeps what is still out, and its offset to commit is the lowest of that.
+Transactions commit in any order, but a committed offset means "everything before it". So each
+partition keeps its ranges in open transactions, and the offset to commit is the lowest of them.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
+"""A topic and the number of a partition."""
 
 
-class Span(NamedTuple):
-    """Offsets of one partition that were taken together: `first` up to, and without, `end`."""
+class TakenRange(NamedTuple):
+    """Offsets of one partition that were taken together: `first` up to `end`, which is left out."""
 
-    place: Place
+    partition: PartitionKey
     first: int
     end: int
 
 
 class TopicCursor:
-    """Pure bookkeeping; the caller holds a lock.
+    """Tracks taken ranges. It does no I/O; the caller holds a lock.
 
     >>> cursor = TopicCursor()
-    >>> early, late = Span(("t", 0), 0, 5), Span(("t", 0), 5, 9)
+    >>> early, late = TakenRange(("t", 0), 0, 5), TakenRange(("t", 0), 5, 9)
     >>> cursor.taken([early, late])
     >>> cursor.done([late]), cursor.done([early])
     ({}, {('t', 0): 9})
     """
 
     def __init__(self) -> None:
-        self._out: dict[Place, list[Span]] = {}
-        self._end: dict[Place, int] = {}
+        self._out: dict[PartitionKey, list[TakenRange]] = {}
+        self._end: dict[PartitionKey, int] = {}
 
-    def taken(self, spans: Iterable[Span]) -> None:
-        for span in spans:
-            self._out.setdefault(span.place, []).append(span)
-            self._end[span.place] = max(span.end, self._end.get(span.place, 0))
+    def taken(self, ranges: Iterable[TakenRange]) -> None:
+        """Add ranges that a transaction has taken."""
+        for each in ranges:
+            self._out.setdefault(each.partition, []).append(each)
+            self._end[each.partition] = max(each.end, self._end.get(each.partition, 0))
 
-    def done(self, spans: Iterable[Span]) -> dict[Place, int]:
-        """The offsets that can be committed now because these were delivered."""
-        moved: dict[Place, int] = {}
-        for span in spans:
-            out = self._out.get(span.place, [])
-            if span not in out:
-                continue  # its partition was given to somebody else meanwhile
+    def done(self, ranges: Iterable[TakenRange]) -> dict[PartitionKey, int]:
+        """Remove delivered ranges, and return the offsets that can be committed now."""
+        moved: dict[PartitionKey, int] = {}
+        for delivered in ranges:
+            out = self._out.get(delivered.partition, [])
+            if delivered not in out:
+                continue  # another member owns its partition now
             before = min(each.first for each in out)
-            out.remove(span)
-            now = min((each.first for each in out), default=self._end[span.place])
+            out.remove(delivered)
+            now = min((each.first for each in out), default=self._end[delivered.partition])
             if now > before:
-                moved[span.place] = now
+                moved[delivered.partition] = now
         return moved
 
-    def replace(self, span: Span, pieces: Iterable[Span]) -> None:
-        """A span that was taken is given out in pieces."""
-        out = self._out.get(span.place, [])
-        if span in out:
-            out.remove(span)
+    def split(self, whole: TakenRange, pieces: Iterable[TakenRange]) -> None:
+        """Replace a taken range by its pieces."""
+        out = self._out.get(whole.partition, [])
+        if whole in out:
+            out.remove(whole)
             out += pieces
 
-    def lost(self, places: Iterable[Place]) -> None:
-        """Partitions that are not ours any more."""
-        for place in places:
-            self._out.pop(place, None)
-            self._end.pop(place, None)
+    def forget(self, partitions: Iterable[PartitionKey]) -> None:
+        """Drop the ranges of partitions that another member owns now."""
+        for partition in partitions:
+            self._out.pop(partition, None)
+            self._end.pop(partition, None)

@@ -1,1 +1,1 @@
-"""From a Flume configuration to the plan of an agent."""
+"""Reads a Flume configuration into the plan of an agent."""

@@ -1,14 +1,14 @@
-"""A configuration after reading: which components there are and how they hang together."""
+"""The plan of an agent: the components of a configuration and their connections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.config.properties import Entry
+from headrace.config.properties import PropertyEntry
 
 
 class Severity(Enum):
-    """An error leaves a component out; a warning does not."""
+    """How bad a problem is: an error leaves a component out, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -16,10 +16,10 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and where.
+    """One mistake in a configuration.
 
     Attributes:
-        line: of the configuration file, or 0 when the trouble is something that is not there.
+        line: the line of the file, or 0 if something is missing.
     """
 
     line: int
@@ -33,26 +33,26 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPlan:
-    """One component as written.
+    """One component as the file describes it.
 
     Attributes:
-        kind: as in `registry.BASES`.
-        entries: its settings without its own prefix, `type` and wiring.
-        line: where its type stands.
+        kind: a key of `registry.BASES`.
+        entries: its settings without its prefix, its `type` and its channels.
+        line: the line of its type.
     """
 
     kind: str
     name: str
     type: str
     line: int
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, PropertyEntry]
 
     def line_of(self, key: str) -> int:
         entry = self.entries.get(key)
         return self.line if entry is None else entry.line
 
     def same_as(self, other: "ComponentPlan") -> bool:
-        """Whether both ask for the same, wherever it stands in the file."""
+        """Return whether both have the same type and settings, on whatever lines."""
 
         def values(plan: ComponentPlan) -> dict[str, str]:
             return {key: entry.value for key, entry in plan.entries.items()}
@@ -83,12 +83,12 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPlan:
-    """Everything of one agent, by name.
+    """The components of one agent, by name.
 
     Attributes:
-        audit: what holds for all parts that count for the audit, unless they say otherwise.
-        idle: components that cannot run for want of a channel. Only what else is wrong with them
-            is of interest, so that a user hears of everything at once.
+        audit: the defaults of all components that count for the audit.
+        idle: components that cannot run without a channel. They are only checked for other
+            mistakes, so that a user sees all mistakes at once.
     """
 
     name: str
@@ -96,5 +96,5 @@ class AgentPlan:
     channels: Mapping[str, ComponentPlan] = field(default_factory=dict)
     sinks: Mapping[str, SinkPlan] = field(default_factory=dict)
     groups: Mapping[str, GroupPlan] = field(default_factory=dict)
-    audit: Mapping[str, Entry] = field(default_factory=dict)
+    audit: Mapping[str, PropertyEntry] = field(default_factory=dict)
     idle: tuple[ComponentPlan, ...] = ()

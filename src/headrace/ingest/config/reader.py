@@ -1,4 +1,4 @@
-"""From the entries of a properties file to the plan of an agent.
+"""Reads the plan of an agent from the entries of a properties file.
 
 The grammar is Flume's:
 
@@ -13,18 +13,18 @@ The grammar is Flume's:
     A.sinkgroups.g1.sinks = k1 k2
     A.sinkgroups.g1.processor.type = failover
 
-and one line of our own that Flume would pass over: `A.audit = on` (also `A.audit.bucketMs`,
-`A.audit.topic`) holds for every part that can count for the audit.
+and one line of our own, which Flume ignores: `A.audit = on` (also `A.audit.bucketMs`,
+`A.audit.topic`) is the default of every component that can count for the audit.
 
-As in Flume a component that cannot be meant is left out, with an error, and the others run. What
-the types mean is not looked at here; `assembly` does that.
+As in Flume a component with a mistake is left out, with an error, and the others run. The types are
+not checked here; `assembly` does that.
 """
 
 import difflib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from headrace.config.properties import Entry
+from headrace.config.properties import PropertyEntry
 from headrace.ingest.config.plan import (
     AgentPlan,
     ComponentPlan,
@@ -47,41 +47,41 @@ _SINGULAR = {
 }
 
 
-def agent_names(entries: Mapping[str, Entry]) -> list[str]:
-    """The agents a file describes, in order.
+def agent_names(entries: Mapping[str, PropertyEntry]) -> list[str]:
+    """Return the agents that a file describes, in order.
 
-    >>> agent_names({"a1.sources": Entry("r1", 1), "a2.sinks": Entry("k1", 2)})
+    >>> agent_names({"a1.sources": PropertyEntry("r1", 1), "a2.sinks": PropertyEntry("k1", 2)})
     ['a1', 'a2']
     """
     return list(dict.fromkeys(key.partition(".")[0] for key in entries if "." in key))
 
 
-def plan_agent(entries: Mapping[str, Entry], agent: str) -> tuple[AgentPlan, list[Problem]]:
-    """The plan of one agent, and everything about its shape that is wrong.
+def plan_agent(entries: Mapping[str, PropertyEntry], agent: str) -> tuple[AgentPlan, list[Problem]]:
+    """Return the plan of one agent, and the mistakes in its structure.
 
     Raises:
-        ConfigError: the file has nothing about this agent.
+        ConfigError: the file does not describe this agent.
     """
-    mine = _below(entries, agent)
-    if not mine:
+    own = _below(entries, agent)
+    if not own:
         names = agent_names(entries)
         there = f"it describes {', '.join(names)}" if names else "it describes no agent"
         raise ConfigError(f"there is no agent called {agent} in the configuration: {there}")
-    reading = _Reading(agent, mine)
-    return reading.plan(), sorted(reading.problems, key=lambda problem: problem.line)
+    reader = _PlanReader(agent, own)
+    return reader.plan(), sorted(reader.problems, key=lambda problem: problem.line)
 
 
-def _below(entries: Mapping[str, Entry], prefix: str) -> dict[str, Entry]:
+def _below(entries: Mapping[str, PropertyEntry], prefix: str) -> dict[str, PropertyEntry]:
     start = f"{prefix}."
     return {
         key.removeprefix(start): entry for key, entry in entries.items() if key.startswith(start)
     }
 
 
-class _Reading:
-    """One pass over the entries of an agent."""
+class _PlanReader:
+    """Reads the entries of one agent, and collects their mistakes in `problems`."""
 
-    def __init__(self, agent: str, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, agent: str, entries: Mapping[str, PropertyEntry]) -> None:
         self.problems: list[Problem] = []
         self._idle: list[ComponentPlan] = []
         self._agent = agent
@@ -98,8 +98,10 @@ class _Reading:
         sinks = self._section("sinks", lambda name, own: self._sink(name, own, channels))
         if not any(self._entries.get(each, _NOTHING).value for each in ("sources", "sinks")):
             self._error(0, f"agent {self._agent} has neither a source nor a sink: nothing to do")
-        taken: dict[str, str] = {}
-        groups = self._section("sinkgroups", lambda name, own: self._group(name, own, sinks, taken))
+        groups_of_sinks: dict[str, str] = {}
+        groups = self._section(
+            "sinkgroups", lambda name, own: self._group(name, own, sinks, groups_of_sinks)
+        )
         self._check_ends(channels, sources, sinks)
         return AgentPlan(
             name=self._agent,
@@ -118,13 +120,14 @@ class _Reading:
         self.problems.append(Problem(line, Severity.WARNING, message))
 
     def _check_sections(self) -> None:
-        """Words that are not one of the four sections, and components nobody lists."""
+        """Warn about keys outside of the four sections, and about components that are not
+        listed."""
         listed = {
             section: set(self._entries[section].value.split())
             for section in _SECTIONS
             if section in self._entries
         }
-        said: set[tuple[str, str]] = set()
+        warned: set[tuple[str, str]] = set()
         for key, entry in self._entries.items():
             section, _, rest = key.partition(".")
             name = rest.partition(".")[0]
@@ -134,8 +137,8 @@ class _Reading:
                 near = difflib.get_close_matches(section, _SECTIONS, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"write {', '.join(_SECTIONS)}"
                 self._warn(entry.line, f"{self._agent}.{key} has no effect: {hint}")
-            elif rest and name not in listed.get(section, ()) and (section, name) not in said:
-                said.add((section, name))
+            elif rest and name not in listed.get(section, ()) and (section, name) not in warned:
+                warned.add((section, name))
                 self._warn(
                     entry.line,
                     f"{_SINGULAR[section]} {name} is described and does not run: add it to "
@@ -143,13 +146,13 @@ class _Reading:
                 )
 
     def _section(
-        self, section: str, read: Callable[[str, dict[str, Entry]], _Plan | None]
+        self, section: str, read: Callable[[str, dict[str, PropertyEntry]], _Plan | None]
     ) -> dict[str, _Plan]:
         names = self._entries[section].value.split() if section in self._entries else []
-        found: dict[str, _Plan] = {}
+        plans: dict[str, _Plan] = {}
         for name in names:
             own = _below(self._entries, f"{section}.{name}")
-            if name in found:
+            if name in plans:
                 continue
             if not own:
                 line = self._entries[section].line
@@ -158,14 +161,14 @@ class _Reading:
                 continue
             plan = read(name, own)
             if plan is not None:
-                found[name] = plan
-        return found
+                plans[name] = plan
+        return plans
 
     def _component(
         self,
         kind: str,
         name: str,
-        own: Mapping[str, Entry],
+        own: Mapping[str, PropertyEntry],
         leave_out: tuple[str, ...] = (),
         default: str | None = None,
     ) -> ComponentPlan | None:
@@ -183,31 +186,31 @@ class _Reading:
         if entry is None:
             assert default is not None
             line = next((each.line for each in own.values()), 0)
-            entry = Entry(default, line)
+            entry = PropertyEntry(default, line)
         return ComponentPlan(
             kind=kind, name=name, type=entry.value.strip(), line=entry.line, entries=settings
         )
 
     def _source(
-        self, name: str, own: dict[str, Entry], channels: Mapping[str, ComponentPlan]
+        self, name: str, own: dict[str, PropertyEntry], channels: Mapping[str, ComponentPlan]
     ) -> SourcePlan | None:
         component = self._component("source", name, own, ("channels", "interceptors", "selector"))
-        wired = self._wired("source", name, own, "channels", channels)
-        if component is None or not wired:
+        connected = self._connected_channels("source", name, own, "channels", channels)
+        if component is None or not connected:
             self._idle += [*filter(None, [component]), *self._interceptors(own)]
             return None
         selector = self._component("selector", name, _below(own, "selector"), (), "replicating")
         assert selector is not None
         return SourcePlan(
             component=component,
-            channels=wired,
+            channels=connected,
             interceptors=self._interceptors(own),
             selector=selector,
         )
 
-    def _interceptors(self, own: Mapping[str, Entry]) -> tuple[ComponentPlan, ...]:
+    def _interceptors(self, own: Mapping[str, PropertyEntry]) -> tuple[ComponentPlan, ...]:
         listed = own.get("interceptors")
-        found = []
+        plans = []
         for name in listed.value.split() if listed else ():
             entries = _below(own, f"interceptors.{name}")
             if not entries:
@@ -216,18 +219,18 @@ class _Reading:
                 continue
             component = self._component("interceptor", name, entries)
             if component is not None:
-                found.append(component)
-        return tuple(found)
+                plans.append(component)
+        return tuple(plans)
 
-    def _wired(
+    def _connected_channels(
         self,
         kind: str,
         name: str,
-        own: Mapping[str, Entry],
+        own: Mapping[str, PropertyEntry],
         key: str,
         channels: Mapping[str, ComponentPlan],
     ) -> tuple[str, ...]:
-        """The channels that a source or sink names and that are there."""
+        """Return the channels that a source or sink names, without unusable ones."""
         entry = own.get(key)
         if entry is None or not entry.value.split():
             line = next(iter(own.values())).line
@@ -246,26 +249,27 @@ class _Reading:
         return tuple(dict.fromkeys(each for each in names if each in channels))
 
     def _sink(
-        self, name: str, own: dict[str, Entry], channels: Mapping[str, ComponentPlan]
+        self, name: str, own: dict[str, PropertyEntry], channels: Mapping[str, ComponentPlan]
     ) -> SinkPlan | None:
         component = self._component("sink", name, own, ("channel",))
-        wired = self._wired("sink", name, own, "channel", channels)
-        if len(wired) > 1:
+        connected = self._connected_channels("sink", name, own, "channel", channels)
+        if len(connected) > 1:
             self._error(
                 own["channel"].line,
-                f"sink {name} names {len(wired)} channels and can read from one: use one sink each",
+                f"sink {name} names {len(connected)} channels and can read from one: "
+                "use one sink each",
             )
-        if component is None or len(wired) != 1:
+        if component is None or len(connected) != 1:
             self._idle += filter(None, [component])
             return None
-        return SinkPlan(component=component, channel=wired[0])
+        return SinkPlan(component=component, channel=connected[0])
 
     def _group(
         self,
         name: str,
-        own: dict[str, Entry],
+        own: dict[str, PropertyEntry],
         sinks: Mapping[str, SinkPlan],
-        taken: dict[str, str],
+        groups_of_sinks: dict[str, str],
     ) -> GroupPlan | None:
         listed = own.get("sinks")
         line = next(iter(own.values())).line if listed is None else listed.line
@@ -273,10 +277,12 @@ class _Reading:
         for sink in listed.value.split() if listed else ():
             if sink not in sinks:
                 self._error(line, f"sink group {name} names sink {sink}, which cannot be used")
-            elif sink in taken:
-                self._error(line, f"sink {sink} is in group {taken[sink]} already, not in {name}")
+            elif sink in groups_of_sinks:
+                self._error(
+                    line, f"sink {sink} is in group {groups_of_sinks[sink]} already, not in {name}"
+                )
             else:
-                taken[sink] = name
+                groups_of_sinks[sink] = name
                 members.append(sink)
         if not members:
             self._error(line, f"sink group {name} has no sinks: write its sinks = k1 k2")
@@ -294,7 +300,7 @@ class _Reading:
         filled = {name for source in sources.values() for name in source.channels}
         drained = {sink.channel for sink in sinks.values()}
         for name, channel in channels.items():
-            # A channel in the log has its other end in another agent, or in any Kafka client.
+            # Another agent, or any Kafka client, may be the other end of a Kafka channel.
             if "kafka" in channel.type.lower():
                 continue
             if name not in drained:
@@ -303,7 +309,7 @@ class _Reading:
                 self._warn(channel.line, f"no source writes to channel {name}: nothing comes out")
 
 
-_NOTHING = Entry("", 0)
+_NOTHING = PropertyEntry("", 0)
 _EXAMPLES = {
     "source": "netcat, TAILDIR or avro",
     "channel": "memory, file or kafka",

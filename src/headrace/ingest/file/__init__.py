@@ -1,1 +1,1 @@
-"""Files that sources read and sinks write, on local disks and on HDFS."""
+"""Files that sources read and sinks write, on local disks, HDFS and object stores."""

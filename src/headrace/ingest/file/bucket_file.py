@@ -1,4 +1,4 @@
-"""One open file of an hdfs sink."""
+"""An open file of an hdfs sink."""
 
 import time
 from collections.abc import Callable
@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from headrace.ingest.event import Batch
-from headrace.ingest.file.storage import Storage
+from headrace.ingest.file.storage_folder import StorageFolder
 from headrace.ingest.format.serializer import Serializer
 
 _PARQUET = pa.schema([("headers", pa.map_(pa.string(), pa.string())), ("body", pa.binary())])
 
 
 class RollPolicy(NamedTuple):
-    """When a file is full; 0 switches a bound off."""
+    """When a file is closed and the next one begun; 0 means no limit."""
 
     seconds: float
     size_bytes: int
@@ -24,17 +24,18 @@ class RollPolicy(NamedTuple):
 
 
 class BucketFile:
-    """Written under a name for files in use, and renamed when it is done. An object in a store has
-    its name from the start: nobody sees it before it is whole.
+    """A file that has an in-use name while it is written, and is renamed when it is closed. An
+    object in a store has its final name from the start, because it is invisible until it is
+    complete.
 
-    What `write` has returned from is in the file system's hands: flushed, for those that can. A
-    Parquet file and an object in a store only exist once they are closed, so those are closed after
-    every batch (`closes_at_once`).
+    When `write` returns, the file system has the events: flushed, if it supports that. A Parquet
+    file and an object in a store only exist once they are closed, so they are closed after every
+    batch (`closes_at_once`).
     """
 
     def __init__(
         self,
-        storage: Storage,
+        storage: StorageFolder,
         path: str,
         in_use: str,
         new_serializer: Callable[[], Serializer] | None,
@@ -61,7 +62,7 @@ class BucketFile:
 
     @property
     def closes_at_once(self) -> bool:
-        # A compressed stream holds back what it has not filled a block with.
+        # A compressed stream keeps bytes back until they fill a block.
         return (
             self._parquet is not None or self._stream is not self._raw or not self._storage.flushes
         )
@@ -97,14 +98,14 @@ class BucketFile:
         )
 
     def close(self) -> None:
-        """Finish the file and give it its name."""
+        """Finish the file and rename it."""
         self._end()
         if self._in_use != self._path:
             self._storage.filesystem.move(self._in_use, self._path)
 
     def abandon(self) -> bool:
-        """Let go of a file that could not be written; what it holds came before. Whether it has got
-        its name."""
+        """Close a file after a failed write; it keeps the earlier events. Return whether it was
+        renamed."""
         try:
             self.close()
         except (OSError, pa.ArrowException):

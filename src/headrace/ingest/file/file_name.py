@@ -1,12 +1,12 @@
-"""Names of files as text that can be sent."""
+"""Names of files as valid text."""
 
 import os
 from pathlib import PurePath
 
 
 def printable(path: PurePath) -> str:
-    """A path for headers and marks. A name is bytes, and those that are no UTF-8 are written as
-    `\\xNN`, because no text that a peer could read has them.
+    """Return a path as text for headers and marks. A file name is bytes; those that are no UTF-8
+    are written as `\\xNN`.
 
     >>> printable(PurePath("/var/log/app"))
     '/var/log/app'

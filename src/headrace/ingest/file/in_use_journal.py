@@ -1,4 +1,4 @@
-"""Which files an hdfs sink was writing when it ended without closing them."""
+"""A journal of the files that an hdfs sink has open, for the start after a crash."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ _log = structlog.get_logger(__name__)
 
 
 class InUseFile(NamedTuple):
-    """A file by the directory it is in, its name while it is written, and its name after."""
+    """A file: its directory, its name while it is written, and its name after that."""
 
     folder: str
     in_use: str
@@ -20,11 +20,13 @@ class InUseFile(NamedTuple):
 
 
 class InUseJournal:
-    """A file is noted before it is made and struck out after it has its name, so a crash leaves a
-    note of every file that is left under its in-use name.
+    """Lists the open files of one sink.
 
-    File names say nothing about who writes: without a journal of its own a sink cannot tell its
-    files from those of another agent that is alive.
+    Crash: a file is added before it is created and removed after it is renamed, so that the journal
+    has every file that a crash leaves under its in-use name.
+
+    File names do not say which agent writes them: without a journal a sink could not distinguish
+    its files from those of another running agent.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +34,8 @@ class InUseJournal:
         self._files: list[InUseFile] = []
 
     def load(self) -> list[InUseFile]:
-        """What the last run left. An unreadable journal is said and forgotten."""
+        """Return the files that the last run left open. An unreadable journal is logged and
+        ignored."""
         try:
             rows = json.loads(self._path.read_text())
             self._files = [InUseFile(*map(str, row)) for row in rows]
@@ -43,11 +46,11 @@ class InUseJournal:
             self._files = []
         return list(self._files)
 
-    def note(self, file: InUseFile) -> None:
+    def add(self, file: InUseFile) -> None:
         self._files.append(file)
         self._write()
 
-    def strike_out(self, file: InUseFile) -> None:
+    def remove(self, file: InUseFile) -> None:
         if file in self._files:
             self._files.remove(file)
             self._write()

@@ -1,4 +1,4 @@
-"""Reading lines out of a file from a position on, many at a time."""
+"""Reads lines of a file from a position on, many at a time."""
 
 import os
 from collections.abc import Iterator
@@ -10,9 +10,11 @@ _USUAL_LINE = 256
 
 
 class Lines(NamedTuple):
-    """Whole lines, without their ends, and where the next one begins.
+    """Lines without their line feeds, and the position after them.
 
-    `returns` tells whether there is a carriage return anywhere in them.
+    Attributes:
+        end: where the next line begins.
+        returns: whether a carriage return may be in them.
     """
 
     bodies: list[bytes]
@@ -20,14 +22,14 @@ class Lines(NamedTuple):
     returns: bool = False
 
     def without_returns(self) -> list[bytes]:
-        """The lines without the other half of a DOS line end."""
+        """Return the lines without the carriage return of a DOS line end."""
         if not self.returns:
             return self.bodies
         return [body.removesuffix(b"\r") for body in self.bodies]
 
 
 def read_bytes_for(lines: int) -> int:
-    """How much to read at once for batches of so many lines."""
+    """Return how many bytes to read at once for batches of so many lines."""
     return max(SMALLEST_READ, min(LARGEST_READ, lines * _USUAL_LINE))
 
 
@@ -39,12 +41,12 @@ def read_lines(
     longest: int,
     unfinished: bool = False,
 ) -> Lines:
-    """The lines of the next `read_bytes`, or nothing when no line has ended there.
+    """Return the lines in the next `read_bytes`, or none if no line ends there.
 
-    A line longer than `longest` comes in pieces of that size.
+    A line longer than `longest` is split into pieces of that size.
 
     Args:
-        unfinished: also give a last line that has no end, because nothing more will be written.
+        unfinished: also return a last line without a line feed, because the file is complete.
     """
     data = os.pread(descriptor, read_bytes, position)
     if not data:
@@ -62,7 +64,7 @@ def read_lines(
 def _without_end(
     descriptor: int, position: int, data: bytes, longest: int, unfinished: bool
 ) -> Lines:
-    """A line larger than a read, or the last one of the file."""
+    """Return a line that is larger than a read, or the last one of the file."""
     if len(data) <= longest:
         data = os.pread(descriptor, longest + 1, position)
         cut = data.find(b"\n")
@@ -74,7 +76,7 @@ def _without_end(
 
 
 def _long_lines(bodies: list[bytes], position: int, longest: int) -> Lines:
-    """Everything up to the first line that is too long, or the first piece of that."""
+    """Return the lines before the first one that is too long, or the first piece of that one."""
     first = next(row for row, body in enumerate(bodies) if len(body) > longest)
     if first:
         fitting = bodies[:first]
@@ -83,7 +85,7 @@ def _long_lines(bodies: list[bytes], position: int, longest: int) -> Lines:
 
 
 def pieces(lines: Lines, start: int, limit: int) -> Iterator[Lines]:
-    """The same in batches of at most `limit` lines, each with the position behind it."""
+    """Yield batches of at most `limit` lines, each with the position after it."""
     bodies = lines.bodies
     if len(bodies) <= limit:
         yield lines

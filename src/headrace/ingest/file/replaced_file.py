@@ -1,14 +1,14 @@
-"""Small files that are replaced whole."""
+"""Replaces small files atomically."""
 
 import os
 from pathlib import Path
 
 
 def replace_file(path: Path, content: str, *, sync: bool = True) -> None:
-    """Write a file so that a crash leaves the old content or the new, never a part.
+    """Write a file so that a crash leaves the old or the new content, never a part.
 
     Args:
-        sync: hold against a power loss too, and not only against kill -9.
+        sync: survive a power loss too, not only kill -9.
     """
     scratch = path.with_name(path.name + ".tmp")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Events as bytes, and bytes as events."""
+"""Formats of events: bytes to events, and events to bytes."""

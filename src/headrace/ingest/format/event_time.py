@@ -1,17 +1,17 @@
-"""The time an event says it is from."""
+"""The time in a header of an event."""
 
 from typing import Final
 
 from headrace.ingest.event import Headers
 
-# The end of the year 9999: what is later is no time that anybody means, and none that a calendar,
-# a database or a path could hold.
+# The end of the year 9999: a calendar, a database or a path cannot hold a later time.
 _END_MS: Final = 253_402_300_800_000
 
 
 def time_ms(headers: Headers, name: str = "timestamp") -> int | None:
-    """Milliseconds since 1970, or None for a header that is not there or is no such time. Headers
-    come from outside: whatever is in one must not hold up a sink.
+    """Return the milliseconds since 1970 in a header, or None if it is missing or no such time.
+
+    Headers come from outside: a wrong one must not stop a sink.
 
     >>> time_ms({"timestamp": "1000"}), time_ms({"timestamp": "9" * 30}), time_ms({})
     (1000, None, None)

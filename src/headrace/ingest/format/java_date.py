@@ -1,4 +1,4 @@
-"""Date patterns as Java writes them, turned into Python's."""
+"""Date patterns of Java, translated to Python's."""
 
 import re
 
@@ -30,15 +30,16 @@ _PYTHON = {
 
 
 def strptime_format(pattern: str) -> str:
-    """
+    """Return the pattern for `time.strptime`.
+
     >>> strptime_format("yyyy-MM-dd'T'HH:mm")
     '%Y-%m-%dT%H:%M'
 
     Raises:
-        ValueError: a letter that has no counterpart.
+        ValueError: a letter has no counterpart in Python.
     """
 
-    def turn(match: re.Match[str]) -> str:
+    def translate(match: re.Match[str]) -> str:
         if match.group(0) == "%":
             return "%%"
         if match.group(1) is not None:
@@ -47,4 +48,4 @@ def strptime_format(pattern: str) -> str:
             raise ValueError(f"{match.group(0)!r} is not understood")
         return _PYTHON[match.group(0)]
 
-    return _LETTERS.sub(turn, pattern)
+    return _LETTERS.sub(translate, pattern)

@@ -1,8 +1,8 @@
-"""Cutting lines out of a stream of bytes."""
+"""Splits a stream of bytes into lines."""
 
 
 class LineBuffer:
-    """Keeps the beginning of a line until its end comes; at most `limit` bytes of it.
+    """Keeps the beginning of a line until its end is received.
 
     >>> buffer = LineBuffer(10)
     >>> buffer.feed(b"one\\ntw")
@@ -11,8 +11,8 @@ class LineBuffer:
     ([b'two'], False)
 
     Attributes:
-        overlong: the line that has begun is longer than `limit`. Nothing is kept past it: whoever
-            feeds the buffer cuts the line (`take_rest`) or gives up.
+        overlong: the unfinished line is longer than `limit`. The caller must then cut it
+            (`take_rest`) or close the stream.
     """
 
     def __init__(self, limit: int) -> None:
@@ -24,12 +24,12 @@ class LineBuffer:
         return len(self._rest) > self._limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are whole now, without their ends."""
+        """Add bytes and return the finished lines, without their line feeds."""
         lines = (self._rest + data if self._rest else data).split(b"\n")
         self._rest = lines.pop()
         return lines
 
     def take_rest(self) -> bytes:
-        """What has come of the line that has not ended."""
+        """Remove and return the unfinished line."""
         rest, self._rest = self._rest, b""
         return rest

@@ -1,4 +1,4 @@
-"""Paths with places for headers, times and hosts: `/logs/%{host}/%Y-%m-%d`."""
+"""Paths with escapes for headers, times and hosts: `/logs/%{host}/%Y-%m-%d`."""
 
 import datetime
 import re
@@ -15,17 +15,18 @@ _STRFTIME: Final = dict(
     zip("aAbBcdDHIjmMpSyYz", ("%" + c for c in "aAbBcdDHIjmMpSyYz"), strict=True)
 ) | {"e": "%-d", "k": "%-H", "n": "%-m"}
 _UNIT_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
-# A name of a file has 255 bytes; the rest of it has room beside the header.
+# A file name has at most 255 bytes; this leaves some for the rest of the name.
 _LONGEST_PART_BYTES: Final = 200
-# What a header may not bring into a path.
+# What a header must not add to a path.
 _UNSAFE: Final = re.compile(r"(^|/)\.\.(?=/|$)|\0")
 
 
 class PathEscape:
-    """Fills in a path for an event's headers.
+    """Fills in a path from an event's headers.
 
-    `%{name}` is a header, `%t` milliseconds, `%s` seconds, other letters those of `date`;
-    `%[localhost]`, `%[IP]` and `%[FQDN]` this machine. The time is the header `timestamp`, or now.
+    `%{name}` is a header, `%t` milliseconds, `%s` seconds; other letters are those of `date`, and
+    `%[localhost]`, `%[IP]` and `%[FQDN]` are this machine. The time is the header `timestamp`, or
+    now.
 
     A header cannot lead out of the directory: `..` between slashes becomes `_`.
     """
@@ -47,7 +48,7 @@ class PathEscape:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every event gets the same path."""
+        """Whether the path is the same for all events."""
         return "%" not in self._path
 
     def fill(self, headers: Headers) -> str:
@@ -55,7 +56,7 @@ class PathEscape:
             return self._path
         moment: datetime.datetime | None = None
 
-        def turn(match: re.Match[str]) -> str:
+        def replacement(match: re.Match[str]) -> str:
             nonlocal moment
             header, host, letter = match.groups()
             if header is not None:
@@ -68,7 +69,7 @@ class PathEscape:
                 moment = self._moment(headers)
             return _time_part(letter, moment, match.group(0))
 
-        return _ESCAPE.sub(turn, self._path)
+        return _ESCAPE.sub(replacement, self._path)
 
     def _moment(self, headers: Headers) -> datetime.datetime:
         written = None if self._local_time else time_ms(headers)
@@ -92,8 +93,8 @@ class PathEscape:
 
 
 def _part(value: str) -> str:
-    """A header as part of a path. Headers come from outside: no step upwards, nothing that a file
-    system refuses, and no more than fits into a name."""
+    """Return a header as part of a path. Headers come from outside: the part has no `..`, nothing
+    that a file system refuses, and fits into a file name."""
     cut = value.encode("utf-8", "replace")[:_LONGEST_PART_BYTES].decode("utf-8", "ignore")
     return _UNSAFE.sub(r"\1_", cut)
 

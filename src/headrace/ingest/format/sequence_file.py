@@ -1,8 +1,8 @@
-"""Hadoop's SequenceFile, uncompressed: what Flume's hdfs sink writes unless told otherwise.
+"""Hadoop's SequenceFile, uncompressed: the default format of Flume's hdfs sink.
 
-`SEQ` and version 6, the names of the key and value classes, two flags, no metadata, a random mark
-of 16 bytes; then records with their lengths. Every 2000 bytes or so the mark comes again, so that a
-reader can start in the middle.
+A file has `SEQ` and version 6, the names of the key and value classes, two flags, no metadata, and
+a random sync mark of 16 bytes; then records with their lengths. The sync mark is repeated about
+every 2000 bytes, so that a reader can start in the middle.
 """
 
 import os
@@ -21,7 +21,7 @@ _PREFIX = "org.apache.hadoop.io."
 
 
 def write_vint(value: int) -> bytes:
-    """Hadoop's variable-length number, for those that are not negative.
+    """Return a number that is not negative as Hadoop's variable-length integer.
 
     >>> write_vint(100), write_vint(300)
     (b'd', b'\\x8e\\x01,')

@@ -1,30 +1,31 @@
-"""Events to the bytes of a file."""
+"""Serializers: they turn events into the bytes of a file."""
 
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.event import Batch
 from headrace.ingest.format.avro_event import SCHEMA
 from headrace.ingest.settings import Settings
 
 
 class Serializer(ABC):
-    """Writes one file: its head, then batch after batch. To implement: `encode`."""
+    """Encodes the content of one file: its head, then batch after batch. To implement: `encode`."""
 
     SUFFIX = ""
 
     def head(self) -> bytes:
-        """What every file begins with."""
+        """Return the beginning of the file."""
         return b""
 
     @abstractmethod
-    def encode(self, batch: Batch) -> bytes: ...
+    def encode(self, batch: Batch) -> bytes:
+        """Return the bytes of a batch."""
 
 
 class TextSerializer(Serializer):
-    """Bodies, a line each; headers are left out."""
+    """Writes bodies, one per line, without headers."""
 
     def __init__(self, newline: bool = True) -> None:
         self._end = b"\n" if newline else b""
@@ -34,7 +35,7 @@ class TextSerializer(Serializer):
 
 
 class HeaderAndTextSerializer(Serializer):
-    """`{name=value, ...} body`, a line each, as Flume prints headers."""
+    """Writes `{name=value, ...} body`, one per line, as Flume prints headers."""
 
     def __init__(self, newline: bool = True) -> None:
         self._end = b"\n" if newline else b""
@@ -48,7 +49,7 @@ class HeaderAndTextSerializer(Serializer):
 
 
 class AvroEventSerializer(Serializer):
-    """An Avro file of events with headers and body."""
+    """Writes an Avro file of events with headers and body."""
 
     SUFFIX = ".avro"
 
@@ -56,19 +57,19 @@ class AvroEventSerializer(Serializer):
         import fastavro
 
         self._out = io.BytesIO()
-        # fastavro.write's own class: the function `writer` closes the file it writes.
+        # The class, because the function `fastavro.writer` closes the file that it writes.
         self._writer = fastavro.write.Writer(self._out, fastavro.parse_schema(SCHEMA), codec)
 
     def head(self) -> bytes:
-        return self._take()
+        return self._flush()
 
     def encode(self, batch: Batch) -> bytes:
         for headers, body in batch:
             self._writer.write({"headers": headers, "body": body})
         self._writer.flush()
-        return self._take()
+        return self._flush()
 
-    def _take(self) -> bytes:
+    def _flush(self) -> bytes:
         data = self._out.getvalue()
         self._out.seek(0)
         self._out.truncate()
@@ -78,14 +79,14 @@ class AvroEventSerializer(Serializer):
 def make_serializer(
     settings: Settings, key: str, parameters: Mapping[str, str]
 ) -> Callable[[], Serializer]:
-    """What a setting such as `serializer` asks for: a new one for every file.
+    """Return how to create the serializer that a setting names; each file gets a new one.
 
     Raises:
-        SettingError: there is none of that name.
+        SettingError: there is no such serializer.
     """
     written = settings.text(key)
     newline = parameters.get("appendNewline", "true").lower() == "true"
-    match last_word(written).lower():
+    match simple_name(written).lower():
         case "text" | "bodytexteventserializer":
             return lambda: TextSerializer(newline)
         case "header_and_text" | "headerandbodytexteventserializer":

@@ -1,4 +1,4 @@
-"""Syslog messages (RFC 3164, RFC 5424) to events."""
+"""Parses syslog messages (RFC 3164, RFC 5424) into events."""
 
 import datetime
 import re
@@ -26,11 +26,11 @@ FIELDS = ("priority", "version", "timestamp", "hostname")
 
 
 class _Start(NamedTuple):
-    """The beginning of a message, and what it means.
+    """The parsed beginning of a message.
 
     Attributes:
-        text: whoever begins so begins the same, and has its body behind `size` bytes. Nobody begins
-            with an empty tuple.
+        text: a message that starts with it has the same headers, and its body after `size` bytes.
+            No message starts with an empty tuple.
         kept: the fields that stay in the body.
     """
 
@@ -44,11 +44,11 @@ class SyslogParser:
     """Turns messages into headers and bodies.
 
     Headers are Flume's: Facility, Severity, priority, version, timestamp in milliseconds, host. The
-    body is what follows, with the fields in `keep` put before it. What is no syslog message becomes
-    an event as it is, with the status Invalid.
+    body is the rest, after the fields in `keep`. A text that is no syslog message becomes an event
+    with the status Invalid.
 
-    Messages that come together mostly begin alike, up to the host: whoever begins as the last one
-    did has its headers, and is not parsed again.
+    Messages that arrive together often begin with the same text, up to the host. Such a message
+    gets the headers of the one before it and is not parsed again.
 
     Args:
         keep: names of `FIELDS`.
@@ -60,7 +60,8 @@ class SyslogParser:
         self._last = _Start((), 0, {}, b"")
 
     def parse(self, message: bytes) -> tuple[Headers, bytes]:
-        """
+        """Return the headers and the body of one message.
+
         >>> SyslogParser().parse(b"<34>Oct 11 22:14:15 web1 su: failed")[1]
         b'su: failed'
         """
@@ -68,34 +69,34 @@ class SyslogParser:
         return batch.headers[0], batch.bodies[0]
 
     def parse_all(self, messages: Iterable[bytes]) -> Batch:
-        """An event for each message."""
+        """Return an event per message."""
         all_headers: list[Headers] = []
         bodies: list[bytes] = []
         text, size, headers, kept = self._last
         for message in messages:
             if not message.startswith(text):
-                found = self._start(message)
-                if found is None:
+                start = self._start(message)
+                if start is None:
                     own, body = self._without_fields(message)
                     all_headers.append(own)
                     bodies.append(body)
                     continue
-                text, size, headers, kept = self._last = found
+                text, size, headers, kept = self._last = start
             all_headers.append(headers)
             bodies.append(kept + message[size:] if kept else message[size:])
         return Batch(bodies, all_headers)
 
     def _start(self, message: bytes) -> "_Start | None":
-        """How a message begins, from the cache if another one began so."""
-        found = _MESSAGE.match(message)
-        if found is None:
+        """Return the parsed beginning of a message, from the cache if possible."""
+        match = _MESSAGE.match(message)
+        if match is None:
             return None
-        text = found.group()
+        text = match.group()
         start = self._starts.get(text)
         if start is None:
-            key = found.groups(b"")
+            key = match.groups(b"")
             kept = self._kept(key) if self._keep else b""
-            # Without the space behind it, a longer name could begin with this one.
+            # Without the space after it, a longer host name could start with this one.
             start = _Start(text if text.endswith(b" ") else (), len(text), self._make(*key), kept)
             if len(self._starts) >= _CACHE_SIZE:
                 self._starts.clear()
@@ -113,15 +114,15 @@ class SyslogParser:
         return headers
 
     def _without_fields(self, message: bytes) -> tuple[Headers, bytes]:
-        """A priority and no more is still a message; anything else is marked."""
-        found = _PRIORITY.match(message)
-        if found is None:
+        """Return an event of a message with a priority only, or of a text that is no message."""
+        match = _PRIORITY.match(message)
+        if match is None:
             return {"Facility": "0", "Severity": "0", STATUS_HEADER: "Invalid"}, message
-        headers = _priority_headers(found.group(1))
-        return headers, message if "priority" in self._keep else message[found.end() :]
+        headers = _priority_headers(match.group(1))
+        return headers, message if "priority" in self._keep else message[match.end() :]
 
     def _kept(self, key: tuple[bytes, ...]) -> bytes:
-        """What goes before the body."""
+        """Return the fields that stay in the body."""
         priority, version, moment, host = key
         start = b"<%s>" % priority if "priority" in self._keep else b""
         if version and "version" in self._keep:
@@ -146,10 +147,10 @@ def _priority_headers(priority: bytes) -> Headers:
 
 
 def timestamp_ms(written: bytes, today: datetime.date | None = None) -> int | None:
-    """Milliseconds since 1970, or None for a time that is not there or cannot be.
+    """Return the milliseconds since 1970, or None if there is no time, or an impossible one.
 
-    RFC 3164 has no year: the one that makes it the nearest past, as Flume guesses it. A time
-    without a zone is local.
+    RFC 3164 has no year: the time is the nearest one in the past, as in Flume. A time without a
+    zone is local.
     """
     try:
         if written[:1].isdigit():
@@ -169,16 +170,15 @@ def timestamp_ms(written: bytes, today: datetime.date | None = None) -> int | No
 
 
 def _micro(text: str) -> str:
-    """Python reads up to six digits of a second; more are cut."""
+    """Return a time with at most six digits after the second, as Python reads it."""
     return re.sub(r"(\.\d{6})\d+", r"\1", text)
 
 
 class SyslogFraming:
-    """Cuts messages out of a TCP stream: by line ends, or by counted octets (RFC 6587), which each
-    message says by what it begins with.
+    """Splits a TCP stream into messages: by line feeds, or by counted octets (RFC 6587) where a
+    message begins with a count.
 
-    A message longer than `limit` is cut there and marked Incomplete; what follows up to its end
-    makes events of its own, as in Flume.
+    A message longer than `limit` is split into several, as in Flume.
     """
 
     def __init__(self, limit: int) -> None:
@@ -186,7 +186,7 @@ class SyslogFraming:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are whole now."""
+        """Add bytes and return the finished messages."""
         data = self._rest + data if self._rest else data
         messages = data.split(b"\n")
         if any(map(bytes.isdigit, {message[:1] for message in messages})):
@@ -195,7 +195,7 @@ class SyslogFraming:
         return self._cut(messages, b"\r" in data)
 
     def _mixed(self, data: bytes) -> list[bytes]:
-        found: list[bytes] = []
+        messages: list[bytes] = []
         position = 0
         while position < len(data):
             counted = _COUNTED.match(data, position)
@@ -203,19 +203,20 @@ class SyslogFraming:
                 end = counted.end() + int(counted.group(1))
                 if end > len(data):
                     break
-                found.append(data[counted.end() : end].rstrip(b"\n"))
+                messages.append(data[counted.end() : end].rstrip(b"\n"))
                 position = end + (data[end : end + 1] == b"\n")
                 continue
             end = data.find(b"\n", position)
             if end < 0:
                 break
-            found.append(data[position:end])
+            messages.append(data[position:end])
             position = end + 1
         self._rest = data[position:]
-        return self._cut(found, b"\r" in data)
+        return self._cut(messages, b"\r" in data)
 
     def _cut(self, messages: list[bytes], returns: bool) -> list[bytes]:
-        """Without empty ones and carriage returns, in pieces of at most `limit`."""
+        """Return the messages without empty ones and carriage returns, in pieces of at most
+        `limit`."""
         limit = self._limit
         if len(self._rest) > 64 * limit:
             messages = [*messages, self._rest]
@@ -233,16 +234,17 @@ class SyslogFraming:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """What is left when the peer is done."""
+        """Return the unfinished message when the stream has ended."""
         rest, self._rest = self._rest, b""
         return self._cut([rest], b"\r" in rest)
 
 
 def kept_fields(written: str) -> frozenset[str]:
-    """`none`, `all` (or `--all--`), or names of `FIELDS`; true and false are older words.
+    """Return the fields that a setting names: `none`, `all` (or `--all--`), or some of `FIELDS`;
+    true and false are Flume's older values.
 
     Raises:
-        ValueError: a name that is none.
+        ValueError: a name is no field.
     """
     words = written.split()
     if len(words) == 1 and words[0].lower() in ("none", "false"):

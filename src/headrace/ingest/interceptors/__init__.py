@@ -1,1 +1,1 @@
-"""Interceptors: change or drop events on their way from a source to its channels."""
+"""Interceptors: they change or drop events between a source and its channels."""

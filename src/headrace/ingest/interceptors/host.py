@@ -1,4 +1,4 @@
-"""Which machine an event came through, as a header."""
+"""The host interceptor: a header with this machine."""
 
 import socket
 
@@ -8,12 +8,12 @@ from headrace.ingest.settings import Settings, flag, text
 
 
 class HostInterceptor(Interceptor):
-    """The address of this machine, or its name with `useIP = false`; looked up once."""
+    """Adds the address of this machine, or its name with `useIP = false`; looked up once."""
 
     SETTINGS = (
-        text("hostHeader", "Which header to write.", "host"),
-        flag("useIP", "Write the address and not the name.", True),
-        flag("preserveExisting", "Leave a header that is there.", False),
+        text("hostHeader", "The header to write.", "host"),
+        flag("useIP", "Write the address instead of the name.", True),
+        flag("preserveExisting", "Keep an existing header.", False),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Java's regular expressions, as far as they differ from Python's in how they are written."""
+"""Translates the syntax of Java's regular expressions to Python's."""
 
 import re
 
@@ -9,9 +9,10 @@ _GROUP = re.compile(r"\$(\d)|\$\{([A-Za-z][A-Za-z0-9]*)\}|\\(.)")
 
 
 def compile_pattern(settings: Settings, key: str, written: str) -> re.Pattern[bytes]:
-    """
+    """Compile a regular expression of a setting.
+
     Raises:
-        SettingError: it is no regular expression.
+        SettingError: the text is no regular expression.
     """
     try:
         return re.compile(_NAMED.sub("(?P<", written).encode())
@@ -20,11 +21,11 @@ def compile_pattern(settings: Settings, key: str, written: str) -> re.Pattern[by
 
 
 def replacement(written: str) -> bytes:
-    """Java's `$1` and `${name}` as Python's `\\g<1>` and `\\g<name>`."""
+    """Return a replacement with Java's `$1` and `${name}` as Python's `\\g<1>` and `\\g<name>`."""
 
-    def turn(match: re.Match[str]) -> str:
+    def translate(match: re.Match[str]) -> str:
         if match.group(3) is not None:
             return "\\\\" if match.group(3) == "\\" else match.group(3)
         return rf"\g<{match.group(1) or match.group(2)}>"
 
-    return _GROUP.sub(turn, written).encode()
+    return _GROUP.sub(translate, written).encode()

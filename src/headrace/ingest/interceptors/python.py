@@ -1,4 +1,4 @@
-"""A function of the user's own."""
+"""The python interceptor: a function of the user."""
 
 import importlib
 from collections.abc import Callable
@@ -33,7 +33,9 @@ class PythonInterceptor(Interceptor):
 
     def intercept_event(self, event: Event) -> Event | None:
         changed = self._function(event)
-        assert changed is None or isinstance(changed, Event), "it returns an Event or None"
+        assert changed is None or isinstance(changed, Event), (
+            "the function of an interceptor returns an Event or None"
+        )
         return changed
 
 
@@ -42,10 +44,10 @@ def _find(settings: Settings, written: str) -> Callable[[Event | Batch], object]
     if not colon:
         raise settings.wrong("function", f"function {written!r} has no ':': write module:name")
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        value = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
-        raise settings.wrong("function", f"function {written} is not there: {error}") from None
-    if not callable(found):
+        raise settings.wrong("function", f"function {written} does not exist: {error}") from None
+    if not callable(value):
         raise settings.wrong("function", f"function {written} cannot be called")
-    function: Callable[[Event | Batch], object] = found
+    function: Callable[[Event | Batch], object] = value
     return function

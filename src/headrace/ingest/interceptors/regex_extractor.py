@@ -1,11 +1,11 @@
-"""Headers out of the body, by the groups of a regular expression."""
+"""The regex_extractor interceptor: headers from groups of a regular expression."""
 
 import calendar
 import re
 import time
 from collections.abc import Callable
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.event import Batch, Headers
 from headrace.ingest.format.java_date import strptime_format
 from headrace.ingest.interceptor import Interceptor
@@ -16,12 +16,12 @@ Serializer = Callable[[str], str]
 
 
 class RegexExtractorInterceptor(Interceptor):
-    """Group n goes to the header that serializer n names. A serializer passes it on as it is, or
-    turns a date in a `pattern` into milliseconds."""
+    """Writes group n to the header that serializer n names. A serializer keeps the text, or turns a
+    date in a `pattern` into milliseconds."""
 
     SETTINGS = (
-        text("regex", "An expression with groups.", required=True),
-        text("serializers", "One for each group.", required=True),
+        text("regex", "A regular expression with groups.", required=True),
+        text("serializers", "One per group.", required=True),
         prefix("serializers", "The header each writes (name), its type and its pattern."),
     )
 
@@ -64,12 +64,12 @@ def _target(settings: Settings, serializer: str) -> tuple[str, Serializer]:
     if "name" not in own:
         raise settings.wrong(key, f"{key} is missing: name the header to write")
     kind = own.get("type", "default")
-    if last_word(kind) == "RegexExtractorInterceptorMillisSerializer":
+    if simple_name(kind) == "RegexExtractorInterceptorMillisSerializer":
         pattern = f"serializers.{serializer}.pattern"
         if "pattern" not in own:
             raise settings.wrong(pattern, f"{pattern} is missing: it says how dates are written")
         return own["name"], _millis(settings, pattern, own["pattern"])
-    if kind.lower() == "default" or last_word(kind).endswith("PassThroughSerializer"):
+    if kind.lower() == "default" or simple_name(kind).endswith("PassThroughSerializer"):
         return own["name"], str
     raise settings.wrong(
         f"serializers.{serializer}.type",
@@ -88,7 +88,7 @@ def _millis(settings: Settings, key: str, pattern: str) -> Serializer:
         try:
             moment = time.strptime(written, form)
         except ValueError:
-            return written  # an event with a broken date is worth more than no event
+            return written  # keep an event with an invalid date
         offset = moment.tm_gmtoff
         seconds = time.mktime(moment) if offset is None else calendar.timegm(moment) - offset
         return str(int(seconds) * 1000)

@@ -1,4 +1,4 @@
-"""Keeping or dropping events by a regular expression."""
+"""The regex_filter interceptor: keeps or drops events by a regular expression."""
 
 from itertools import compress
 
@@ -9,11 +9,11 @@ from headrace.ingest.settings import Settings, flag, text
 
 
 class RegexFilterInterceptor(Interceptor):
-    """Keeps events in whose body the expression is found, or with `excludeEvents` the others."""
+    """Keeps events whose body matches somewhere, or with `excludeEvents` the others."""
 
     SETTINGS = (
-        text("regex", "What to look for.", ".*"),
-        flag("excludeEvents", "Drop what matches.", False),
+        text("regex", "The regular expression.", ".*"),
+        flag("excludeEvents", "Drop matching events.", False),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

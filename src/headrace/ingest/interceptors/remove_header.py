@@ -1,4 +1,4 @@
-"""Taking headers away."""
+"""The remove_header interceptor."""
 
 import re
 
@@ -8,13 +8,14 @@ from headrace.ingest.settings import Settings, text
 
 
 class RemoveHeaderInterceptor(Interceptor):
-    """By name, by a list of names, or by an expression that the whole name matches."""
+    """Removes headers by name, by a list of names, or by a regular expression for the whole
+    name."""
 
     SETTINGS = (
         text("withName", "One header."),
         text("fromList", "Several headers."),
-        text("fromListSeparator", "What separates them, as an expression.", r"\s*,\s*"),
-        text("matching", "An expression for names."),
+        text("fromListSeparator", "The separator, as a regular expression.", r"\s*,\s*"),
+        text("matching", "A regular expression for names."),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

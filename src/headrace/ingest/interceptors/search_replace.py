@@ -1,4 +1,4 @@
-"""Replacing text in bodies."""
+"""The search_replace interceptor: replaces text in bodies."""
 
 import re
 
@@ -9,26 +9,26 @@ from headrace.ingest.settings import Settings, text
 
 
 class SearchReplaceInterceptor(Interceptor):
-    """Every match of `searchPattern` becomes `replaceString`, in which `$1` is a group."""
+    """Replaces every match of `searchPattern` by `replaceString`, in which `$1` is a group."""
 
     SETTINGS = (
-        text("searchPattern", "What to replace.", required=True),
-        text("replaceString", "What to put there.", ""),
-        text("charset", "Of the bodies; matching works on bytes.", "UTF-8"),
+        text("searchPattern", "The regular expression.", required=True),
+        text("replaceString", "The replacement.", ""),
+        text("charset", "Ignored: bytes are matched.", "UTF-8"),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         written = settings.text("searchPattern")
         self._pattern = compile_pattern(settings, "searchPattern", written)
-        self._by = replacement(settings.text("replaceString"))
+        self._replacement = replacement(settings.text("replaceString"))
         try:
-            self._pattern.sub(self._by, b"")
+            self._pattern.sub(self._replacement, b"")
         except (re.error, IndexError) as error:
             raise settings.wrong(
                 "replaceString", f"replaceString names a group that is not there: {error}"
             ) from None
 
     def intercept(self, batch: Batch) -> Batch:
-        sub, by = self._pattern.sub, self._by
-        return batch.with_bodies([sub(by, body) for body in batch.bodies])
+        sub, replacement = self._pattern.sub, self._replacement
+        return batch.with_bodies([sub(replacement, body) for body in batch.bodies])

@@ -1,4 +1,4 @@
-"""The same header for every event."""
+"""The static interceptor: the same header for every event."""
 
 from headrace.ingest.event import Batch, Headers
 from headrace.ingest.interceptor import Interceptor
@@ -6,12 +6,12 @@ from headrace.ingest.settings import Settings, flag, text
 
 
 class StaticInterceptor(Interceptor):
-    """`key` and `value`, such as the data centre."""
+    """Adds the header `key` with `value`, such as the data centre."""
 
     SETTINGS = (
-        text("key", "Which header to write.", "key"),
-        text("value", "What to write.", "value"),
-        flag("preserveExisting", "Leave a header that is there.", True),
+        text("key", "The header to write.", "key"),
+        text("value", "Its value.", "value"),
+        flag("preserveExisting", "Keep an existing header.", True),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""When an event was seen, as a header."""
+"""The timestamp interceptor: a header with the present time."""
 
 import time
 
@@ -8,11 +8,11 @@ from headrace.ingest.settings import Settings, flag, text
 
 
 class TimestampInterceptor(Interceptor):
-    """Milliseconds since 1970; the events of a batch get the same."""
+    """Adds the milliseconds since 1970; the events of a batch get the same."""
 
     SETTINGS = (
-        text("headerName", "Which header to write.", "timestamp", other_names=("header",)),
-        flag("preserveExisting", "Leave a header that is there.", False),
+        text("headerName", "The header to write.", "timestamp", other_names=("header",)),
+        flag("preserveExisting", "Keep an existing header.", False),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

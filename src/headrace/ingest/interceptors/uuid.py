@@ -1,4 +1,4 @@
-"""An identity for every event."""
+"""The uuid interceptor: a unique id for every event."""
 
 import uuid
 
@@ -8,12 +8,12 @@ from headrace.ingest.settings import Settings, flag, text
 
 
 class UuidInterceptor(Interceptor):
-    """A random UUID as a header, to find duplicates by further down."""
+    """Adds a random UUID as a header, by which later components find duplicates."""
 
     SETTINGS = (
-        text("headerName", "Which header to write.", "id"),
-        flag("preserveExisting", "Leave a header that is there.", True),
-        text("prefix", "What to write before it.", ""),
+        text("headerName", "The header to write.", "id"),
+        flag("preserveExisting", "Keep an existing header.", True),
+        text("prefix", "A text before it.", ""),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

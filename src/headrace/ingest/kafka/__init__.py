@@ -1,1 +1,1 @@
-"""Events as records of topics."""
+"""Events as records of topics, and the settings of Kafka clients."""

@@ -1,4 +1,4 @@
-"""Events to the columns of records."""
+"""Turns events into the columns of records."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -13,17 +13,18 @@ from headrace.ingest.format.event_time import time_ms
 _PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-class TopicForm(NamedTuple):
-    """How an event becomes a record.
+class TopicColumns(NamedTuple):
+    """How events become columns of records.
 
     Attributes:
-        topic_header: the header that may name another topic than the default.
+        topic: the default topic.
+        topic_header: the header that may name another topic.
         partition_header: the header that names the partition.
         default_partition: for events without that header.
         timestamp_header: the header with the record's time in milliseconds.
-        record_headers: record header: event header.
+        record_headers: the names of record headers and the event headers they come from.
         all_headers: write all of an event's headers as record headers.
-        flume_format: the value is an Avro event with the headers in it, and not the body.
+        flume_format: write the value as an Avro event with headers, instead of the body.
     """
 
     topic: str
@@ -36,7 +37,7 @@ class TopicForm(NamedTuple):
     flume_format: bool = False
 
     def tables(self, batch: Batch) -> list[tuple[str, pa.Table]]:
-        """The records of a batch, by topic; order is kept within each."""
+        """Return the records of a batch by topic, in order within each topic."""
         if not len(batch):
             return []
         if self.topic_header is None:
@@ -80,7 +81,9 @@ class TopicForm(NamedTuple):
         if written is None:
             return self.default_partition
         if not (written.isascii() and written.isdigit()) or len(written) > 9:
-            raise DeliveryFailed(f"header {self.partition_header} is {written!r}, no partition")
+            raise DeliveryFailed(
+                f"header {self.partition_header} is {written!r}, which is no partition"
+            )
         return int(written)
 
     def _time(self, headers: Headers) -> int | None:
@@ -97,12 +100,12 @@ class TopicForm(NamedTuple):
 
 
 def _key(headers: Headers) -> bytes | None:
-    found = headers.get("key")
-    return None if found is None else found.encode()
+    key = headers.get("key")
+    return None if key is None else key.encode()
 
 
 def _each(batch: Batch, of: Callable[[Headers], object]) -> list[object]:
-    """One value for each event, made once for neighbours that share headers."""
+    """Return a value per event, computed once for neighbours that share headers."""
     before: Headers | None = None
     value: object = None
     values = []
@@ -114,6 +117,6 @@ def _each(batch: Batch, of: Callable[[Headers], object]) -> list[object]:
 
 
 def _column(batch: Batch, of: Callable[[Headers], object]) -> list[object] | None:
-    """As `_each`, or None when no event has a value."""
+    """Return a value per event, or None if no event has one."""
     values = _each(batch, of)
     return values if any(value is not None for value in values) else None

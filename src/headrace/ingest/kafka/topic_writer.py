@@ -1,9 +1,9 @@
-"""Batches of events into topics, durable on return, and with a transactional id exactly once.
+"""Writes batches of events to topics: durable on return, and with a transactional id exactly once.
 
 The protocol (decision 0013). One transaction holds the records of some batches and, as records of a
-compacted topic, the marks behind them. Whoever starts under a transactional id first takes it over:
-what its predecessor left open is aborted or, if it was about to be committed, committed. Only then
-are marks read, so they say exactly which events are in the log.
+compacted topic, the marks after them. A writer that starts with a transactional id first fences off
+its predecessor: the coordinator aborts the open transaction or, if its commit had begun, completes
+it. Only then does the writer read the marks, so they say exactly which events are in the log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ Marks = Mapping[str, str]
 
 
 class WriterOptions(NamedTuple):
-    """How to write."""
+    """How a `TopicWriter` writes."""
 
     acks: str = "all"
     codec: str = "none"
@@ -46,12 +46,15 @@ class WriterOptions(NamedTuple):
 
 
 class TopicWriter:
-    """Writes and waits until it is safe; opens a new `Writer` after a failure.
+    """Writes and waits for the acknowledgement; opens a new `Writer` after a failure.
 
-    Without a transactional id a failed write may have reached the log: written again, it is there
-    twice. With one it never is: see `write`.
+    Without a transactional id a failed write may have reached the log: a retry then writes the
+    records twice. With a transactional id it does not: see `write`.
 
-    Threads: any, one at a time: a source asks for its marks while a sink writes.
+    Threads: any, one at a time: a source reads its marks while a sink writes.
+
+    Attributes:
+        audit: where acknowledged records are counted; set it before the first `open`.
     """
 
     def __init__(self, settings: ClientSettings, options: WriterOptions) -> None:
@@ -59,18 +62,17 @@ class TopicWriter:
         self._settings = settings
         self._options = options
         self._writer: Writer | None = None
-        self._doubtful: list[Marks] = []
+        self._uncertain: list[Marks] = []
         self._settled: list[Marks] = []
-        self._seen_topics: set[str] = set()
+        self._known_topics: set[str] = set()
         self._lock = RLock()
-        # Where acknowledged records are counted; to be set before the first `open`.
         self.audit: Tally | None = None
 
     def open(self) -> None:
-        """Connect and, with a transactional id, take it over and read the marks.
+        """Connect and, with a transactional id, fence off its last user and read the marks.
 
         Raises:
-            DeliveryFailed: the cluster is not there, or refuses.
+            DeliveryFailed: the cluster cannot be reached, or refuses.
         """
         with self._lock:
             if self._writer is None:
@@ -89,7 +91,7 @@ class TopicWriter:
                 linger_ms=0,
             )
             if self.ledger is not None:
-                self._make_positions_topic()
+                self._create_positions_topic()
                 writer.init_transactions()
                 self.ledger.book.replace(self._read_marks())
                 self._settle()
@@ -99,10 +101,11 @@ class TopicWriter:
             raise DeliveryFailed(f"cannot write to topics: {error}") from error
         self._writer = writer
 
-    def _make_writer(self, *args: Any, **told: Any) -> Writer:
+    def _make_writer(self, *args: Any, **options: Any) -> Writer:
         if self.audit is None:
-            return Writer(*args, **told)
-        return AuditedWriter(self.audit, *args, uncounted=(self._options.positions_topic,), **told)
+            return Writer(*args, **options)
+        uncounted = (self._options.positions_topic,)
+        return AuditedWriter(self.audit, *args, uncounted=uncounted, **options)
 
     def close(self) -> None:
         with self._lock:
@@ -114,12 +117,12 @@ class TopicWriter:
         """Write tables to topics and return when every in-sync replica has them.
 
         Args:
-            marks: of the batches the tables were made of, in order. A transaction that failed may
-                have been committed after all: before trying again, `open`, and then leave out
-                batches whose very marks `is_settled` knows, or ask the ledger where one stands.
+            marks: the marks of the batches in the tables, in order. A transaction that failed may
+                have been committed nevertheless: before a retry call `open`, and then leave out
+                batches whose marks `is_settled` knows, or ask the ledger for the position.
 
         Raises:
-            DeliveryFailed: try again.
+            DeliveryFailed: the write failed; retry.
         """
         with self._lock:
             self.open()
@@ -130,7 +133,7 @@ class TopicWriter:
         assert writer is not None
         merged: dict[str, str] = {}
         try:
-            self._make_topics({topic for topic, _ in parts} - self._seen_topics)
+            self._create_topics({topic for topic, _ in parts} - self._known_topics)
             if self.ledger is None:
                 for topic, table in parts:
                     writer.write(table, topic)
@@ -143,44 +146,44 @@ class TopicWriter:
                 if merged:
                     writer.write(self._marks_table(merged), self._options.positions_topic)
         except ClientError as error:
-            self._doubtful = list(marks)
+            self._uncertain = list(marks)
             self.close()
             raise DeliveryFailed(f"cannot write to topics: {error}") from error
-        self._doubtful = []
+        self._uncertain = []
         if merged:
             self.ledger.book.update(merged)
 
     def is_settled(self, marks: Marks | None) -> bool:
-        """Whether a batch was committed by a `write` that did not live to tell."""
+        """Return whether a `write` that failed has committed the batch with these marks."""
         return any(marks is each for each in self._settled)
 
     def _settle(self) -> None:
         assert self.ledger is not None
-        if not self._doubtful:
+        if not self._uncertain:
             return
         known = self.ledger.book.all()
-        committed = all(known.get(key) == mark for key, mark in _merged(self._doubtful).items())
-        self._settled = self._doubtful if committed else []
-        self._doubtful = []
+        committed = all(known.get(key) == mark for key, mark in _merged(self._uncertain).items())
+        self._settled = self._uncertain if committed else []
+        self._uncertain = []
 
-    def _make_topics(self, names: set[str]) -> None:
-        """Create what is not there, with the cluster's defaults, as Java's producer has it done."""
+    def _create_topics(self, names: set[str]) -> None:
+        """Create missing topics with the cluster's defaults, as brokers do for Java's producer."""
         if not names:
             return
         with ConnectionPool(self._settings) as pool:
-            found = pool.metadata(sorted(names)).topics
+            known = pool.metadata(sorted(names)).topics
             missing = [
                 name
                 for name in sorted(names)
-                if name not in found or getattr(found[name].error, "code", None) is _UNKNOWN
+                if name not in known or getattr(known[name].error, "code", None) is _UNKNOWN
             ]
-            wanted = [NewTopic(name, -1) for name in missing]
-            outcomes = Admin(pool).create_topics(wanted) if wanted else {}
+            new_topics = [NewTopic(name, -1) for name in missing]
+            outcomes = Admin(pool).create_topics(new_topics) if new_topics else {}
         for name, error in outcomes.items():
             if error is not None and error.code is not ErrorCode.topic_already_exists:
                 raise error
             _log.info("topic_created", topic=name)
-        self._seen_topics |= names
+        self._known_topics |= names
 
     # -- marks ---------------------------------------------------------------------------------
 
@@ -193,7 +196,7 @@ class TopicWriter:
             }
         )
 
-    def _make_positions_topic(self) -> None:
+    def _create_positions_topic(self) -> None:
         topic = NewTopic(self._options.positions_topic, 1, configs={"cleanup.policy": "compact"})
         with ConnectionPool(self._settings) as pool:
             (error,) = Admin(pool).create_topics([topic]).values()
@@ -201,8 +204,8 @@ class TopicWriter:
             raise error
 
     def _read_marks(self) -> dict[str, str]:
-        """Everything of ours up to the end of the topic. Transactions of others that are open there
-        are waited for: ours may lie behind them."""
+        """Read the marks of this transactional id up to the end of the topic. Open transactions of
+        other writers are waited for: our marks may be after them."""
         partition = TopicPartition(self._options.positions_topic, 0)
         with ConnectionPool(self._settings) as pool:
             extent = extents(pool, [partition])[partition]
@@ -211,17 +214,17 @@ class TopicWriter:
         if extent.start == extent.end:
             return {}
         prefix = f"{self._options.transactional_id}{_SEPARATOR}"
-        found: dict[str, str] = {}
-        wanted = {partition: ReadRange(extent.start, extent.end)}
+        marks: dict[str, str] = {}
+        ranges = {partition: ReadRange(extent.start, extent.end)}
         with Reader(
-            self._settings, wanted, read_committed=True, columns=["key", "value"]
+            self._settings, ranges, read_committed=True, columns=["key", "value"]
         ) as reader:
             for chunk in reader:
                 keys, values = (chunk.columns.column(name).to_pylist() for name in ("key", "value"))
                 for key, value in zip(keys, values, strict=True):
                     if key is not None and key.startswith(prefix.encode()) and value is not None:
-                        found[key.decode().removeprefix(prefix)] = value.decode()
-        return found
+                        marks[key.decode().removeprefix(prefix)] = value.decode()
+        return marks
 
 
 class TopicLedger:

@@ -1,12 +1,13 @@
-"""Avro RPC as Flume's agents speak it to each other: Netty's frames, the handshake, the calls.
+"""Avro RPC as Flume's agents use it: Netty's frames, the handshake, the calls.
 
-A frame is a serial number (int32), a number of buffers (int32), and each buffer with its length
-(int32) before it; the buffers together are the message. The first message of a connection begins
-with a handshake, in which both sides show the MD5 of their protocol; whoever does not know the
-other's sends or gets its text. A call is a map of metadata, a method's name and its arguments; an
-answer is a map, a byte that tells an error from a result, and the result.
+A frame is a serial number (int32), a number of buffers (int32), and each buffer after its length
+(int32); the buffers together are the message. The first message of a connection begins with a
+handshake, in which both sides send the MD5 of their protocol. If the server does not know the
+client's protocol, the client sends its text, and the other way round. A call is a map of metadata,
+the name of a method and its arguments; an answer is a map, a byte that is 0 for a result and 1 for
+an error, and the result.
 
-No I/O in here but through the stream it is handed.
+All I/O goes through the given stream.
 """
 
 import hashlib
@@ -50,20 +51,20 @@ _MAX_BUFFERS = 1 << 16
 _PAIR = struct.Struct(">ii")
 _ONE = struct.Struct(">i")
 _HASH_BYTES = 16
-# A server remembers this many protocols of clients; there are two in the world.
+# A server remembers this many protocols of clients; Flume has had two.
 _MAX_PROTOCOLS = 64
 
 
-class Match(IntEnum):
-    """What a handshake came to."""
+class HandshakeMatch(IntEnum):
+    """The result of a handshake."""
 
     BOTH = 0
     CLIENT = 1
     NONE = 2
 
 
-class Status(IntEnum):
-    """What became of the events."""
+class AvroStatus(IntEnum):
+    """What the server did with the events."""
 
     OK = 0
     FAILED = 1
@@ -71,16 +72,18 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class AvroFrame:
+    """A message, and the serial number that its answer repeats."""
+
     serial: int
     message: bytes
 
 
-def read_frame(stream: PeerStream) -> Frame | None:
-    """The next frame, or None when the peer is done.
+def read_frame(stream: PeerStream) -> AvroFrame | None:
+    """Return the next frame, or None at the end of the stream.
 
     Raises:
-        ProtocolError: more buffers or bytes than any message has.
+        ProtocolError: the frame has too many buffers or bytes, or is incomplete.
     """
     head = stream.read(_PAIR.size)
     if not head:
@@ -97,25 +100,30 @@ def read_frame(stream: PeerStream) -> Frame | None:
             raise ProtocolError(f"a frame has more than {MAX_MESSAGE_BYTES} bytes")
         parts.append(stream.read(size) if size else b"")
         if size and not parts[-1]:
-            raise ProtocolError("the peer hung up in the middle of a frame")
-    return Frame(serial, b"".join(parts))
+            raise ProtocolError("the peer closed the connection in the middle of a frame")
+    return AvroFrame(serial, b"".join(parts))
 
 
 def write_frame(stream: PeerStream, serial: int, message: bytes) -> None:
     stream.write(_PAIR.pack(serial, 1) + _ONE.pack(len(message)) + message)
 
 
-class Responder:
-    """The server's side of one connection."""
+class AvroResponder:
+    """The server side of one connection.
+
+    Args:
+        known: the hashes of client protocols, and whether they are compatible; shared between
+            connections.
+    """
 
     def __init__(self, known: dict[bytes, bool]) -> None:
         self._known = known
         self._connected = False
 
     def read(self, message: bytes) -> tuple[bytes, str, Batch | None]:
-        """Handshake bytes to answer with, the method, and its events.
+        """Return the handshake bytes of the answer, the method, and its events.
 
-        The events are None when the client must first send its protocol, or pings.
+        The events are None if the client must first send its protocol, or pings.
         """
         source = AvroInput(message)
         prefix = b""
@@ -138,7 +146,7 @@ class Responder:
     def _handshake(self, source: AvroInput) -> bytes:
         client = source.fixed(_HASH_BYTES)
         text = source.octets() if source.long() else None
-        ours = source.fixed(_HASH_BYTES) == PROTOCOL_HASH
+        knows_ours = source.fixed(_HASH_BYTES) == PROTOCOL_HASH
         if source.long():
             _skip_map(source)
         if text is not None and client not in self._known:
@@ -148,30 +156,33 @@ class Responder:
         if client != PROTOCOL_HASH and not self._known.get(client, False):
             if text is not None:
                 raise ProtocolError("the client's protocol is not AvroSourceProtocol")
-            return _handshake_answer(Match.NONE, tell=True)
+            return _handshake_answer(HandshakeMatch.NONE, with_protocol=True)
         self._connected = True
-        return _handshake_answer(Match.BOTH if ours else Match.CLIENT, tell=not ours)
+        return _handshake_answer(
+            HandshakeMatch.BOTH if knows_ours else HandshakeMatch.CLIENT,
+            with_protocol=not knows_ours,
+        )
 
 
-def _handshake_answer(match: Match, *, tell: bool) -> bytes:
-    """Match, then the server's protocol and hash if the client lacks them, then no metadata."""
+def _handshake_answer(match: HandshakeMatch, *, with_protocol: bool) -> bytes:
+    """Return the match, the server's protocol and hash if the client lacks them, no metadata."""
     parts = [encode_long(match)]
-    if tell:
+    if with_protocol:
         parts += [b"\x02", encode_long(len(PROTOCOL)), PROTOCOL, b"\x02", PROTOCOL_HASH]
     else:
         parts += [b"\x00", b"\x00"]
     return b"".join((*parts, b"\x00"))
 
 
-def answer(prefix: bytes, method: str, status: Status | None) -> bytes:
-    """The message that answers a call; a ping and a failed handshake have no status."""
+def answer(prefix: bytes, method: str, status: AvroStatus | None) -> bytes:
+    """Return the answer to a call; a ping and a failed handshake have no status."""
     if status is None:
         return prefix if method == "" else prefix + b"\x00\x00"
     return prefix + b"\x00\x00" + encode_long(status)
 
 
 def is_compatible(text: bytes) -> bool:
-    """Whether a client's protocol writes events the way ours reads them."""
+    """Return whether a client's protocol encodes events as ours."""
     try:
         protocol = json.loads(text)
         event = next(each for each in protocol["types"] if each["name"] == "AvroFlumeEvent")
@@ -194,19 +205,19 @@ def _skip_map(source: AvroInput) -> None:
             source.octets()
 
 
-class Requestor:
-    """The client's side of one connection: one call at a time."""
+class AvroRequestor:
+    """The client side of one connection: one call at a time."""
 
     def __init__(self, stream: PeerStream) -> None:
         self._stream = stream
         self._serial = 0
         self._connected = False
 
-    def append_batch(self, batch: Batch) -> Status:
-        """Send events and wait for what became of them.
+    def append_batch(self, batch: Batch) -> AvroStatus:
+        """Send events and return the server's status.
 
         Raises:
-            ProtocolError: the answer is none.
+            ProtocolError: the answer is invalid.
         """
         call = b"\x00" + _text("appendBatch") + _events(batch)
         if not self._connected:
@@ -215,7 +226,7 @@ class Requestor:
         write_frame(self._stream, self._serial, call)
         frame = read_frame(self._stream)
         if frame is None:
-            raise ProtocolError("the peer hung up before it answered")
+            raise ProtocolError("the peer closed the connection before it answered")
         source = AvroInput(frame.message)
         if not self._connected:
             self._read_handshake(source)
@@ -223,7 +234,7 @@ class Requestor:
         if source.fixed(1) != b"\x00":
             raise ProtocolError("the peer answered with an error")
         try:
-            return Status(source.long())
+            return AvroStatus(source.long())
         except ValueError as error:
             raise ProtocolError(f"the peer's answer is no status: {error}") from None
 
@@ -235,13 +246,13 @@ class Requestor:
             source.fixed(_HASH_BYTES)
         if source.long():
             _skip_map(source)
-        if match not in (Match.BOTH, Match.CLIENT):
-            raise ProtocolError("the peer does not take our protocol: is it a Flume Avro source?")
+        if match not in (HandshakeMatch.BOTH, HandshakeMatch.CLIENT):
+            raise ProtocolError("the peer refuses our protocol: is it a Flume Avro source?")
         self._connected = True
 
 
 def _handshake_request() -> bytes:
-    """Our hash and text, the server's hash as far as we can guess it, no metadata."""
+    """Return our hash and protocol, the hash that we expect of the server, and no metadata."""
     return b"".join(
         (PROTOCOL_HASH, b"\x02", encode_long(len(PROTOCOL)), PROTOCOL, PROTOCOL_HASH, b"\x00")
     )

@@ -1,4 +1,4 @@
-"""A connection as a stream of bytes, with exact reads and, if asked for, deflate on both ways."""
+"""A connection as a stream of bytes, with exact reads and optional compression."""
 
 import socket
 import zlib
@@ -9,10 +9,10 @@ _RECEIVE_BYTES = 256 * 1024
 
 
 class PeerStream:
-    """Buffered reads, so that small fields cost no system call each.
+    """Reads with a buffer, so that a small field costs no system call.
 
-    With `deflate` each way is one zlib stream, flushed after every write, as Netty's codec does it.
-    What a few received bytes inflate to is taken in pieces: a peer cannot fill the memory with it.
+    With `deflate` each direction is one zlib stream, flushed after every write, as with Netty's
+    codec. Received bytes are decompressed in pieces, so that a peer cannot fill the memory.
     """
 
     def __init__(self, connection: socket.socket, *, deflate: bool = False, level: int = 6) -> None:
@@ -22,7 +22,7 @@ class PeerStream:
         self._buffer = bytearray()
 
     def read(self, size: int) -> bytes:
-        """Exactly so many bytes, or none at all at the end of the stream.
+        """Return exactly so many bytes, or none at the end of the stream.
 
         Raises:
             ProtocolError: the stream ends in the middle.
@@ -32,12 +32,12 @@ class PeerStream:
             data = self._more()
             if not data:
                 if buffer:
-                    raise ProtocolError("the peer hung up in the middle of a message")
+                    raise ProtocolError("the peer closed the connection in the middle of a message")
                 return b""
             buffer += data
-        found = bytes(buffer[:size])
+        data = bytes(buffer[:size])
         del buffer[:size]
-        return found
+        return data
 
     def _more(self) -> bytes:
         inflating = self._inflating

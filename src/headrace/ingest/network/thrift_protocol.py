@@ -1,4 +1,4 @@
-"""Flume's Thrift interface, for thriftpy2."""
+"""Flume's Thrift interface for thriftpy2."""
 
 import io
 from typing import Any, Final
@@ -23,41 +23,43 @@ service ThriftSourceProtocol {
 FLUME: Final[Any] = thriftpy2.load_fp(io.StringIO(_INTERFACE), "headrace_flume_thrift")
 THRIFT_SETTINGS: Final[tuple[Setting, ...]] = (
     text("protocol", "compact or binary.", "compact", choices=("compact", "binary")),
-    flag("kerberos", "Not done here.", False),
+    flag("kerberos", "Not supported.", False),
 )
 MAX_FRAME_BYTES: Final = 64 << 20
 
 
 def protocol_of(settings: Settings) -> str:
-    """
+    """Return the name of the protocol.
+
     Raises:
-        SettingError: it asks for Kerberos.
+        SettingError: the settings require Kerberos.
     """
     if settings.flag("kerberos"):
-        raise settings.wrong("kerberos", "Kerberos is not done here: use ssl")
+        raise settings.wrong("kerberos", "Kerberos is not supported: use ssl")
     return settings.text("protocol")
 
 
-# thriftpy2's own annotations leave these open.
+# thriftpy2 has no type annotations for these.
 _buffer: Any = TMemoryBuffer
 _binary: Any = TBinaryProtocol
 _compact: Any = TCompactProtocol
 
 
 def memory(content: bytes = b"") -> Any:
-    """A transport that is nothing but bytes."""
+    """Return a transport that reads and writes bytes in memory."""
     return _buffer(content)
 
 
 def protocol(name: str, buffer: Any) -> Any:
-    """Compact is Flume's default."""
+    """Return the protocol of that name on a transport; Flume's default is compact."""
     return _binary(buffer) if name == "binary" else _compact(buffer)
 
 
 def to_batch(events: list[Any]) -> Batch:
-    """
+    """Return the events that a peer sent.
+
     Raises:
-        ProtocolError: an event with more headers than any event has.
+        ProtocolError: an event has too many headers.
     """
     if any(len(each.headers or ()) > MAX_HEADERS for each in events):
         raise ProtocolError(f"an event has more than {MAX_HEADERS} headers")
@@ -65,12 +67,13 @@ def to_batch(events: list[Any]) -> Batch:
 
 
 def to_events(batch: Batch) -> list[Any]:
+    """Return events as Thrift's objects."""
     make = FLUME.ThriftFlumeEvent
     return [make(headers=event.headers, body=event.body) for event in batch]
 
 
 def _bytes(body: bytes | str | None) -> bytes:
-    """Some versions of thriftpy2 decode a binary that happens to be text."""
+    """Return a body as bytes: some versions of thriftpy2 return binary data that is text as str."""
     if body is None:
         return b""
     return body.encode() if isinstance(body, str) else body

@@ -1,4 +1,4 @@
-"""TLS for sources and sinks, in Flume's words."""
+"""TLS settings of sources and sinks, with Flume's names."""
 
 import ssl
 
@@ -9,22 +9,23 @@ SERVER_TLS: tuple[Setting, ...] = (
     text("keystore", "A PEM file with certificate and key."),
     secret("keystore-password", "The key's password."),
     text("keystore-type", "Only PEM.", "PEM"),
-    text("exclude-protocols", "Has no meaning here: TLS 1.2 and newer.", None),
+    text("exclude-protocols", "Ignored: TLS 1.2 and newer are used.", None),
 )
 CLIENT_TLS: tuple[Setting, ...] = (
     flag("ssl", "Encrypt connections.", False),
-    flag("trust-all-certs", "Trust everybody.", False),
-    text("truststore", "A PEM file with the authorities to trust; else the system's."),
-    secret("truststore-password", "Has no meaning for PEM files."),
+    flag("trust-all-certs", "Trust every certificate.", False),
+    text("truststore", "A PEM file with the trusted authorities; default: the system's."),
+    secret("truststore-password", "Ignored: PEM files have none."),
     text("truststore-type", "Only PEM.", "PEM"),
-    text("exclude-protocols", "Has no meaning here: TLS 1.2 and newer.", None),
+    text("exclude-protocols", "Ignored: TLS 1.2 and newer are used.", None),
 )
 
 
 def server_tls(settings: Settings) -> ssl.SSLContext | None:
-    """
+    """Return the TLS context of a server; None without `ssl`.
+
     Raises:
-        SettingError: no key store, or one that cannot be read.
+        SettingError: the key store is missing or cannot be read.
     """
     if not settings.flag("ssl"):
         return None
@@ -46,6 +47,11 @@ def server_tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def client_tls(settings: Settings) -> ssl.SSLContext | None:
+    """Return the TLS context of a client; None without `ssl`.
+
+    Raises:
+        SettingError: the trust store cannot be read.
+    """
     if not settings.flag("ssl"):
         return None
     context = ssl.create_default_context()

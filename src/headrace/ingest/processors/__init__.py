@@ -1,1 +1,1 @@
-"""Sink processors: which sink of a group gets the next batch."""
+"""Sink processors: they choose the sink of a group that gets the next batch."""

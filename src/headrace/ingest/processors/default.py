@@ -1,4 +1,4 @@
-"""One sink, always its turn."""
+"""The processor of a single sink."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from headrace.model.error import ConfigError
 
 
 class DefaultSinkProcessor(SinkProcessor):
-    """What runs a sink outside of groups."""
+    """Runs one sink, which is in no group."""
 
     def __init__(self, name: str, settings: Settings, sinks: Sequence[Sink]) -> None:
         super().__init__(name, settings, sinks)

@@ -1,4 +1,4 @@
-"""The sink with the highest priority that works."""
+"""The processor that uses the working sink with the highest priority."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,12 +9,12 @@ from headrace.ingest.sink import Sink
 
 
 class FailoverSinkProcessor(FallbackSinkProcessor):
-    """A sink that fails sits out, twice as long each time, up to `maxpenalty`; then it is tried
-    again, and once it delivers it has its place back."""
+    """A sink that fails is skipped for a while, twice as long each time, up to `maxpenalty`. Then
+    it is tried again; once it delivers, it is used by its priority again."""
 
     SETTINGS = (
-        prefix("priority", "A number for each sink; the highest goes first."),
-        number("maxpenalty", "Longest time to sit out, in milliseconds.", 30_000),
+        prefix("priority", "A number per sink; the highest goes first."),
+        number("maxpenalty", "Longest time to skip a failed sink, in milliseconds.", 30_000),
     )
 
     def __init__(
@@ -33,18 +33,18 @@ class FailoverSinkProcessor(FallbackSinkProcessor):
 
 
 def _priorities(settings: Settings, sinks: Sequence[Sink]) -> dict[str, int]:
-    """Those written; a sink without one comes after all that have one, as in Flume."""
+    """Return the priorities of all sinks. Sinks without one come last, as in Flume."""
     names = {sink.name for sink in sinks}
-    found: dict[str, int] = {}
+    priorities: dict[str, int] = {}
     for name, written in settings.below("priority").items():
         key = f"priority.{name}"
         if name not in names:
             raise settings.wrong(key, f"{key}: the group has no sink {name}")
         try:
-            found[name] = int(written)
+            priorities[name] = int(written)
         except ValueError:
             raise settings.wrong(key, f"{key} is {written!r}: write a whole number") from None
-    lowest = min(found.values(), default=0)
-    for number_back, sink in enumerate(sinks, 1):
-        found.setdefault(sink.name, lowest - number_back)
-    return found
+    lowest = min(priorities.values(), default=0)
+    for rank, sink in enumerate(sinks, 1):
+        priorities.setdefault(sink.name, lowest - rank)
+    return priorities

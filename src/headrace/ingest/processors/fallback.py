@@ -1,4 +1,4 @@
-"""What the processors that know a next sink have in common: turns, and sitting out."""
+"""The base class of processors that skip a failed sink for a while."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ _FIRST_PAUSE_SECONDS = 1.0
 
 
 class FallbackSinkProcessor(SinkProcessor):
-    """Gives the turn to the first sink of `order` that takes it.
+    """Uses the first sink of `order` that works.
 
-    To implement: `order`. A sink that fails sits out, twice as long each time, up to
-    `longest_seconds`, which 0 switches off; once it delivers it has its place back.
+    To implement: `order`. A sink that fails is skipped for a while, twice as long each time, up to
+    `longest_seconds`; 0 means that it is never skipped. Once it delivers, it is used again.
     """
 
     def __init__(
@@ -33,30 +33,30 @@ class FallbackSinkProcessor(SinkProcessor):
         self._longest_seconds = longest_seconds
         self._clock = clock
         self._failures = dict.fromkeys((sink.name for sink in sinks), 0)
-        self._back_at = dict.fromkeys((sink.name for sink in sinks), float("-inf"))
+        self._skipped_until = dict.fromkeys((sink.name for sink in sinks), float("-inf"))
 
     @abstractmethod
     def order(self) -> Sequence[Sink]:
-        """All sinks, in the order in which they are asked this time."""
+        """Return all sinks, in the order in which to try them this time."""
 
     def process(self) -> Status:
         last: Exception | None = None
         for sink in self.order():
-            if self._back_at[sink.name] > self._clock():
+            if self._skipped_until[sink.name] > self._clock():
                 continue
             try:
                 status = sink.process()
-            except Exception as error:  # noqa: BLE001 - whatever it was, another sink may do it
+            except Exception as error:  # noqa: BLE001 - another sink may work
                 last = error
-                self._sit_out(sink, error)
+                self._skip(sink, error)
                 continue
             self._failures[sink.name] = 0
             return status
         raise DeliveryFailed(f"no sink of group {self.name} works at the moment") from last
 
-    def _sit_out(self, sink: Sink, error: Exception) -> None:
+    def _skip(self, sink: Sink, error: Exception) -> None:
         failures = self._failures[sink.name] = self._failures[sink.name] + 1
         doubled = _FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 30)
         pause = min(doubled, self._longest_seconds)
-        self._back_at[sink.name] = self._clock() + pause
-        _log.warning("sink_passed_over", sink=sink.name, pause_s=pause, reason=str(error))
+        self._skipped_until[sink.name] = self._clock() + pause
+        _log.warning("sink_skipped", sink=sink.name, pause_s=pause, reason=str(error))

@@ -1,4 +1,4 @@
-"""The sinks of a group in turn."""
+"""The processor that uses the sinks of a group in turn."""
 
 import random
 import time
@@ -10,13 +10,13 @@ from headrace.ingest.sink import Sink
 
 
 class LoadBalanceSinkProcessor(FallbackSinkProcessor):
-    """Round robin or random. A sink that fails passes its turn to the next; with `backoff` it also
-    sits out, twice as long each time, up to `selector.maxTimeOut`."""
+    """Uses sinks round robin or at random. If a sink fails, the next one is used; with `backoff`
+    the failed one is skipped for a while, twice as long each time, up to `selector.maxTimeOut`."""
 
     SETTINGS = (
         text("selector", "How to choose.", "round_robin", choices=("round_robin", "random")),
-        flag("backoff", "Leave out a sink that failed for a while.", False),
-        number("selector.maxTimeOut", "Longest time to leave it out, in milliseconds.", 30_000),
+        flag("backoff", "Skip a failed sink for a while.", False),
+        number("selector.maxTimeOut", "Longest time to skip it, in milliseconds.", 30_000),
     )
 
     def __init__(

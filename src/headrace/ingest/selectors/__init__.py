@@ -1,1 +1,1 @@
-"""Selectors: which channels an event goes to."""
+"""Selectors: they choose the channels of an event."""

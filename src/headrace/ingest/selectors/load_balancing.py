@@ -1,4 +1,4 @@
-"""Each batch to one channel, in turn."""
+"""The selector that sends each batch to one channel, in turn."""
 
 import itertools
 import random
@@ -11,16 +11,16 @@ from headrace.ingest.settings import Settings, text
 
 
 class LoadBalancingSelector(Selector):
-    """Spreads batches, not events: what comes together stays together."""
+    """Spreads batches, not events: the events of a batch stay together."""
 
     SETTINGS = (text("policy", "How to choose.", "round_robin", choices=("round_robin", "random")),)
 
     def __init__(self, name: str, settings: Settings, channels: Mapping[str, Channel]) -> None:
         super().__init__(name, settings, channels)
         self._list = list(channels.values())
-        self._turn = itertools.cycle(self._list)
+        self._cycle = itertools.cycle(self._list)
         self._random = settings.text("policy") == "random"
 
     def route(self, batch: Batch) -> Sequence[Part]:
-        channel = random.choice(self._list) if self._random else next(self._turn)
+        channel = random.choice(self._list) if self._random else next(self._cycle)
         return [Part(channel, batch)]

@@ -1,4 +1,4 @@
-"""Events to channels by the value of a header."""
+"""The selector that chooses channels by the value of a header."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,11 +11,12 @@ _Targets = tuple[tuple[Channel, ...], tuple[Channel, ...]]
 
 
 class MultiplexingSelector(Selector):
-    """`mapping.X` names the channels of events whose header is X, `optional.X` more that may fail,
-    and `default` those of all other events. Without a default those are dropped, as in Flume."""
+    """`mapping.X` names the channels of events whose header is X, `optional.X` further channels
+    that may fail, and `default` those of all other events. Without it they are dropped, as in
+    Flume."""
 
     SETTINGS = (
-        text("header", "Which header to look at.", "flume.selector.header"),
+        text("header", "The header that chooses.", "flume.selector.header"),
         text("default", "Channels for values without a mapping."),
         prefix("mapping", "Channels for one value."),
         prefix("optional", "Channels for one value whose failures are ignored."),

@@ -1,4 +1,4 @@
-"""Every event to every channel."""
+"""The selector that sends every event to every channel."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from headrace.ingest.settings import Settings, text
 
 
 class ReplicatingSelector(Selector):
-    """The default. Channels named in `optional` get what they can take."""
+    """The default selector. A failure of a channel in `optional` is ignored."""
 
     SETTINGS = (text("optional", "Channels whose failures are ignored."),)
 

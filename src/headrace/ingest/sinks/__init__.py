@@ -1,1 +1,1 @@
-"""Sinks: where events go."""
+"""Sinks: they deliver events."""

@@ -1,17 +1,17 @@
-"""Events to the next agent, over Avro RPC."""
+"""The avro sink: events to the next agent, over Avro RPC."""
 
 import socket
 
 from headrace.ingest.error import IngestError
 from headrace.ingest.event import Batch
-from headrace.ingest.network.avro_rpc import Requestor, Status
+from headrace.ingest.network.avro_rpc import AvroRequestor, AvroStatus
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.settings import Settings, number, text
 from headrace.ingest.sinks.remote import REMOTE_SETTINGS, RemoteSink
 
 
 class AvroSink(RemoteSink):
-    """To Flume's Avro source, or ours."""
+    """Sends events to an Avro source, Flume's or ours."""
 
     SETTINGS = (
         *REMOTE_SETTINGS,
@@ -23,14 +23,14 @@ class AvroSink(RemoteSink):
         super().__init__(name, settings)
         self._deflate = settings.text("compression-type") == "deflate"
         self._level = settings.number("compression-level")
-        self._requestor: Requestor | None = None
+        self._requestor: AvroRequestor | None = None
 
     def _connected(self, connection: socket.socket) -> None:
         stream = PeerStream(connection, deflate=self._deflate, level=self._level)
-        self._requestor = Requestor(stream)
+        self._requestor = AvroRequestor(stream)
 
     def _send(self, batch: Batch) -> None:
         assert self._requestor is not None
         status = self._requestor.append_batch(batch)
-        if status is not Status.OK:
+        if status is not AvroStatus.OK:
             raise IngestError(f"the next agent answered {status.name}: its channel may be full")

@@ -1,4 +1,4 @@
-"""Events into files of a directory, a new one every so often."""
+"""The file_roll sink: events in files of a directory, with a new file at intervals."""
 
 import time
 from pathlib import Path
@@ -12,20 +12,20 @@ from headrace.ingest.sink import Sink
 
 
 class FileRollSink(Sink):
-    """A batch is written whole or, when the disk refuses, cut off again: after kill -9 a file may
-    end in part of a batch that comes again in the next one."""
+    """Writes whole batches: when the disk refuses one, the file is truncated to the batch before
+    it.
+
+    Crash: after kill -9 a file may end with part of a batch, which is repeated in the next file."""
 
     SETTINGS = (
         text("sink.directory", "Where the files go.", required=True),
         number("sink.rollInterval", "Seconds until a new file; 0 is never.", 30),
         text("sink.serializer", "text, header_and_text or avro_event.", "TEXT"),
         prefix("sink.serializer", "Its parameters."),
-        text("sink.pathManager", "How files are named: DEFAULT or ROLLTIME.", "DEFAULT"),
+        text("sink.pathManager", "Ignored: names are those of DEFAULT.", "DEFAULT"),
         text("sink.pathManager.extension", "The end of their names."),
         text("sink.pathManager.prefix", "The beginning of their names.", ""),
-        number(
-            "sink.batchSize", "Events taken at once.", 100, minimum=1, other_names=("batchSize",)
-        ),
+        number("sink.batchSize", "Events per batch.", 100, minimum=1, other_names=("batchSize",)),
     )
     BATCH_SETTING = "sink.batchSize"
 
@@ -61,7 +61,7 @@ class FileRollSink(Sink):
             file.write(data)
             file.flush()
         except OSError as error:
-            self._cut()
+            self._truncate()
             raise DeliveryFailed(f"cannot write below {self._folder}: {error.strerror}") from error
         self._size += len(data)
 
@@ -86,8 +86,9 @@ class FileRollSink(Sink):
             self._opened_at = time.monotonic()
         return self._file, self._serializer
 
-    def _cut(self) -> None:
-        """Take back what a failed write left, and start a new file: the serializer is ahead."""
+    def _truncate(self) -> None:
+        """Remove a partly written batch, and close the file: the serializer's state is ahead of
+        it."""
         if self._file is not None:
             try:
                 self._file.truncate(self._size)

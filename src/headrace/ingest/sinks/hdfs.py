@@ -1,4 +1,5 @@
-"""Events into files of any file system pyarrow knows: local, HDFS, S3 and the like."""
+"""The hdfs sink: events in files of a file system that pyarrow knows: local, HDFS, S3 and
+others."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import structlog
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
 from headrace.ingest.file.bucket_file import BucketFile, RollPolicy
 from headrace.ingest.file.in_use_journal import InUseFile, InUseJournal
-from headrace.ingest.file.storage import Storage, open_storage
+from headrace.ingest.file.storage_folder import StorageFolder, open_folder
 from headrace.ingest.format.path_escape import PathEscape
 from headrace.ingest.format.sequence_file import SequenceFileSerializer
 from headrace.ingest.format.serializer import Serializer, make_serializer
@@ -22,8 +23,8 @@ from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink
 
 _log = structlog.get_logger(__name__)
-# Flume's way to number files, and one count for all sinks: two that write to one directory must not
-# come to the same name.
+# Numbers of files, as Flume has them. All sinks share the count: two sinks that write to one folder
+# must not use the same name.
 _NUMBERS = count(time.time_ns() // 1_000_000)
 _CODECS = {
     "gzip": ("gzip", ".gz"),
@@ -33,7 +34,7 @@ _CODECS = {
     "lz4": ("lz4", ".lz4"),
     "zstd": ("zstd", ".zst"),
 }
-_IN_HADOOP_ONLY = (
+_HADOOP_ONLY = (
     "callTimeout",
     "closeTries",
     "kerberosKeytab",
@@ -48,11 +49,12 @@ _TYPES = ("SequenceFile", "DataStream", "CompressedStream", "Parquet")
 
 
 class HdfsSink(Sink):
-    """Buckets by headers and time, rolls by time, size and count.
+    """Writes to a file per bucket of headers and time, and rolls files by time, size and count.
 
-    Events leave the channel once they are flushed to their files. After a crash files keep their
-    in-use names, with everything in them that left the channel; the last batch may be there in
-    part, and comes again. With `hdfs.recoveryFile` the next start gives them their names.
+    Events leave the channel when they are flushed to their files.
+
+    Crash: open files keep their in-use names, with all events that left the channel. Part of the
+    last batch may be in them; it is repeated. With `hdfs.recoveryFile` the next start renames them.
     """
 
     BATCH_SETTING = "hdfs.batchSize"
@@ -62,14 +64,14 @@ class HdfsSink(Sink):
         text("hdfs.fileSuffix", "The end of file names.", ""),
         text("hdfs.inUsePrefix", "The beginning while a file is written.", ""),
         text("hdfs.inUseSuffix", "The end while a file is written.", ".tmp"),
-        flag("hdfs.emptyInUseSuffix", "Leave that end out.", False),
-        text("hdfs.recoveryFile", "Where to note files in use, to finish them after a crash."),
+        flag("hdfs.emptyInUseSuffix", "Use no such suffix.", False),
+        text("hdfs.recoveryFile", "A journal of open files, to rename them after a crash."),
         number("hdfs.rollInterval", "Seconds until a new file; 0 is never.", 30),
         number("hdfs.rollSize", "Bytes until a new file; 0 is never.", 1024),
         number("hdfs.rollCount", "Events until a new file; 0 is never.", 10),
-        number("hdfs.idleTimeout", "Seconds until a file without news is closed.", 0),
-        number("hdfs.batchSize", "Events taken at once.", 100, minimum=1),
-        text("hdfs.fileType", "What kind of file.", "SequenceFile", choices=_TYPES),
+        number("hdfs.idleTimeout", "Seconds until an unchanged file is closed.", 0),
+        number("hdfs.batchSize", "Events per batch.", 100, minimum=1),
+        text("hdfs.fileType", "The format of files.", "SequenceFile", choices=_TYPES),
         text(
             "hdfs.writeFormat",
             "Values of a SequenceFile.",
@@ -77,15 +79,17 @@ class HdfsSink(Sink):
             choices=("Writable", "Text"),
         ),
         text("hdfs.codeC", "gzip, bzip2, lz4 or zstd, for CompressedStream."),
-        number("hdfs.maxOpenFiles", "The oldest is closed then.", 5000, minimum=1),
+        number(
+            "hdfs.maxOpenFiles", "The most open files; the oldest is closed first.", 5000, minimum=1
+        ),
         flag("hdfs.round", "Round times down.", False),
         number("hdfs.roundValue", "To a multiple of so many units.", 1, minimum=1),
-        text("hdfs.roundUnit", "Which.", "second", choices=("second", "minute", "hour")),
-        text("hdfs.timeZone", "Whose times.", "Local Time"),
-        flag("hdfs.useLocalTimeStamp", "Use the time of writing.", False),
+        text("hdfs.roundUnit", "The unit.", "second", choices=("second", "minute", "hour")),
+        text("hdfs.timeZone", "The time zone of the escapes.", "Local Time"),
+        flag("hdfs.useLocalTimeStamp", "Use the time of writing instead of a header.", False),
         text("serializer", "text, header_and_text or avro_event.", "TEXT"),
         prefix("serializer", "Its parameters."),
-        *(text(f"hdfs.{word}", "Has no meaning here.") for word in _IN_HADOOP_ONLY),
+        *(text(f"hdfs.{word}", "Ignored.") for word in _HADOOP_ONLY),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -112,24 +116,24 @@ class HdfsSink(Sink):
         self._new_serializer = _serializer(settings)
         self._codec, self._codec_suffix = _codec(settings)
         self._open: dict[str, BucketFile] = {}
-        self._noted: dict[str, InUseFile] = {}
+        self._journaled: dict[str, InUseFile] = {}
         journal = settings.optional("hdfs.recoveryFile")
         self._journal = InUseJournal(Path(journal).expanduser()) if journal else None
 
     def start(self) -> None:
-        """Give files that a crash left in use their names.
+        """Rename the files that a crash left open.
 
         Raises:
-            OSError: their file system is not there; the start is tried again.
+            OSError: their file system cannot be reached; the agent retries the start.
         """
         if self._journal is None:
             return
         for left in self._journal.load():
-            storage = open_storage(left.folder)
+            storage = open_folder(left.folder)
             if storage.has(left.in_use):
                 storage.filesystem.move(storage.path(left.in_use), storage.path(left.name))
                 _log.info("file_recovered", sink=self.name, folder=left.folder, name=left.name)
-            self._journal.strike_out(left)
+            self._journal.remove(left)
 
     def stop(self) -> None:
         for bucket in list(self._open):
@@ -150,12 +154,12 @@ class HdfsSink(Sink):
             except (OSError, pa.ArrowException) as error:
                 broken = self._open.pop(bucket, None)
                 if broken is not None and broken.abandon():
-                    self._strike_out(bucket)
+                    self._forget(bucket)
                 raise DeliveryFailed(f"cannot write to {bucket}: {error}") from error
         self.idle()
 
     def _by_bucket(self, batch: Batch) -> dict[str, Batch]:
-        """Directory and prefix of each event; one that was told earlier is not worked out again."""
+        """Return the events by bucket: the folder and the prefix of the file name."""
 
         def bucket_of(headers: dict[str, str]) -> str:
             return f"{self._folder.fill(headers)}/{self._prefix.fill(headers)}"
@@ -172,11 +176,11 @@ class HdfsSink(Sink):
         if len(self._open) >= self.settings.number("hdfs.maxOpenFiles"):
             self._close(next(iter(self._open)))
         folder, _, start = bucket.rpartition("/")
-        storage = open_storage(folder)
+        storage = open_folder(folder)
         name, hidden = self._free_name(storage, start)
         if self._journal is not None and not storage.closes_whole:
-            self._noted[bucket] = InUseFile(folder, hidden, name)
-            self._journal.note(self._noted[bucket])
+            self._journaled[bucket] = InUseFile(folder, hidden, name)
+            self._journal.add(self._journaled[bucket])
         file = BucketFile(
             storage,
             storage.path(name),
@@ -188,9 +192,9 @@ class HdfsSink(Sink):
         self.counters.add("ConnectionCreatedCount")
         return file
 
-    def _free_name(self, storage: Storage, start: str) -> tuple[str, str]:
-        """A name that nobody has, and the same for the time it is in use. Another process may have
-        begun to count in the same millisecond."""
+    def _free_name(self, storage: StorageFolder, start: str) -> tuple[str, str]:
+        """Return an unused file name, and its in-use name. Another process may have begun to count
+        in the same millisecond, so the name is checked."""
         text = self.settings.text
         suffix = "" if self.settings.flag("hdfs.emptyInUseSuffix") else text("hdfs.inUseSuffix")
         while True:
@@ -201,13 +205,13 @@ class HdfsSink(Sink):
 
     def _close(self, bucket: str) -> None:
         self._open.pop(bucket).close()
-        self._strike_out(bucket)
+        self._forget(bucket)
         self.counters.add("ConnectionClosedCount")
 
-    def _strike_out(self, bucket: str) -> None:
-        noted = self._noted.pop(bucket, None)
-        if noted is not None and self._journal is not None:
-            self._journal.strike_out(noted)
+    def _forget(self, bucket: str) -> None:
+        file = self._journaled.pop(bucket, None)
+        if file is not None and self._journal is not None:
+            self._journal.remove(file)
 
 
 def _zone(settings: Settings) -> ZoneInfo | None:
@@ -234,9 +238,9 @@ def _codec(settings: Settings) -> tuple[str | None, str]:
     if settings.text("hdfs.fileType") != "CompressedStream":
         return None, ""
     written = settings.optional("hdfs.codeC") or ""
-    found = _CODECS.get(last_word(written).lower())
-    if found is None:
+    codec = _CODECS.get(simple_name(written).lower())
+    if codec is None:
         raise settings.wrong(
             "hdfs.codeC", f"hdfs.codeC is {written!r}: write gzip, bzip2, lz4 or zstd"
         )
-    return found
+    return codec

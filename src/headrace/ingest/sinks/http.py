@@ -1,4 +1,4 @@
-"""Events posted to an HTTP server."""
+"""The http sink: events in POST requests."""
 
 import http.client
 from urllib.parse import urlsplit
@@ -10,26 +10,26 @@ from headrace.ingest.sink import Sink
 
 
 class HttpSink(Sink):
-    """One event a request, one request a transaction.
+    """Sends one event per request, and one request per transaction.
 
-    An answer of 2xx means delivered; `rollback.CODE = false` (or `rollback.4XX`) means that the
-    event is dropped on such an answer and not tried again.
+    An event is delivered when the server answers 2xx. With `rollback.CODE = false` (or
+    `rollback.4XX`) an event is dropped after such an answer, without a retry.
     """
 
     BATCH_SETTING = None
     DEFAULT_BATCH_SIZE = 1
     SETTINGS = (
-        text("endpoint", "Where to post.", required=True),
-        number("connectTimeout", "Milliseconds to connect in.", 5000, minimum=1),
-        number("requestTimeout", "Milliseconds to wait for an answer.", 5000, minimum=1),
-        text("contentTypeHeader", "What events are.", "text/plain"),
-        text("acceptHeader", "What answers may be.", "text/plain"),
-        flag("defaultRollback", "Try again after other answers than 2xx.", True),
-        flag("defaultBackoff", "Has no meaning here: tries are always spaced.", True),
-        flag("defaultIncrementMetrics", "Has no meaning here.", False),
-        prefix("rollback", "The same for single codes."),
-        prefix("backoff", "Has no meaning here."),
-        prefix("incrementMetrics", "Has no meaning here."),
+        text("endpoint", "The URL.", required=True),
+        number("connectTimeout", "Timeout of a connection in milliseconds.", 5000, minimum=1),
+        number("requestTimeout", "Timeout of an answer in milliseconds.", 5000, minimum=1),
+        text("contentTypeHeader", "The Content-Type of events.", "text/plain"),
+        text("acceptHeader", "The Accept header.", "text/plain"),
+        flag("defaultRollback", "Retry after answers other than 2xx.", True),
+        flag("defaultBackoff", "Ignored: retries always pause.", True),
+        flag("defaultIncrementMetrics", "Ignored.", False),
+        prefix("rollback", "defaultRollback of single codes."),
+        prefix("backoff", "Ignored."),
+        prefix("incrementMetrics", "Ignored."),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

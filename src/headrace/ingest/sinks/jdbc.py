@@ -1,4 +1,4 @@
-"""Events into a table of a database."""
+"""The jdbc sink: events in a table of a database."""
 
 import json
 import re
@@ -20,24 +20,24 @@ Cell = Callable[[Event], Any]
 
 
 class JdbcSink(Sink):
-    """One transaction of the database for each batch: all of its rows or none.
+    """Writes a batch in one transaction of the database: all of its rows or none.
 
-    `url` is `jdbc:postgresql://host:port/database` (or without `jdbc:`), for which psycopg is
-    needed, or `sqlite:/path`. `column.NAME` says what goes into each column: `body`, `headers` (as
-    JSON), `header:NAME`, or `timestamp` (the header, in milliseconds). A batch whose commit was not
-    answered is written again: with `ignoreDuplicates` and a unique column, such as that of a UUID
-    interceptor, it is there once.
+    `url` is `jdbc:postgresql://host:port/database` (or without `jdbc:`), which needs psycopg, or
+    `sqlite:/path`. `column.NAME` says what a column holds: `body`, `headers` (as JSON),
+    `header:NAME`, or `timestamp` (the header, in milliseconds). A batch whose commit was not
+    acknowledged is written again: with `ignoreDuplicates` and a unique column, such as that of a
+    UUID interceptor, its rows are stored once.
     """
 
     SETTINGS = (
-        text("url", "Which database.", required=True, other_names=("connectionUrl",)),
-        text("username", "Who to be there."),
-        secret("password", "With which password."),
-        text("table", "Which table.", required=True),
-        prefix("column", "What goes into a column; headers and body by default."),
+        text("url", "The database.", required=True, other_names=("connectionUrl",)),
+        text("username", "The user."),
+        secret("password", "The user's password."),
+        text("table", "The table.", required=True),
+        prefix("column", "What a column holds; headers and body by default."),
         text("bodyFormat", "Bodies as text or binary.", "text", choices=("text", "binary")),
-        flag("ignoreDuplicates", "Leave out rows that a unique column has already.", False),
-        number("batchSize", "Events taken at once.", 100, minimum=1),
+        flag("ignoreDuplicates", "Skip rows whose value of a unique column exists.", False),
+        number("batchSize", "Events per batch.", 100, minimum=1),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -80,7 +80,7 @@ class JdbcSink(Sink):
         return self._connection
 
     def _close(self) -> None:
-        """Without a commit: what was not committed is rolled back."""
+        """Disconnect, which rolls back what is not committed."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -120,7 +120,7 @@ class JdbcSink(Sink):
 
 
 def _text_body(event: Event) -> str:
-    """No text of a database has a zero in it."""
+    """Return the body as text, without zero bytes, which PostgreSQL refuses."""
     return event.body.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 

@@ -1,83 +1,41 @@
-"""Events into topics."""
+"""The kafka sink: events in topics."""
 
 from headrace.audit.reconciliation import SOURCE_TIER
 from headrace.client.error import ClientError
-from headrace.ingest.agent.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.error import DeliveryFailed
 from headrace.ingest.event import Batch
-from headrace.ingest.kafka.setting import client_settings
-from headrace.ingest.kafka.topic_columns import TopicForm
-from headrace.ingest.kafka.topic_writer import (
-    POSITIONS_TOPIC,
-    TopicLedger,
-    TopicWriter,
-    WriterOptions,
-)
-from headrace.ingest.settings import Setting, Settings, flag, number, prefix, text
+from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
+from headrace.ingest.kafka.client_config import client_settings
+from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
+from headrace.ingest.kafka.topic_columns import TopicColumns
+from headrace.ingest.kafka.topic_writer import TopicLedger, TopicWriter
+from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink, Status
 from headrace.ingest.transaction import Transaction
-from headrace.records.compression import codec_named
-
-PRODUCER_SETTINGS: tuple[Setting, ...] = (
-    text(
-        "kafka.bootstrap.servers",
-        "Brokers to ask first.",
-        required=True,
-        other_names=("brokerList",),
-    ),
-    prefix("kafka.producer", "Settings of the producer, in Kafka's words."),
-    text("kafka.transactional.id", "Write in transactions, under this name."),
-    text("kafka.positions.topic", "Where positions are kept then.", POSITIONS_TOPIC),
-    number("defaultPartitionId", "The partition of events that name none.", None),
-    text("partitionIdHeader", "The header that names the partition."),
-)
-
-
-def writer_options(settings: Settings) -> WriterOptions:
-    """
-    Raises:
-        SettingError: a value that no writer can have.
-    """
-    texts = settings.below("kafka.producer")
-    acks = texts.get("acks", "all")
-    if acks not in ("all", "-1", "1", "0"):
-        raise settings.wrong("kafka.producer.acks", f"acks cannot be {acks!r}: write all, 1 or 0")
-    codec = texts.get("compression.type", "none")
-    try:
-        codec_named(codec)
-    except ValueError as error:
-        raise settings.wrong("kafka.producer.compression.type", str(error)) from None
-    identity = settings.optional("kafka.transactional.id") or texts.get("transactional.id")
-    return WriterOptions(
-        acks="all" if identity else acks,
-        codec=codec,
-        transactional_id=identity,
-        positions_topic=settings.text("kafka.positions.topic"),
-    )
 
 
 class KafkaSink(Sink):
-    """One produce round for each batch, in columns; the events leave the channel when every in-sync
-    replica has them.
+    """Writes a batch at a time, as columns. Events leave the channel when every in-sync replica has
+    them.
 
-    The key is the header `key`. With `kafka.transactional.id` each batch is a transaction, and a
-    source with `exactlyOnce` has its positions in it.
+    The header `key` is the key of the record. With `kafka.transactional.id` each batch is a
+    transaction, which also stores the positions of a source with `exactlyOnce`.
     """
 
     BATCH_SETTING = "flumeBatchSize"
     SETTINGS = (
         *PRODUCER_SETTINGS,
-        text("kafka.topic", "Which topic.", "default-flume-topic", other_names=("topic",)),
+        text("kafka.topic", "The topic.", "default-flume-topic", other_names=("topic",)),
         number(
             "flumeBatchSize",
-            "Events taken at once.",
+            "Events per batch.",
             100,
             minimum=1,
             other_names=("batchSize", "kafka.flumeBatchSize"),
         ),
         flag("useFlumeEventFormat", "Write Avro events, with their headers.", False),
         flag("allowTopicOverride", "Let a header choose the topic.", True),
-        text("topicHeader", "Which header.", "topic"),
+        text("topicHeader", "That header.", "topic"),
         text("timestampHeader", "The header with the record's time."),
         prefix("header", "Record headers: header.NAME = name of the event's header."),
         flag("kafka.allHeaders", "Write all headers of an event as record headers.", False),
@@ -88,7 +46,7 @@ class KafkaSink(Sink):
         super().__init__(name, settings)
         override = settings.flag("allowTopicOverride")
         partition = settings.optional("defaultPartitionId")
-        self._form = TopicForm(
+        self._form = TopicColumns(
             topic=settings.text("kafka.topic"),
             topic_header=settings.text("topicHeader") if override else None,
             partition_header=settings.optional("partitionIdHeader"),
@@ -104,14 +62,14 @@ class KafkaSink(Sink):
 
     @property
     def ledger(self) -> TopicLedger | None:
-        """Where an exactly-once source keeps its positions; None without transactions."""
+        """The ledger for an exactly-once source; None without transactions."""
         return self._writer.ledger
 
     def start(self) -> None:
         try:
             self._writer.audit = self._auditor.start()
         except ClientError as error:
-            raise DeliveryFailed(f"cannot ask whether to count: {error}") from error
+            raise DeliveryFailed(f"cannot look for the audit topic: {error}") from error
         try:
             self._writer.open()
         except DeliveryFailed:
@@ -130,27 +88,27 @@ class KafkaSink(Sink):
     def process(self) -> Status:
         if self.ledger is None:
             return super().process()
-        wanted = min(self.batch_size, self.channel.transaction_capacity)
+        limit = min(self.batch_size, self.channel.transaction_capacity)
         with self.channel.begin() as transaction:
-            batches = _take(transaction, wanted)
+            batches = _take(transaction, limit)
             count = sum(map(len, batches))
             if not batches:
                 self.counters.add("BatchEmptyCount")
                 return Status.BACKOFF
             self.counters.add("EventDrainAttemptCount", count)
             self._deliver_once(batches)
-        self.counters.add("BatchCompleteCount" if count >= wanted else "BatchUnderflowCount")
+        self.counters.add("BatchCompleteCount" if count >= limit else "BatchUnderflowCount")
         self.counters.add("EventDrainSuccessCount", count)
         return Status.READY
 
     def _deliver_once(self, batches: list[Batch]) -> None:
-        """One transaction for what is not in the log already."""
+        """Write the batches that are not in the log already, in one transaction."""
         self._writer.open()
-        fresh = [each for each in batches if not self._writer.is_settled(each.marks)]
-        if not fresh:
+        unwritten = [each for each in batches if not self._writer.is_settled(each.marks)]
+        if not unwritten:
             return
-        marks = [each.marks for each in fresh if each.marks is not None]
-        joined = Batch.join([Batch(each.bodies, each.headers) for each in fresh])
+        marks = [each.marks for each in unwritten if each.marks is not None]
+        joined = Batch.join([Batch(each.bodies, each.headers) for each in unwritten])
         try:
             self._writer.write(self._form.tables(joined), marks)
         except DeliveryFailed:
@@ -158,12 +116,12 @@ class KafkaSink(Sink):
             raise
 
 
-def _take(transaction: Transaction, wanted: int) -> list[Batch]:
-    """Whole batches as they were put, where they carry marks."""
+def _take(transaction: Transaction, limit: int) -> list[Batch]:
+    """Take up to `limit` events. Batches with marks stay as they were put."""
     batches: list[Batch] = []
     count = 0
-    while count < wanted:
-        batch = transaction.take(wanted - count)
+    while count < limit:
+        batch = transaction.take(limit - count)
         if not len(batch) and batch.marks is None:
             break
         batches.append(batch)

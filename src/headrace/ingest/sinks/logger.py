@@ -1,4 +1,4 @@
-"""Events into the agent's log, to look at while trying things out."""
+"""The logger sink: events in the agent's log."""
 
 import structlog
 
@@ -10,17 +10,17 @@ _log = structlog.get_logger(__name__)
 
 
 class LoggerSink(Sink):
-    """Headers and the first bytes of the body, as text and in hexadecimal like Flume's."""
+    """Logs headers and the first bytes of the body, as text and in hexadecimal, as Flume does."""
 
     SETTINGS = (number("maxBytesToLog", "How many bytes of a body to show.", 16),)
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        self._shown = settings.number("maxBytesToLog")
+        self._shown_bytes = settings.number("maxBytesToLog")
 
     def deliver(self, batch: Batch) -> None:
         for event in batch:
-            start = event.body[: self._shown]
+            start = event.body[: self._shown_bytes]
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in start)
             _log.info(
                 "event",

@@ -1,4 +1,4 @@
-"""Events go nowhere."""
+"""The null sink: events are discarded."""
 
 import structlog
 
@@ -10,11 +10,11 @@ _log = structlog.get_logger(__name__)
 
 
 class NullSink(Sink):
-    """Throws everything away, and says now and then how much that was."""
+    """Discards all events, and logs their number at intervals."""
 
     SETTINGS = (
-        number("batchSize", "Events taken at once.", 100, minimum=1),
-        number("logEveryNEvents", "How often to say so.", 10_000, minimum=1),
+        number("batchSize", "Events per batch.", 100, minimum=1),
+        number("logEveryNEvents", "How often to log the number.", 10_000, minimum=1),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -25,4 +25,4 @@ class NullSink(Sink):
     def deliver(self, batch: Batch) -> None:
         before, self._count = self._count, self._count + len(batch)
         if self._count // self._every > before // self._every:
-            _log.info("events_thrown_away", sink=self.name, count=self._count)
+            _log.info("events_discarded", sink=self.name, count=self._count)

@@ -1,4 +1,4 @@
-"""What sinks that talk to another agent have in common."""
+"""The base class of sinks that send events to another agent."""
 
 import socket
 import ssl
@@ -12,23 +12,23 @@ from headrace.ingest.settings import Setting, Settings, number, text
 from headrace.ingest.sink import Sink
 
 REMOTE_SETTINGS: tuple[Setting, ...] = (
-    text("hostname", "Where the next agent is.", required=True),
-    number("port", "Its port.", required=True, maximum=65_535),
-    number("batch-size", "Events sent at once.", 100, minimum=1),
-    number("connect-timeout", "Milliseconds to connect in.", 20_000, minimum=1),
-    number("request-timeout", "Milliseconds to wait for an answer.", 20_000, minimum=1),
-    number("reset-connection-interval", "Seconds until we connect anew; 0 is never.", 0),
-    number("maxConnections", "Has no meaning here: a sink has one.", None),
-    number("maxIoWorkers", "Has no meaning here.", None),
-    number("connection-reset-interval", "Has no meaning here.", None),
+    text("hostname", "The host of the next agent.", required=True),
+    number("port", "The port of the next agent.", required=True, maximum=65_535),
+    number("batch-size", "Events per batch.", 100, minimum=1),
+    number("connect-timeout", "Timeout of a connection in milliseconds.", 20_000, minimum=1),
+    number("request-timeout", "Timeout of an answer in milliseconds.", 20_000, minimum=1),
+    number("reset-connection-interval", "Seconds until the sink reconnects; 0 is never.", 0),
+    number("maxConnections", "Ignored: a sink has one.", None),
+    number("maxIoWorkers", "Ignored.", None),
+    number("connection-reset-interval", "Ignored.", None),
     *CLIENT_TLS,
 )
 
 
 class RemoteSink(Sink):
-    """Connects when there is something to send, and anew after every failure.
+    """Connects when there are events to send, and again after every failure.
 
-    To implement: `_connected`, called with a new connection, and `_send`.
+    To implement: `_connected` and `_send`.
     """
 
     BATCH_SETTING = "batch-size"
@@ -39,7 +39,7 @@ class RemoteSink(Sink):
         self._tls: ssl.SSLContext | None = client_tls(settings)
         self._reset_seconds = settings.number("reset-connection-interval")
         self._connection: socket.socket | None = None
-        self._since = 0.0
+        self._connected_at = 0.0
 
     def stop(self) -> None:
         self._disconnect()
@@ -55,19 +55,23 @@ class RemoteSink(Sink):
             raise DeliveryFailed(f"events did not reach {where}: {error}") from error
 
     @abstractmethod
-    def _connected(self, connection: socket.socket) -> None: ...
+    def _connected(self, connection: socket.socket) -> None:
+        """Use a new connection from now on."""
 
     @abstractmethod
     def _send(self, batch: Batch) -> None:
-        """Return when the peer has them.
+        """Send events, and return when the peer has confirmed them.
 
         Raises:
-            IngestError, OSError: it does not.
+            IngestError, OSError: the peer has not confirmed them.
         """
 
     def _connect(self) -> None:
         if self._connection is not None:
-            if not self._reset_seconds or time.monotonic() - self._since < self._reset_seconds:
+            if (
+                not self._reset_seconds
+                or time.monotonic() - self._connected_at < self._reset_seconds
+            ):
                 return
             self._disconnect()
         seconds = self.settings.number("connect-timeout") / 1000
@@ -76,7 +80,7 @@ class RemoteSink(Sink):
         if self._tls is not None:
             connection = self._tls.wrap_socket(connection, server_hostname=self._address[0])
         connection.settimeout(self.settings.number("request-timeout") / 1000)
-        self._connection, self._since = connection, time.monotonic()
+        self._connection, self._connected_at = connection, time.monotonic()
         self._connected(connection)
         self.counters.add("ConnectionCreatedCount")
 

@@ -1,4 +1,4 @@
-"""Events to the next agent, over Thrift."""
+"""The thrift sink: events to the next agent, over Thrift."""
 
 import socket
 import struct
@@ -25,7 +25,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class ThriftSink(RemoteSink):
-    """To Flume's Thrift source, or ours."""
+    """Sends events to a Thrift source, Flume's or ours."""
 
     SETTINGS = (*REMOTE_SETTINGS, *THRIFT_SETTINGS)
 
@@ -39,7 +39,7 @@ class ThriftSink(RemoteSink):
 
     def _send(self, batch: Batch) -> None:
         call = memory()
-        # The answer's protocol follows once there is an answer to read.
+        # The protocol of the answer is set when there is an answer to read.
         client: Any = TClient(FLUME.ThriftSourceProtocol, protocol(self._protocol, call))
         client._send("appendBatch", events=to_events(batch))
         client._iprot = protocol(self._protocol, memory(self._exchange(call.getvalue())))
@@ -55,7 +55,7 @@ class ThriftSink(RemoteSink):
         self._stream.write(_LENGTH.pack(len(message)) + message)
         head = self._stream.read(_LENGTH.size)
         if not head:
-            raise ProtocolError("the peer hung up before it answered")
+            raise ProtocolError("the peer closed the connection before it answered")
         (size,) = _LENGTH.unpack(head)
         if not 0 < size <= MAX_FRAME_BYTES:
             raise ProtocolError(f"an answer claims {size} bytes")

@@ -1,1 +1,1 @@
-"""Sources: where events come from."""
+"""Sources: they produce events."""

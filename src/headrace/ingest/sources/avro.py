@@ -1,42 +1,48 @@
-"""Events from other agents, over Avro RPC."""
+"""The avro source: events from other agents, over Avro RPC."""
 
 import socket
 
 from headrace.ingest.event import Batch
-from headrace.ingest.network.avro_rpc import Responder, Status, answer, read_frame, write_frame
+from headrace.ingest.network.avro_rpc import (
+    AvroResponder,
+    AvroStatus,
+    answer,
+    read_frame,
+    write_frame,
+)
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.settings import Settings, flag, text
 from headrace.ingest.sources.listening import HOP, HopSource
 
 
 class AvroSource(HopSource):
-    """The next hop of Flume's Avro sinks and clients, and of ours.
+    """The next hop of Avro sinks and clients, Flume's and ours.
 
-    OK means that the events are in the channel; FAILED that they are not and must come again.
+    It answers OK when the events are in the channel, and FAILED when they must be sent again.
     """
 
     SETTINGS = (
         *HOP,
         text("compression-type", "none or deflate.", "none", choices=("none", "deflate")),
-        flag("ipFilter", "Filter peers by address: not done here.", False),
-        text("ipFilterRules", "Likewise.", None),
+        flag("ipFilter", "Filter peers by address: not supported.", False),
+        text("ipFilterRules", "Not supported.", None),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         if settings.flag("ipFilter"):
-            raise settings.wrong("ipFilter", "peers are not filtered here: use the firewall")
+            raise settings.wrong("ipFilter", "a filter of peers is not supported: use the firewall")
         self._deflate = settings.text("compression-type") == "deflate"
         self._known: dict[bytes, bool] = {}
 
     def serve(self, connection: socket.socket) -> None:
         stream = PeerStream(connection, deflate=self._deflate)
-        responder = Responder(self._known)
+        responder = AvroResponder(self._known)
         while (frame := read_frame(stream)) is not None:
             prefix, method, batch = responder.read(frame.message)
             status = None if batch is None else self._status(method, batch)
             write_frame(stream, frame.serial, answer(prefix, method, status))
 
-    def _status(self, method: str, batch: Batch) -> Status:
-        done = self.take(batch, "AppendBatch" if method == "appendBatch" else "Append")
-        return Status.OK if done else Status.FAILED
+    def _status(self, method: str, batch: Batch) -> AvroStatus:
+        done = self.accept(batch, "AppendBatch" if method == "appendBatch" else "Append")
+        return AvroStatus.OK if done else AvroStatus.FAILED

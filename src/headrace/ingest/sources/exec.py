@@ -1,4 +1,4 @@
-"""The output of a command."""
+"""The exec source: the output of a command."""
 
 import shlex
 import subprocess
@@ -22,20 +22,20 @@ _STOP_SECONDS = 5.0
 class ExecSource(Source):
     """Runs a command such as `tail -F file`; each line of its output is an event.
 
-    The command knows nothing of channels: what it wrote and we did not deliver when the agent dies
-    is lost, as in Flume. While a channel is full the command waits for its pipe. TAILDIR is the
-    better way to follow files.
+    Output that is not delivered when the agent ends is lost, as in Flume: the command does not know
+    about channels. While a channel is full the command waits on its pipe. TAILDIR is the better way
+    to follow files.
     """
 
     SETTINGS = (
-        text("command", "What to run.", required=True),
+        text("command", "The command.", required=True),
         text("shell", "A shell to run it with, such as /bin/sh -c."),
         flag("restart", "Run it again when it ends.", False),
         number("restartThrottle", "Milliseconds to wait before that.", 10_000),
         flag("logStdErr", "Write its standard error to our log.", False),
         number("batchSize", "Most events in one transaction.", 20, minimum=1),
-        number("batchTimeout", "Longest wait for a full batch; lines are not held back.", 3000),
-        text("charset", "Bodies are bytes and stay as they came.", "UTF-8"),
+        number("batchTimeout", "Ignored: lines are delivered at once.", 3000),
+        text("charset", "Ignored: bodies are bytes and stay unchanged.", "UTF-8"),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -95,7 +95,7 @@ class ExecSource(Source):
             bufsize=0,
         ) as process:
             self._process = process
-            if self.stopping.is_set():  # `stop` came before there was a process to end
+            if self.stopping.is_set():  # `stop` was called before the process existed
                 self._end_process()
             assert process.stdout is not None
             if process.stderr is not None:
@@ -111,17 +111,17 @@ class ExecSource(Source):
             lines = buffer.feed(data)
             if buffer.overlong:
                 lines.append(buffer.take_rest())
-            if not self._take(lines):
+            if not self._deliver_lines(lines):
                 return
         if rest := buffer.take_rest():
-            self._take([rest])
+            self._deliver_lines([rest])
 
-    def _take(self, lines: list[bytes]) -> bool:
+    def _deliver_lines(self, lines: list[bytes]) -> bool:
         pieces = Batch.plain(lines).pieces(self._batch)
         return all(self.deliver_patiently(piece) for piece in pieces if len(piece))
 
     def _log_stream(self, stream: IO[bytes]) -> None:
         for line in stream:
             _log.warning(
-                "command_says", source=self.name, line=line.decode("utf-8", "replace").rstrip()
+                "command_stderr", source=self.name, line=line.decode("utf-8", "replace").rstrip()
             )

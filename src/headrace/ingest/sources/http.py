@@ -1,10 +1,10 @@
-"""Events posted over HTTP."""
+"""The http source: events in POST requests."""
 
 import json
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from headrace.ingest.agent.registry_name import last_word
+from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
 from headrace.ingest.event import Batch, Event
 from headrace.ingest.format.avro_event import MAX_HEADERS
@@ -18,18 +18,18 @@ _CHARSETS = ("utf-8", "utf-16", "utf-32", "utf-16be", "utf-16le", "utf-32be", "u
 
 
 class HttpSource(Source):
-    """Takes POST requests; the events of one request are one transaction.
+    """Accepts POST requests; the events of one request are one transaction.
 
-    Answers 200 when they are in the channel, 400 when they cannot be read, 503 when the channel is
-    full: the client tries again.
+    It answers 200 when the events are in the channel, 400 when they cannot be read, and 503 when
+    the channel is full, so that the client retries.
 
-    The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`, the blob handler makes
-    the whole body one event and the parameters of the query its headers.
+    The JSON handler reads `[{"headers": {"k": "v"}, "body": "text"}, ...]`. The blob handler makes
+    the whole body one event, and the parameters of the query its headers.
     """
 
     SETTINGS = (
-        text("bind", "Which address to listen on.", "0.0.0.0"),  # noqa: S104
-        port("Which port to listen on."),
+        text("bind", "The address to listen on.", "0.0.0.0"),  # noqa: S104
+        port("The port to listen on."),
         text("handler", "How to read a request: json or blob.", "json"),
         prefix("handler", "Parameters of the handler."),
         number("maxRequestBytes", "Largest request.", 64 << 20, minimum=1),
@@ -38,7 +38,7 @@ class HttpSource(Source):
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         written = settings.text("handler")
-        kind = last_word(written)
+        kind = simple_name(written)
         if kind.lower() in ("json", _JSON.lower()):
             self._read = read_json
         elif kind.lower() in ("blob", _BLOB.lower()):
@@ -75,11 +75,12 @@ class HttpSource(Source):
         if self._server is not None:
             self._server.close()
 
-    def take(self, body: bytes, query: str, content_type: str) -> None:
-        """
+    def accept(self, body: bytes, query: str, content_type: str) -> None:
+        """Deliver the events of a request.
+
         Raises:
             ProtocolError: the request cannot be read.
-            ChannelError: there is no room.
+            ChannelError: a channel has no room.
         """
         batch = self._read(body, query, content_type)
         self.counters.add("AppendBatchReceivedCount")
@@ -89,7 +90,11 @@ class HttpSource(Source):
 
 
 def read_json(body: bytes, query: str, content_type: str) -> Batch:
-    """A list of objects with `headers` and `body`, in UTF-8, UTF-16 or UTF-32."""
+    """Read a list of objects with `headers` and `body`, in UTF-8, UTF-16 or UTF-32.
+
+    Raises:
+        ProtocolError: the body is no such list.
+    """
     charset = "utf-8"
     for part in content_type.lower().split(";")[1:]:
         name, _, value = part.strip().partition("=")
@@ -125,6 +130,11 @@ def _event(number: int, row: Any, charset: str) -> Event:
 
 
 def read_blob(body: bytes, query: str, content_type: str) -> Batch:
+    """Read the whole body as one event.
+
+    Raises:
+        ProtocolError: the query has too many parameters.
+    """
     try:
         headers = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
     except ValueError:
@@ -150,7 +160,7 @@ class _Handler(HttpHandler):
             return
         try:
             query = urlsplit(self.path).query
-            self.source.take(body, query, self.headers.get("Content-Type", ""))
+            self.source.accept(body, query, self.headers.get("Content-Type", ""))
         except ProtocolError as error:
             self._answer(400, str(error))
         except ChannelError as error:

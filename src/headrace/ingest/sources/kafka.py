@@ -1,4 +1,4 @@
-"""Records of topics, as events."""
+"""The kafka source: records of topics as events."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,25 +7,25 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from headrace.audit.tally import Tally
 from headrace.client.error import ClientError
-from headrace.ingest.agent.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.error import IngestError, ProtocolError
 from headrace.ingest.event import Batch, Headers
 from headrace.ingest.format.avro_event import decode_event
-from headrace.ingest.kafka.setting import client_settings, consumer_config
+from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
+from headrace.ingest.kafka.client_config import client_settings, consumer_config
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import PollableSource
 
 
 class KafkaSource(PollableSource):
-    """A member of a consumer group. Offsets are committed when the events are in the channel, so a
-    crash repeats at most one batch of each partition."""
+    """Reads topics as a member of a consumer group. It commits offsets when the events are in the
+    channel, so that a crash repeats at most one batch of each partition."""
 
     SETTINGS = (
-        text("kafka.bootstrap.servers", "Brokers to ask first.", required=True),
-        text("kafka.topics", "Which topics, separated by commas."),
-        text("kafka.topics.regex", "Or an expression for their names."),
-        text("kafka.consumer.group.id", "Which group.", "flume"),
-        prefix("kafka.consumer", "Settings of the consumer, in Kafka's words."),
+        text("kafka.bootstrap.servers", "The bootstrap brokers.", required=True),
+        text("kafka.topics", "The topics, separated by commas."),
+        text("kafka.topics.regex", "Or a regular expression for their names."),
+        text("kafka.consumer.group.id", "The consumer group.", "flume"),
+        prefix("kafka.consumer", "Settings of the consumer, with Kafka's names."),
         number("batchSize", "Most events in one transaction.", 1000, minimum=1),
         number("batchDurationMillis", "Longest wait for a full batch.", 1000, minimum=1),
         flag("useFlumeEventFormat", "Records are Avro events, with headers.", False),
@@ -33,9 +33,9 @@ class KafkaSource(PollableSource):
         text("topicHeader", "Its name.", "topic"),
         text("timestampHeader", "The header for the record's time."),
         prefix("header", "Event headers: header.NAME = name of the record's header."),
-        number("backoffSleepIncrement", "Has no meaning here.", 1000),
-        number("maxBackoffSleep", "Has no meaning here.", 5000),
-        flag("migrateZookeeperOffsets", "Has no meaning here.", True),
+        number("backoffSleepIncrement", "Ignored.", 1000),
+        number("maxBackoffSleep", "Ignored.", 5000),
+        flag("migrateZookeeperOffsets", "Ignored.", True),
         *AUDIT_SETTINGS,
     )
 
@@ -45,7 +45,7 @@ class KafkaSource(PollableSource):
         regex = settings.optional("kafka.topics.regex")
         if not topics and regex is None:
             raise settings.wrong("kafka.topics", "kafka.topics is missing: name the topics to read")
-        # librdkafka takes a name that starts with ^ for an expression.
+        # librdkafka reads a name that starts with ^ as a regular expression.
         self._topics = topics if regex is None else [regex if regex[0] == "^" else f"^{regex}"]
         self._config = consumer_config(settings)
         self._batch = settings.number("batchSize")
@@ -82,7 +82,7 @@ class KafkaSource(PollableSource):
             messages = self._consumer.consume(self._batch, min(self._seconds, 0.5))
         except KafkaException as error:
             raise IngestError(f"cannot read from Kafka: {error.args[0]}") from error
-        good = [each for each in messages if _check(each)]
+        good = [each for each in messages if _is_record(each)]
         if not good:
             return False
         bodies, headers = [], []
@@ -108,7 +108,7 @@ class KafkaSource(PollableSource):
             try:
                 headers, body = decode_event(body)
             except ProtocolError:
-                self.counters.add("EventReadFail")  # not one of Flume's: take it as it is
+                self.counters.add("EventReadFail")  # not written by Flume: the value is the body
         if self._topic_header is not None:
             headers[self._topic_header] = message.topic()
         headers["partition"] = str(message.partition())
@@ -118,14 +118,14 @@ class KafkaSource(PollableSource):
         if message.key() is not None:
             headers["key"] = message.key().decode("utf-8", "replace")
         if self._record_headers:
-            found = dict(message.headers() or ())
-            for name, theirs in self._record_headers.items():
-                if found.get(theirs) is not None:
-                    headers[name] = found[theirs].decode("utf-8", "replace")
+            of_record = dict(message.headers() or ())
+            for name, record_name in self._record_headers.items():
+                if of_record.get(record_name) is not None:
+                    headers[name] = of_record[record_name].decode("utf-8", "replace")
         return headers, body
 
     def _rewind(self, messages: Iterable[Any]) -> None:
-        """What was read and not delivered is read again."""
+        """Seek back, so that records that were not delivered are read again."""
         first: dict[tuple[str, int], int] = {}
         for message in messages:
             first.setdefault((message.topic(), message.partition()), message.offset())
@@ -140,12 +140,16 @@ class KafkaSource(PollableSource):
         try:
             self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            # The group moved on without us: whoever has the partitions now repeats these events.
+            # The group has rebalanced: the new owner of the partitions repeats these events.
             raise IngestError(f"offsets were not committed: {error.args[0]}") from error
 
 
-def _check(message: Any) -> bool:
-    """Whether it is a record; an error that is no passing one is raised."""
+def _is_record(message: Any) -> bool:
+    """Return whether a message is a record; a retriable error is none.
+
+    Raises:
+        IngestError: the message is an error that a retry does not solve.
+    """
     error = message.error()
     if error is None:
         return True

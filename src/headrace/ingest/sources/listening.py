@@ -1,4 +1,4 @@
-"""What the sources that listen on one TCP port have in common."""
+"""The base classes of sources that listen on one TCP port."""
 
 import socket
 import ssl
@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 
 from headrace.ingest.error import ChannelError
 from headrace.ingest.event import Batch
-from headrace.ingest.network.listener import DEFAULT_CONNECTIONS, Listener
+from headrace.ingest.network.tcp_server import DEFAULT_CONNECTIONS, TcpServer
 from headrace.ingest.network.tls import SERVER_TLS, server_tls
 from headrace.ingest.settings import Setting, Settings, number, port, text
 from headrace.ingest.source import Source
 
 LISTENING: tuple[Setting, ...] = (
-    text("bind", "Which address to listen on.", required=True),
-    port("Which port to listen on."),
+    text("bind", "The address to listen on.", required=True),
+    port("The port to listen on."),
 )
 HOP: tuple[Setting, ...] = (
     *LISTENING,
@@ -23,9 +23,9 @@ HOP: tuple[Setting, ...] = (
 
 
 class ListeningSource(Source, ABC):
-    """Serves each connection in a thread of its own, and counts those that are open.
+    """Serves each connection in a thread of its own, and counts open connections.
 
-    To implement: `serve`, which returns when the peer is done.
+    To implement: `serve`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ListeningSource(Source, ABC):
         max_connections: int = DEFAULT_CONNECTIONS,
     ) -> None:
         super().__init__(name, settings)
-        self.listener = Listener(
+        self.listener = TcpServer(
             name,
             settings.text("bind"),
             settings.number("port"),
@@ -60,11 +60,12 @@ class ListeningSource(Source, ABC):
             self.counters.add("OpenConnectionCount", -1)
 
     @abstractmethod
-    def serve(self, connection: socket.socket) -> None: ...
+    def serve(self, connection: socket.socket) -> None:
+        """Read events from a connection, and return when the peer has closed its side."""
 
 
 class HopSource(ListeningSource):
-    """Where other agents send their events, and wait for what became of them."""
+    """A source that other agents send events to; it answers whether they are in the channel."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(
@@ -74,8 +75,8 @@ class HopSource(ListeningSource):
             max_connections=settings.number("threads"),
         )
 
-    def take(self, batch: Batch, call: str) -> bool:
-        """Whether the events are in the channel; if not, they must come again.
+    def accept(self, batch: Batch, call: str) -> bool:
+        """Deliver events. Return False if the peer must send them again.
 
         Args:
             call: Append or AppendBatch, for the counters.

@@ -1,4 +1,4 @@
-"""Lines over TCP, as `nc` sends them."""
+"""The netcat source: lines over TCP, as `nc` sends them."""
 
 import socket
 
@@ -11,18 +11,18 @@ _RECEIVE_BYTES = 256 * 1024
 
 
 class NetcatSource(ListeningSource):
-    """Each line is an event. All lines that came together go into the channel together, and each
-    is answered with OK once it is there.
+    """Each line is an event. Lines that are received together are one transaction, and each is
+    answered with OK when it is in the channel.
 
     A line above `max-line-length` is answered with FAILED and ends the connection, as in Flume.
-    While the channel is full the peer waits: nothing is dropped.
+    While the channel is full the peer waits: no line is dropped.
     """
 
     SETTINGS = (
         *LISTENING,
         number("max-line-length", "Longest line in bytes.", 512, minimum=1),
         flag("ack-every-event", "Answer every line with OK.", True),
-        text("encoding", "Of the lines; bodies are bytes and stay as they came.", "utf-8"),
+        text("encoding", "Ignored: bodies are bytes and stay unchanged.", "utf-8"),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -35,7 +35,7 @@ class NetcatSource(ListeningSource):
         while data := connection.recv(_RECEIVE_BYTES):
             lines = buffer.feed(data)
             fitting = self._fitting(lines)
-            if not self._take(connection, lines[:fitting]):
+            if not self._deliver_lines(connection, lines[:fitting]):
                 return
             if fitting < len(lines) or buffer.overlong:
                 self.counters.add("EventReadFail")
@@ -45,15 +45,15 @@ class NetcatSource(ListeningSource):
                 )
                 return
         if rest := buffer.take_rest():
-            self._take(connection, [rest])
+            self._deliver_lines(connection, [rest])
 
     def _fitting(self, lines: list[bytes]) -> int:
-        """How many lines come before the first that is too long."""
+        """Return how many lines come before the first one that is too long."""
         if not lines or max(map(len, lines)) <= self._limit:
             return len(lines)
         return next(row for row, line in enumerate(lines) if len(line) > self._limit)
 
-    def _take(self, connection: socket.socket, lines: list[bytes]) -> bool:
+    def _deliver_lines(self, connection: socket.socket, lines: list[bytes]) -> bool:
         if not lines:
             return True
         if not self.deliver_patiently(Batch.plain(lines)):

@@ -1,17 +1,17 @@
-"""Datagrams of text."""
+"""The netcatudp source: datagrams of text."""
 
 from headrace.ingest.event import Batch, Headers
-from headrace.ingest.network.datagram import DatagramServer
+from headrace.ingest.network.datagram_server import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
 from headrace.ingest.source import Source
 
 
 class NetcatUdpSource(Source):
-    """Each datagram is an event, without the line ends behind it."""
+    """Each datagram is an event, without line feeds at its end."""
 
     SETTINGS = (
-        text("bind", "Which address to listen on.", required=True),
-        port("Which port to listen on."),
+        text("bind", "The address to listen on.", required=True),
+        port("The port to listen on."),
         text("remoteAddressHeader", "The header for the sender's address."),
         number("receiveBufferSize", "Bytes of the kernel's buffer.", 4 << 20, minimum=1024),
     )
@@ -23,7 +23,7 @@ class NetcatUdpSource(Source):
             name,
             settings.text("bind"),
             settings.number("port"),
-            self._take,
+            self._deliver_datagrams,
             settings.number("receiveBufferSize"),
         )
 
@@ -33,7 +33,7 @@ class NetcatUdpSource(Source):
     def stop(self) -> None:
         self.server.stop()
 
-    def _take(self, datagrams: list[tuple[bytes, str]]) -> None:
+    def _deliver_datagrams(self, datagrams: list[tuple[bytes, str]]) -> None:
         bodies = [data.rstrip(b"\r\n") for data, _ in datagrams]
         headers: list[Headers] = [
             {self._header: peer} if self._header else {} for _, peer in datagrams

@@ -1,4 +1,4 @@
-"""Numbers, counted up from 0."""
+"""The seq source: numbers from 0 on."""
 
 from headrace.ingest.event import Batch
 from headrace.ingest.settings import Settings, number
@@ -6,11 +6,11 @@ from headrace.ingest.source import PollableSource
 
 
 class SequenceSource(PollableSource):
-    """For trying out a flow: nothing may be missing, and nothing may be there twice."""
+    """Produces numbers, to test that a flow loses and repeats none."""
 
     SETTINGS = (
         number("batchSize", "Events in one transaction.", 1, minimum=1),
-        number("totalEvents", "Where to stop.", 2**63 - 1),
+        number("totalEvents", "How many events to produce.", 2**63 - 1),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Files that somebody else puts into a directory, each delivered once and then done."""
+"""The spooldir source: finished files in a directory, each delivered once."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 import structlog
 
 from headrace.ingest.event import Headers
+from headrace.ingest.file.deserializer import Deserializer, make_deserializer
 from headrace.ingest.file.file_name import printable
 from headrace.ingest.file.replaced_file import replace_file
-from headrace.ingest.format.deserializer import Deserializer, make_deserializer
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
 
@@ -22,39 +22,44 @@ _META = ".headrace-spool.json"
 
 
 class SpoolDirectorySource(ReplayableSource):
-    """Reads files in order, and renames, deletes or remembers each when it is delivered.
+    """Reads files in order, and renames, deletes or tracks each when it is delivered.
 
-    Rule 1: a file in the directory is finished: it does not change and its name is not used again.
-        One that does change is reported and set aside with the suffix `.FAILED`.
-    Rule 2: the position in the file being read is written after every batch, once the batch is in
-        the channel. kill -9 repeats at most one batch, a power loss at most one file.
-    Rule 3: with `exactlyOnce` the position is committed with the events, a file is marked done only
-        when its last event is, and nothing is repeated.
+    Rule 1: a file in the directory is finished: it does not change, and its name is not reused. One
+        that does change is logged and renamed with the suffix `.FAILED`.
+    Rule 2: the position in the current file is written after every batch, when the batch is in the
+        channel. kill -9 repeats at most one batch, a power loss at most one file.
+    Rule 3: with `exactlyOnce` the position is committed with the events, a file is marked as done
+        when its last event is committed, and no event is repeated.
     """
 
     SETTINGS = (
-        text("spoolDir", "Which directory to read.", required=True),
-        text("fileSuffix", "What a finished file's name gets.", ".COMPLETED"),
+        text("spoolDir", "The directory to read.", required=True),
+        text("fileSuffix", "The suffix of delivered files.", ".COMPLETED"),
         text("deletePolicy", "never or immediate.", "never", choices=("never", "immediate")),
         flag("fileHeader", "A header with the path.", False),
         text("fileHeaderKey", "Its name.", "file"),
         flag("basenameHeader", "A header with the file's name.", False),
         text("basenameHeaderKey", "Its name.", "basename"),
         text("includePattern", "Which names to read.", r"^.*$"),
-        text("ignorePattern", "Which names to leave.", r"^$"),
-        text("trackerDir", "Where the position is kept, below spoolDir.", ".flumespool"),
-        text("trackingPolicy", "How to remember.", "rename", choices=("rename", "tracker_dir")),
+        text("ignorePattern", "Which names to ignore.", r"^$"),
+        text("trackerDir", "Where the position is stored, below spoolDir.", ".flumespool"),
+        text(
+            "trackingPolicy",
+            "How to track delivered files.",
+            "rename",
+            choices=("rename", "tracker_dir"),
+        ),
         text("consumeOrder", "Order.", "oldest", choices=("oldest", "youngest", "random")),
-        number("pollDelay", "Milliseconds between two looks at the directory.", 500),
+        number("pollDelay", "Milliseconds between two scans of the directory.", 500),
         flag("recursiveDirectorySearch", "Read directories below too.", False),
-        number("maxBackoff", "Has no meaning here.", 4000),
+        number("maxBackoff", "Ignored.", 4000),
         number("batchSize", "Most events in one transaction.", 100, minimum=1),
-        text("inputCharset", "Bodies are bytes and stay as they came.", "UTF-8"),
-        text("decodeErrorPolicy", "Likewise.", "FAIL"),
+        text("inputCharset", "Ignored: bodies are bytes and stay unchanged.", "UTF-8"),
+        text("decodeErrorPolicy", "Ignored: bodies are bytes.", "FAIL"),
         text("deserializer", "LINE, AVRO or Blob.", "LINE"),
         prefix("deserializer", "Its parameters."),
-        number("bufferMaxLineLength", "Has no meaning here.", None),
-        flag("exactlyOnce", "Keep positions with the events (see docs/agent.md).", False),
+        number("bufferMaxLineLength", "Ignored.", None),
+        flag("exactlyOnce", "Store positions with the events (see docs/agent.md).", False),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -78,7 +83,7 @@ class SpoolDirectorySource(ReplayableSource):
         self._identity = (0, 0)
         self._awaiting: dict[Path, str] = {}
         self._looked_at = float("-inf")
-        self._doubtful = False
+        self._uncertain = False
 
     def start(self) -> None:
         if not self._directory.is_dir():
@@ -95,7 +100,7 @@ class SpoolDirectorySource(ReplayableSource):
             self._reader = None
 
     def poll(self) -> bool:
-        if self._doubtful:
+        if self._uncertain:
             self._catch_up()
         self._finish_committed()
         if self._reader is None and not self._open_next():
@@ -116,7 +121,7 @@ class SpoolDirectorySource(ReplayableSource):
             self.deliver(batch)
         except Exception:
             self._reader.seek(self._reader.delivered)
-            self._doubtful = self.ledger is not None
+            self._uncertain = self.ledger is not None
             raise
         self._reader.delivered = position
         if self.ledger is None:
@@ -124,8 +129,8 @@ class SpoolDirectorySource(ReplayableSource):
         return True
 
     def _catch_up(self) -> None:
-        """After a failed delivery: it may have been committed all the same, and the ledger knows.
-        What is on its way through a channel is not in the ledger, so the position only moves on."""
+        """Read the position from the ledger after a failed delivery, which may have been committed
+        nevertheless. Events in a channel are not in the ledger yet, so the position only grows."""
         assert self.ledger is not None
         marks = self.ledger.load()
         if self._reader is not None and self._current is not None:
@@ -133,10 +138,11 @@ class SpoolDirectorySource(ReplayableSource):
             if mark is not None and int(json.loads(mark)["pos"]) > self._reader.delivered:
                 self._reader.delivered = int(json.loads(mark)["pos"])
                 self._reader.seek(self._reader.delivered)
-        self._doubtful = False
+        self._uncertain = False
 
     def _key(self, path: Path) -> str:
-        """A file by its place and inode: one that comes later under a used name is another."""
+        """Return the key of a file: its path and inode. A later file of the same name has
+        another."""
         return f"{printable(path.relative_to(self._directory))}:{path.stat().st_ino}"
 
     def _headers(self, path: Path) -> Headers:
@@ -147,7 +153,7 @@ class SpoolDirectorySource(ReplayableSource):
             headers[self.settings.text("basenameHeaderKey")] = printable(Path(path.name))
         return headers
 
-    # -- which file is next --------------------------------------------------------------------
+    # -- choosing the next file --------------------------------------------------------------------
 
     def _open_next(self) -> bool:
         now = time.monotonic()
@@ -171,16 +177,16 @@ class SpoolDirectorySource(ReplayableSource):
         return True
 
     def _choose(self) -> Path | None:
-        found = [path for path in self._candidates() if path not in self._awaiting]
-        if not found:
+        files = [path for path in self._candidates() if path not in self._awaiting]
+        if not files:
             return None
         if self._order == "random":
-            return random.choice(found)
+            return random.choice(files)
 
         def age(path: Path) -> tuple[int, str]:
             return path.stat().st_mtime_ns, str(path)
 
-        return max(found, key=age) if self._order == "youngest" else min(found, key=age)
+        return max(files, key=age) if self._order == "youngest" else min(files, key=age)
 
     def _candidates(self) -> Iterator[Path]:
         pending = [self._directory]
@@ -191,10 +197,10 @@ class SpoolDirectorySource(ReplayableSource):
                 if entry.is_dir(follow_symlinks=False):
                     if self._recursive:
                         pending.append(Path(entry.path))
-                elif self._wanted(entry.name) and not self._is_done(Path(entry.path)):
+                elif self._is_included(entry.name) and not self._is_done(Path(entry.path)):
                     yield Path(entry.path)
 
-    def _wanted(self, name: str) -> bool:
+    def _is_included(self, name: str) -> bool:
         return (
             not name.endswith((self._suffix, ".FAILED"))
             and self._include.fullmatch(name) is not None
@@ -207,7 +213,7 @@ class SpoolDirectorySource(ReplayableSource):
     def _tracker_file(self, path: Path) -> Path:
         return self._tracker / (str(path.relative_to(self._directory)) + self._suffix)
 
-    # -- when a file is done -------------------------------------------------------------------
+    # -- the end of a file -------------------------------------------------------------------
 
     def _end_of_file(self) -> None:
         assert self._reader is not None
@@ -218,15 +224,15 @@ class SpoolDirectorySource(ReplayableSource):
         try:
             status = path.stat()
         except FileNotFoundError:
-            # We had it open, so all of it is delivered; there is nothing left to mark as done.
+            # It was open, so all of it is delivered. Nothing is left to mark as done.
             _log.warning("file_vanished", source=self.name, path=str(path))
             return
         if (status.st_size, status.st_mtime_ns) != self._identity:
-            _log.error("file_changed", path=str(path), why="finished files must not change")
+            _log.error("file_changed", path=str(path), reason="finished files must not change")
             path.rename(path.with_name(path.name + ".FAILED"))
             return
         if self.ledger is not None and position:
-            # Its last mark may still be on its way through the channel.
+            # Its last mark may still be in the channel.
             self._awaiting[path] = _mark(position)
             self._finish_committed()
         else:
@@ -248,7 +254,8 @@ class SpoolDirectorySource(ReplayableSource):
                 del self._awaiting[path]
 
     def _complete(self, path: Path) -> None:
-        """Take a file out of the way. A crash before it finds the position at its end."""
+        """Rename, delete or track a delivered file. After a crash before that, the stored position
+        is at its end, and the file is not read again."""
         if self._track:
             done = self._tracker_file(path)
             done.parent.mkdir(parents=True, exist_ok=True)
@@ -258,13 +265,13 @@ class SpoolDirectorySource(ReplayableSource):
         elif not self._track:
             target = path.with_name(path.name + self._suffix)
             if target.exists():
-                _log.error("name_used_again", path=str(path), why="its finished name is there")
+                _log.error("name_used_again", path=str(path), reason="the delivered file exists")
                 target = path.with_name(f"{path.name}.{time.time_ns()}{self._suffix}")
             path.rename(target)
         (self._tracker / _META).unlink(missing_ok=True)
         _log.info("file_done", source=self.name, path=str(path))
 
-    # -- where we are --------------------------------------------------------------------------
+    # -- positions --------------------------------------------------------------------------
 
     def _position_of(self, path: Path) -> int:
         key = self._key(path)
@@ -277,13 +284,13 @@ class SpoolDirectorySource(ReplayableSource):
 
     def _read_meta(self) -> dict[str, int]:
         try:
-            found = json.loads((self._tracker / _META).read_text())
+            meta = json.loads((self._tracker / _META).read_text())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return meta if isinstance(meta, dict) else {}
 
     def _write_meta(self, position: int) -> None:
-        # After every batch: a sync would cost more than the batch, and a power loss repeats a file.
+        # Without a sync, which would cost more than a batch: a power loss may repeat a file.
         replace_file(self._tracker / _META, json.dumps({self._current_key: position}), sync=False)
 
 

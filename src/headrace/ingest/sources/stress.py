@@ -1,4 +1,4 @@
-"""The same event again and again, as fast as the channel takes it."""
+"""The stress source: the same event, as fast as the channel accepts it."""
 
 from headrace.ingest.event import Batch
 from headrace.ingest.settings import Settings, number
@@ -6,7 +6,7 @@ from headrace.ingest.source import PollableSource
 
 
 class StressSource(PollableSource):
-    """For measuring what a flow can take."""
+    """Produces events to measure the throughput of a flow."""
 
     SETTINGS = (
         number("size", "Bytes of a body.", 500),

@@ -1,27 +1,27 @@
-"""Syslog over TCP on several ports."""
+"""The multiport_syslogtcp source: syslog over TCP on several ports."""
 
 import socket
 from functools import partial
 
 from headrace.ingest.format.syslog import SyslogFraming
-from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.settings import Settings, number, prefix, text
-from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
 
-class MultiportSyslogSource(SyslogSource):
-    """As `syslogtcp`, on every port of a list; a header can say which port it was."""
+class SyslogMultiportSource(SyslogSource):
+    """Works as `syslogtcp` on several ports; a header can name the port."""
 
     SETTINGS = (
-        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
-        text("ports", "Which ports to listen on, separated by white space.", required=True),
-        text("portHeader", "The header for the port a message came in on."),
+        text("host", "The address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        text("ports", "The ports to listen on, separated by white space.", required=True),
+        text("portHeader", "The header for the port that received the message."),
         number("batchSize", "Most events in one transaction.", 100, minimum=1),
         number("readBufferSize", "Bytes to read at once.", 262_144, minimum=1, maximum=1 << 26),
-        number("readBufferBytes", "The same.", None, minimum=1),
-        number("numProcessors", "Has no meaning here: every connection has a thread.", None),
-        text("charset.default", "Bodies are bytes and stay as they came.", "UTF-8"),
-        prefix("charset", "Likewise, for single ports."),
+        number("readBufferBytes", "Ignored: use readBufferSize.", None, minimum=1),
+        number("numProcessors", "Ignored: every connection has a thread.", None),
+        text("charset.default", "Ignored: bodies are bytes and stay unchanged.", "UTF-8"),
+        prefix("charset", "Ignored: bodies are bytes."),
         *SYSLOG_SETTINGS,
     )
 
@@ -37,11 +37,11 @@ class MultiportSyslogSource(SyslogSource):
         self._batch = settings.number("batchSize")
         host = settings.text("host")
         self.listeners = [
-            Listener(name, host, int(word), partial(self._serve, word)) for word in words
+            TcpServer(name, host, int(word), partial(self._serve, word)) for word in words
         ]
 
     def start(self) -> None:
-        started: list[Listener] = []
+        started: list[TcpServer] = []
         try:
             for listener in self.listeners:
                 listener.start()

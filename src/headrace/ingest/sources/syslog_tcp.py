@@ -1,28 +1,29 @@
-"""Syslog over TCP."""
+"""The syslogtcp source: syslog over TCP."""
 
 import socket
 
 from headrace.ingest.format.syslog import SyslogFraming
-from headrace.ingest.network.listener import Listener
+from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.settings import Settings, port, text
-from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
 _RECEIVE_BYTES = 256 * 1024
 
 
 class SyslogTcpSource(SyslogSource):
-    """One message a line, or with counted octets. A full channel makes the sender wait."""
+    """Reads a message per line, or with counted octets. While a channel is full the sender
+    waits."""
 
     SETTINGS = (
-        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
-        port("Which port to listen on."),
+        text("host", "The address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        port("The port to listen on."),
         *SYSLOG_SETTINGS,
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
         host = settings.text("host")
-        self.listener = Listener(name, host, settings.number("port"), self._serve)
+        self.listener = TcpServer(name, host, settings.number("port"), self._serve)
 
     def start(self) -> None:
         self.listener.start()

@@ -1,17 +1,17 @@
-"""Syslog over UDP."""
+"""The syslogudp source: syslog over UDP."""
 
 from headrace.ingest.event import Batch
-from headrace.ingest.network.datagram import DatagramServer
+from headrace.ingest.network.datagram_server import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
-from headrace.ingest.sources.syslog_base import SYSLOG_SETTINGS, SyslogSource
+from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
 
 
 class SyslogUdpSource(SyslogSource):
-    """One message a datagram."""
+    """Reads a message per datagram."""
 
     SETTINGS = (
-        text("host", "Which address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
-        port("Which port to listen on."),
+        text("host", "The address to listen on.", "0.0.0.0", other_names=("bind",)),  # noqa: S104
+        port("The port to listen on."),
         number("receiveBufferSize", "Bytes of the kernel's buffer.", 4 << 20, minimum=1024),
         *SYSLOG_SETTINGS,
     )
@@ -23,7 +23,7 @@ class SyslogUdpSource(SyslogSource):
             name,
             settings.text("host"),
             settings.number("port"),
-            self._take,
+            self._deliver_datagrams,
             settings.number("receiveBufferSize"),
         )
 
@@ -33,7 +33,7 @@ class SyslogUdpSource(SyslogSource):
     def stop(self) -> None:
         self.server.stop()
 
-    def _take(self, datagrams: list[tuple[bytes, str]]) -> None:
+    def _deliver_datagrams(self, datagrams: list[tuple[bytes, str]]) -> None:
         batches = [
             self.batch_of(
                 self._parser,

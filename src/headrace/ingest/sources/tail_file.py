@@ -1,4 +1,4 @@
-"""One file that is followed: who it is, and how far it has been read."""
+"""A file that a taildir source follows: its identity, and the position in it."""
 
 import os
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-# Enough to tell a file from one that got its inode after it was deleted.
+# Enough to recognize a new file that got the inode of a deleted one.
 HEAD_BYTES = 256
 
 
 @dataclass(slots=True)
 class TailFile:
-    """A file by device and inode, whatever it is called at the moment.
+    """A file, identified by its device and inode, under whatever name.
 
-    Names change when logs are rotated, so a name says nothing. An inode can be given to a new file
-    once the old one is deleted, and a file can be cut and written anew (copytruncate); the first
-    bytes tell: `head` is their checksum when they were read. A file that is shorter than what was
-    read of it, or begins otherwise, is a new one and read from its start.
+    Names change when logs are rotated, so they do not identify a file. The inode of a deleted file
+    can be given to a new one, and a file can be truncated and written again (copytruncate). So
+    `head` is a checksum of the first bytes that were read: a file that is shorter than the
+    position, or begins differently, is a new file and is read from its start.
 
     Attributes:
         position: everything before it is delivered.
-        group: which file group it belongs to.
-        at_end: the last read found nothing: only then can the file have been replaced unseen.
+        group: the file group it belongs to.
+        at_end: the last read found nothing: only then can the file have been replaced unnoticed.
         looked_for: no group matches it, and its directory was searched for its inode.
     """
 
@@ -43,10 +43,10 @@ class TailFile:
         return f"{self.device}:{self.inode}"
 
     def open(self) -> None:
-        """Open it under the name it has.
+        """Open the file under its present name.
 
         Raises:
-            OSError: it is gone, or another file has the name by now.
+            OSError: the file is gone, or another file has the name now.
         """
         if self.descriptor >= 0:
             return
@@ -71,8 +71,8 @@ class TailFile:
 
     @property
     def rotated(self) -> bool:
-        """Whether its name belongs to another file now, or to none: nobody will write to it under
-        that name."""
+        """Whether its name belongs to another file now, or to none: no program writes to it under
+        that name any more."""
         try:
             status = self.path.stat()
         except OSError:
@@ -80,7 +80,7 @@ class TailFile:
         return (status.st_dev, status.st_ino) != (self.device, self.inode)
 
     def check_identity(self) -> bool:
-        """Start over if this is not the file that was read; whether it is a new one."""
+        """Start over if this is not the file that was read. Return whether it is a new file."""
         if self.position == 0:
             return False
         replaced = self.size() < self.position

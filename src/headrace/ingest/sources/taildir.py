@@ -1,4 +1,4 @@
-"""Following files as they grow, are rotated, cut and deleted."""
+"""The TAILDIR source: lines of files that grow and are rotated, truncated and deleted."""
 
 import os
 import re
@@ -13,18 +13,18 @@ from headrace.ingest.file.file_name import printable
 from headrace.ingest.file.line_file import Lines, pieces, read_bytes_for, read_lines
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.source import ReplayableSource
+from headrace.ingest.sources.position_file import PositionFile, from_marks, mark_of
 from headrace.ingest.sources.tail_file import TailFile
-from headrace.ingest.sources.tail_position import PositionFile, from_marks, mark_of
 
 _log = structlog.get_logger(__name__)
 _SCAN_SECONDS = 0.5
-# Positions of files that no group matches any more; the oldest go first.
+# With more files than this, positions of closed files that no group matches are dropped.
 _FORGOTTEN_AFTER = 10_000
 _LONGEST_LINE = 16 << 20
 
 
 class FileGroup(NamedTuple):
-    """A directory, and an expression for the names in it."""
+    """A directory, and a regular expression for the names of its files."""
 
     name: str
     directory: Path
@@ -40,40 +40,41 @@ class FileGroup(NamedTuple):
                     if self.pattern.fullmatch(entry.name) and entry.is_file()
                 ]
         except OSError:
-            return []  # not there yet
+            return []  # the directory does not exist yet
 
 
 class TaildirSource(ReplayableSource):
     """Delivers every line of every file that matches, once.
 
-    Rule 1: a file is its inode. Renaming it changes nothing; see `TailFile` for what is a new file.
-    Rule 2: a position moves when the events before it are in the channel. After a crash what was
-        delivered since the position file was written comes again: at most `writePosInterval` worth,
-        and with an interval of 0 at most one batch. With `exactlyOnce` positions are committed with
-        the events, and nothing comes twice.
-    Rule 3: a file whose name is taken away is read to its end before it is let go, also when that
-        happened while the agent was down: it is looked for by its inode in its directory.
-    Rule 4: a line without an end waits for it, unless its file was rotated or deleted.
+    Rule 1: the inode identifies a file. Renaming it changes nothing; `TailFile` says what a new
+        file is.
+    Rule 2: a position moves when the events before it are in the channel. A crash repeats the
+        events since the position file was written: those of at most `writePosInterval`, and with an
+        interval of 0 at most one batch. With `exactlyOnce` positions are committed with the events,
+        and no event is repeated.
+    Rule 3: a file that loses its name is read to its end before it is closed, also when it was
+        renamed while the agent was down: its directory is searched for its inode.
+    Rule 4: a line without a line feed is not delivered, unless its file was rotated or deleted.
     """
 
     SETTINGS = (
         text("filegroups", "Names of groups, separated by white space.", required=True),
-        prefix("filegroups", "For each group a path whose last part is an expression."),
+        prefix("filegroups", "A path per group; its last part is a regular expression."),
         prefix("headers", "Headers for a group: headers.GROUP.NAME = value."),
-        text("positionFile", "Where positions are kept.", "~/.flume/taildir_position.json"),
+        text("positionFile", "Where positions are stored.", "~/.flume/taildir_position.json"),
         number("batchSize", "Most events in one transaction.", 100, minimum=1),
-        number("maxBatchCount", "Most batches of one file before the next has its turn.", None),
+        number("maxBatchCount", "Ignored: files are read in turn.", None),
         flag("skipToEnd", "Begin at the end of files that have no position.", False),
-        number("idleTimeout", "Milliseconds until a file without news is closed.", 120_000),
+        number("idleTimeout", "Milliseconds until an unchanged file is closed.", 120_000),
         number("writePosInterval", "Milliseconds between two writes of the positions.", 100),
         flag("byteOffsetHeader", "A header with the position of each line.", False),
         flag("fileHeader", "A header with the path.", False),
         text("fileHeaderKey", "Its name.", "file"),
-        flag("cachePatternMatching", "Has no meaning here.", True),
-        number("backoffSleepIncrement", "Has no meaning here.", 1000),
-        number("maxBackoffSleep", "Has no meaning here.", 5000),
-        number("maxLineLength", "Longest line; a longer one is cut.", _LONGEST_LINE, minimum=1),
-        flag("exactlyOnce", "Keep positions with the events (see docs/agent.md).", False),
+        flag("cachePatternMatching", "Ignored.", True),
+        number("backoffSleepIncrement", "Ignored.", 1000),
+        number("maxBackoffSleep", "Ignored.", 5000),
+        number("maxLineLength", "Longest line; a longer one is split.", _LONGEST_LINE, minimum=1),
+        flag("exactlyOnce", "Store positions with the events (see docs/agent.md).", False),
     )
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -93,7 +94,7 @@ class TaildirSource(ReplayableSource):
         self._scanned_at = float("-inf")
         self._written_at = 0.0
         self._dirty = False
-        self._doubtful = False
+        self._uncertain = False
 
     def start(self) -> None:
         saved = self._positions.read() if self.ledger is None else from_marks(self.ledger.load())
@@ -111,32 +112,32 @@ class TaildirSource(ReplayableSource):
 
     def poll(self) -> bool:
         now = time.monotonic()
-        if self._doubtful:
+        if self._uncertain:
             self._catch_up()
         if now - self._scanned_at >= _SCAN_SECONDS:
             self._scan(now)
-        found = False
+        has_lines = False
         for file in [each for each in self._files.values() if each.descriptor >= 0]:
             if self.stopping.is_set():
                 break
-            found = self._read(file, now) or found
-        if not found:
-            self._scanned_at = float("-inf")  # look for new files at once when there is time
-        if self._dirty and not found:
+            has_lines = self._read(file, now) or has_lines
+        if not has_lines:
+            self._scanned_at = float("-inf")  # there is time to scan for new files at once
+        if self._dirty and not has_lines:
             self._write_positions()
-        return found
+        return has_lines
 
     def _catch_up(self) -> None:
-        """After a failed delivery: it may have been committed all the same, and the ledger knows.
-        What is on its way through a channel is not in the ledger, so positions only move on."""
+        """Read positions from the ledger after a failed delivery, which may have been committed
+        nevertheless. Events in a channel are not in the ledger yet, so positions only grow."""
         assert self.ledger is not None
         for saved in from_marks(self.ledger.load()):
             file = self._files.get((saved.device, saved.inode))
             if file is not None and file.descriptor >= 0 and saved.head == file.head:
                 file.position = max(file.position, saved.position)
-        self._doubtful = False
+        self._uncertain = False
 
-    # -- which files there are -----------------------------------------------------------------
+    # -- finding files -----------------------------------------------------------------
 
     def _scan(self, now: float) -> None:
         self._scanned_at = now
@@ -149,14 +150,14 @@ class TaildirSource(ReplayableSource):
                     continue
                 key = (status.st_dev, status.st_ino)
                 seen.add(key)
-                self._found(key, Path(entry.path), group, status, now)
+                self._matched(key, Path(entry.path), group, status, now)
         unmatched = [key for key in self._files if key not in seen]
         if any(not self._files[key].looked_for for key in unmatched):
             self._find_lost()
         for key in unmatched:
             self._unmatched(key)
 
-    def _found(
+    def _matched(
         self,
         key: tuple[int, int],
         path: Path,
@@ -181,15 +182,15 @@ class TaildirSource(ReplayableSource):
             _log.warning("file_not_opened", path=str(file.path), reason=str(error))
             return
         file.changed_at = now
-        self._check(file)
+        self._check_identity(file)
 
-    def _check(self, file: TailFile) -> None:
+    def _check_identity(self, file: TailFile) -> None:
         if file.check_identity():
             _log.info("file_started_over", path=str(file.path))
             self._dirty = True
 
     def _unmatched(self, key: tuple[int, int]) -> None:
-        """A file that no group matches: read on if it is open, forget it when it is gone."""
+        """Forget a file that no group matches once it is deleted and read to its end."""
         file = self._files.get(key)
         if file is None:
             return
@@ -201,7 +202,7 @@ class TaildirSource(ReplayableSource):
             del self._files[key]
 
     def _find_lost(self) -> None:
-        """Files that were renamed while nobody looked: their ends are still to be read."""
+        """Find files that were renamed between two scans, to read them to their ends."""
         now = time.monotonic()
         lost = {
             key: file
@@ -224,7 +225,7 @@ class TaildirSource(ReplayableSource):
     def _reopen(self, file: TailFile, path: Path, now: float) -> None:
         file.path = path
         file.open()
-        if file.check_identity():  # another file with its inode, which no group asked for
+        if file.check_identity():  # another file with its inode, which no group matches
             file.close()
             del self._files[file.device, file.inode]
         else:
@@ -234,7 +235,7 @@ class TaildirSource(ReplayableSource):
 
     def _read(self, file: TailFile, now: float) -> bool:
         if file.size() < file.position:
-            self._check(file)
+            self._check_identity(file)
         start = file.position
         lines = read_lines(
             file.descriptor, start, read_bytes=self._read_bytes, longest=self._longest
@@ -243,7 +244,9 @@ class TaildirSource(ReplayableSource):
             return self._at_end(file, now)
         if file.at_end:
             file.at_end = False
-            self._check(file)  # it may have been cut since, and have grown past where we were
+            self._check_identity(
+                file
+            )  # it may have been truncated, and have grown past the position
             if file.position != start:
                 return True
         file.changed_at = now
@@ -251,7 +254,8 @@ class TaildirSource(ReplayableSource):
         return True
 
     def _at_end(self, file: TailFile, now: float) -> bool:
-        """Nothing to read. A rotated file gives its last line; an idle one is closed."""
+        """Handle a file without new lines: deliver the last line of a rotated one, close an idle
+        one."""
         file.at_end = True
         idle = now - file.changed_at
         if file.size() > file.position and idle >= min(1.0, self._idle_seconds) and file.rotated:
@@ -276,12 +280,12 @@ class TaildirSource(ReplayableSource):
             try:
                 self.deliver(batch)
             except Exception:
-                self._doubtful = self.ledger is not None
+                self._uncertain = self.ledger is not None
                 raise
             file.moved_to(piece.end)
             self._dirty = True
             if time.monotonic() - self._written_at >= self._write_seconds:
-                self._write_positions()  # here too: a channel that is slow makes one read take long
+                self._write_positions()  # also here: with a slow channel one read takes long
             if self.stopping.is_set():
                 return
 
@@ -311,7 +315,7 @@ class TaildirSource(ReplayableSource):
 
 
 def mark_of_next(file: TailFile, position: int) -> str:
-    """The mark of a file once everything before `position` is delivered."""
+    """Return the mark of a file when everything before `position` is delivered."""
     next_file = TailFile(
         file.device,
         file.inode,
@@ -327,7 +331,7 @@ def mark_of_next(file: TailFile, position: int) -> str:
 
 
 def _complete(file: TailFile) -> None:
-    """A position file of Flume's has no device: take the one its path lies on."""
+    """Set the device of a file from Flume's position file, which stores none."""
     if file.device == 0:
         try:
             file.device = file.path.parent.stat().st_dev
@@ -340,7 +344,7 @@ def _group(settings: Settings, name: str) -> FileGroup:
     written = settings.below("filegroups").get(name)
     if written is None:
         raise settings.wrong(
-            key, f"{key} is missing: write a path whose last part is an expression"
+            key, f"{key} is missing: write a path whose last part is a regular expression"
         )
     path = Path(written).expanduser()
     try:

@@ -1,4 +1,4 @@
-"""Events from other agents, over Thrift."""
+"""The thrift source: events from other agents, over Thrift."""
 
 import socket
 import struct
@@ -24,7 +24,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class ThriftSource(HopSource):
-    """Framed transport; a frame is read whole, within bounds, before Thrift sees it."""
+    """Reads the framed transport. A frame is checked and read whole before thriftpy2 decodes it."""
 
     SETTINGS = (*HOP, *THRIFT_SETTINGS)
 
@@ -47,12 +47,12 @@ class ThriftSource(HopSource):
             processor.process(
                 protocol(self._protocol, memory(message)), protocol(self._protocol, out)
             )
-        except Exception as error:  # whatever broken bytes make thriftpy2 raise
+        except Exception as error:  # thriftpy2 raises many types for invalid bytes
             raise ProtocolError(f"a peer's Thrift message cannot be read: {error!r}") from error
         answer: bytes = out.getvalue()
         return _LENGTH.pack(len(answer)) + answer
 
-    # -- the interface: thriftpy2 calls these by their names
+    # -- the Thrift interface: thriftpy2 calls these methods
 
     def append(self, event: Any) -> int:
         return self._status([event], "Append")
@@ -61,5 +61,5 @@ class ThriftSource(HopSource):
         return self._status(events, "AppendBatch")
 
     def _status(self, events: list[Any], call: str) -> int:
-        done = self.take(to_batch(events), call)
+        done = self.accept(to_batch(events), call)
         return int(FLUME.Status.OK if done else FLUME.Status.FAILED)

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from headrace.cli.flow.failure import flow_failed, told_briefly
+from headrace.cli.flow.failure import flow_failed, spark_failures_reported
 from headrace.flow.error import FlowError
 
 GONE = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Traceback (most\
@@ -16,32 +16,32 @@ GONE = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: T
 headrace.client.error.Unreachable: cannot reach 127.0.0.1:9092: connection refused
  SQLSTATE: 38000
 === Streaming Query ===
-Logical Plan: much of it
+Logical Plan: a long one
 """
 
 
-def test_brokers_that_went_away_are_told_with_what_comes_next() -> None:
-    told = str(flow_failed("words", ValueError(GONE), traceback=False, log=None))
+def test_a_lost_broker_is_reported_with_what_happens_next() -> None:
+    sentence = str(flow_failed("words", ValueError(GONE), traceback=False, log=None))
 
-    assert told == (
+    assert sentence == (
         "words failed: cannot reach 127.0.0.1:9092: connection refused; once it is back, the next"
-        " run goes on where this one stopped"
+        " run continues where this one stopped"
     )
 
 
-def test_all_of_it_is_for_those_who_ask() -> None:
-    told = str(flow_failed("words", ValueError(GONE), traceback=True, log=None))
+def test_the_traceback_is_added_on_request() -> None:
+    sentence = str(flow_failed("words", ValueError(GONE), traceback=True, log=None))
 
-    assert told.startswith("words failed: cannot reach 127.0.0.1:9092")
-    assert told.endswith(GONE)
+    assert sentence.startswith("words failed: cannot reach 127.0.0.1:9092")
+    assert sentence.endswith(GONE)
 
 
-def test_a_java_process_that_is_gone_is_told_with_its_log() -> None:
+def test_a_lost_java_process_is_reported_with_its_log() -> None:
     log = Path("words.checkpoint.log")
 
-    told = str(flow_failed("words", Py4JNetworkError("no answer"), traceback=False, log=log))
+    sentence = str(flow_failed("words", Py4JNetworkError("no answer"), traceback=False, log=log))
 
-    assert told == (
+    assert sentence == (
         "words failed: Spark's Java process is gone; the end of words.checkpoint.log may say why"
     )
 
@@ -51,7 +51,7 @@ def test_what_spark_raises_inside_becomes_a_sentence() -> None:
 
     with (
         pytest.raises(FlowError, match=r"^words failed: it went wrong$"),
-        told_briefly("words", traceback=False),
+        spark_failures_reported("words", traceback=False),
     ):
         raise raised
 
@@ -65,11 +65,11 @@ def test_a_java_process_that_does_not_answer_any_more_is_gone_too() -> None:
 
     with (
         pytest.raises(FlowError, match="Spark's Java process is gone"),
-        told_briefly("words", traceback=False),
+        spark_failures_reported("words", traceback=False),
     ):
         asked()
 
 
-def test_a_connection_of_somebody_elses_is_left_alone() -> None:
-    with pytest.raises(ConnectionRefusedError), told_briefly("words", traceback=False):
+def test_an_error_of_another_connection_is_left_alone() -> None:
+    with pytest.raises(ConnectionRefusedError), spark_failures_reported("words", traceback=False):
         raise ConnectionRefusedError("not Java's")

@@ -100,7 +100,7 @@ def test_what_cannot_be_done_is_one_sentence(
     assert message in done.err
 
 
-def test_a_bad_program_is_told_before_spark_starts(registry: Registry, tmp_path: Path) -> None:
+def test_a_bad_program_is_reported_before_spark_starts(registry: Registry, tmp_path: Path) -> None:
     path = tmp_path / "words.yaml"
     path.write_text(WORDS.replace("from: split", "from: lines").replace("[words]", "[w, key: a]"))
 

@@ -1,11 +1,11 @@
-"""What `headrace flow run` takes for a program."""
+"""Programs that `headrace flow run` loads, and what it says about others."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from headrace.cli.flow.program import Given, load_program
+from headrace.cli.flow.program import ProgramArguments, load_program
 from headrace.flow.error import FlowError
 from headrace.model.error import ConfigError
 
@@ -15,17 +15,17 @@ from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 
 def make(brokers: str, input_topic: str, tasks: int = 2) -> Topology:
-    made = Topology("words")
-    made.spout("lines", TopicSpout(input_topic, brokers=brokers, fields="value STRING"))
-    made.bolt("split", str.split, output="word STRING", parallelism=tasks).shuffle("lines")
-    made.sink("out", TopicSink("words")).shuffle("split")
-    return made
+    words = Topology("words")
+    words.spout("lines", TopicSpout(input_topic, brokers=brokers, fields="value STRING"))
+    words.bolt("split", str.split, output="word STRING", parallelism=tasks).shuffle("lines")
+    words.sink("out", TopicSink("words")).shuffle("split")
+    return words
 """
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program's folder is put on the path, for this process and for Spark's workers."""
+def restored_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo the change of the import path, in this process and for Spark's workers."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "")
 
@@ -36,14 +36,18 @@ def write(folder: Path, text: str, name: str = "words_of_test.py") -> str:
     return str(path)
 
 
-def given(**pairs: str) -> Given:
-    return Given("b:9092", {key.replace("__", "."): value for key, value in pairs.items()})
+def given(**pairs: str) -> ProgramArguments:
+    return ProgramArguments(
+        "b:9092", {key.replace("__", "."): value for key, value in pairs.items()}
+    )
 
 
-def test_a_function_is_called_with_what_was_given(tmp_path: Path) -> None:
-    told = given(input_topic="lines", tasks="4", spark__cores__max="2", metrics__topic="figures")
+def test_a_function_is_called_with_the_arguments(tmp_path: Path) -> None:
+    arguments = given(
+        input_topic="lines", tasks="4", spark__cores__max="2", metrics__topic="figures"
+    )
 
-    plan = load_program(write(tmp_path, WORDS) + ":make", told).plan
+    plan = load_program(write(tmp_path, WORDS) + ":make", arguments).plan
 
     assert plan.components["lines"].work.topics == ("lines",)
     assert plan.components["lines"].work.brokers == "b:9092"
@@ -57,7 +61,7 @@ def test_a_file_without_a_name_means_its_topology(tmp_path: Path) -> None:
     assert load_program(path, given()).plan.name == "words"
 
 
-def test_what_a_program_defines_travels_whole(tmp_path: Path) -> None:
+def test_functions_of_a_program_are_pickled_by_value(tmp_path: Path) -> None:
     text = WORDS.replace("str.split", "own") + "\ndef own(line):\n    return line.split()\n"
     plan = load_program(write(tmp_path, text) + ":make", given(input_topic="lines")).plan
     from pyspark import cloudpickle
@@ -82,7 +86,7 @@ def test_what_a_program_defines_travels_whole(tmp_path: Path) -> None:
         (":TopicSink.__doc__", {}, "is a str: give a topology"),
     ],
 )
-def test_what_cannot_be_run_is_told(
+def test_a_program_that_cannot_run_is_explained(
     tmp_path: Path, name: str, pairs: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -97,7 +101,7 @@ def test_what_cannot_be_run_is_told(
         ("words", "cannot be run: write FILE.py"),
     ],
 )
-def test_what_is_not_there_is_told(target: str, message: str) -> None:
+def test_a_missing_program_is_named(target: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_program(target, given())
 
@@ -126,7 +130,7 @@ spouts:
         ("x = 1 +\n", "words_of_test.py failed: SyntaxError: invalid syntax"),
     ],
 )
-def test_a_program_that_raises_is_told_with_its_own_lines_only(
+def test_an_error_in_a_program_is_reported_with_its_own_lines_only(
     tmp_path: Path, text: str, message: str
 ) -> None:
     path = write(tmp_path, text)
@@ -134,7 +138,7 @@ def test_a_program_that_raises_is_told_with_its_own_lines_only(
     with pytest.raises(FlowError) as failed:
         load_program(path, given())
 
-    told = str(failed.value).splitlines()
-    assert told[0].endswith(message)
-    assert told[1].startswith(f'  File "{path}", line ')
-    assert sum("File" in line for line in told) == 1
+    lines = str(failed.value).splitlines()
+    assert lines[0].endswith(message)
+    assert lines[1].startswith(f'  File "{path}", line ')
+    assert sum("File" in line for line in lines) == 1

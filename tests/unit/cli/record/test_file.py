@@ -51,7 +51,7 @@ def written(path: Path, kind: FileFormat, rows: list[Any], how: FieldFormat | No
 
 
 def read(path: Path, kind: FileFormat) -> list[Any]:
-    """The rows of a file, as `records` makes them."""
+    """Return the rows of a file, as `records` makes them."""
     done: list[int] = []
     found: list[Any] = []
     for table in read_records(path, kind, done.append):
@@ -91,7 +91,7 @@ def test_text_comes_back(kind: FileFormat, rows: list[Any]) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(rows=records(BYTES))
-def test_json_lines_hold_any_bytes_without_being_told(rows: list[Any]) -> None:
+def test_json_lines_hold_any_bytes_without_an_option(rows: list[Any]) -> None:
     with TemporaryDirectory() as folder:
         path = written(Path(folder, "file"), FileFormat.JSONL, rows)
 

@@ -92,7 +92,7 @@ def test_nothing_shows_as_nothing() -> None:
     assert bytes(compiled.render(none)) == b""
 
 
-def test_json_has_one_object_a_line() -> None:
+def test_json_has_one_object_per_line() -> None:
     lines = bytes(JsonFormat().render(records(JsonFormat.columns))).decode().splitlines()
     assert [json.loads(line) for line in lines] == [
         {

@@ -1,16 +1,24 @@
-"""Places in a topic, as users write them."""
+"""Offsets of a topic, as users write them."""
 
 import pytest
 
-from headrace.cli.record.offset_spec import END, START, Origin, Place, Span, parse_place, parse_span
+from headrace.cli.record.offset_spec import (
+    END,
+    START,
+    OffsetOrigin,
+    OffsetRangeSpec,
+    OffsetSpec,
+    parse_offset_spec,
+    parse_range_spec,
+)
 from headrace.model.clock import ManualClock
 from headrace.model.error import InvalidArgument
 
 CLOCK = ManualClock(1_700_000_000_000)
 
 
-def at(timestamp_ms: int) -> Place:
-    return Place(Origin.TIME, timestamp_ms)
+def at(timestamp_ms: int) -> OffsetSpec:
+    return OffsetSpec(OffsetOrigin.TIME, timestamp_ms)
 
 
 @pytest.mark.parametrize(
@@ -18,9 +26,9 @@ def at(timestamp_ms: int) -> Place:
     [
         ("start", START),
         ("end", END),
-        ("47", Place(Origin.OFFSET, 47)),
-        ("+2", Place(Origin.START, 2)),
-        ("-3", Place(Origin.END, -3)),
+        ("47", OffsetSpec(OffsetOrigin.OFFSET, 47)),
+        ("+2", OffsetSpec(OffsetOrigin.START, 2)),
+        ("-3", OffsetSpec(OffsetOrigin.END, -3)),
         ("@1700000000", at(1_700_000_000_000)),
         ("@1700000000123", at(1_700_000_000_123)),
         ("@2023-11-14T22:13:20Z", at(1_700_000_000_000)),
@@ -29,42 +37,47 @@ def at(timestamp_ms: int) -> Place:
         ("@-2d", at(1_700_000_000_000 - 2 * 86_400_000)),
     ],
 )
-def test_a_place_is_read(text: str, expected: Place) -> None:
-    assert parse_place(text, CLOCK) == expected
+def test_an_offset_is_parsed(text: str, expected: OffsetSpec) -> None:
+    assert parse_offset_spec(text, CLOCK) == expected
 
 
 @pytest.mark.parametrize("text", ["", "middle", "4 7", "+", "--3", "1.5", "²"])
-def test_what_is_no_place_is_shown_with_what_is(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="write start, end, an offset"):
-        parse_place(text, CLOCK)
+def test_a_text_that_is_no_offset_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="write start, end, a number"):
+        parse_offset_spec(text, CLOCK)
 
 
 @pytest.mark.parametrize("text", ["@", "@soon", "@2023-13-01", "@-5y"])
-def test_what_is_no_time_is_shown_with_what_is(text: str) -> None:
+def test_a_text_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="is no time: write"):
-        parse_place(text, CLOCK)
+        parse_offset_spec(text, CLOCK)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("end", Span(END)),
-        (":end", Span(START, END)),
-        ("47:", Span(Place(Origin.OFFSET, 47))),
-        ("47:60", Span(Place(Origin.OFFSET, 47), Place(Origin.OFFSET, 60))),
-        ("-3:end", Span(Place(Origin.END, -3), END)),
-        ("@2023-11-14T22:13:20Z", Span(at(1_700_000_000_000))),
-        ("@2023-11-14T22:13:20Z:end", Span(at(1_700_000_000_000), END)),
+        ("end", OffsetRangeSpec(END)),
+        (":end", OffsetRangeSpec(START, END)),
+        ("47:", OffsetRangeSpec(OffsetSpec(OffsetOrigin.OFFSET, 47))),
+        (
+            "47:60",
+            OffsetRangeSpec(
+                OffsetSpec(OffsetOrigin.OFFSET, 47), OffsetSpec(OffsetOrigin.OFFSET, 60)
+            ),
+        ),
+        ("-3:end", OffsetRangeSpec(OffsetSpec(OffsetOrigin.END, -3), END)),
+        ("@2023-11-14T22:13:20Z", OffsetRangeSpec(at(1_700_000_000_000))),
+        ("@2023-11-14T22:13:20Z:end", OffsetRangeSpec(at(1_700_000_000_000), END)),
         (
             "@2023-11-14T22:13:20Z:@2023-11-14T22:13:21Z",
-            Span(at(1_700_000_000_000), at(1_700_000_001_000)),
+            OffsetRangeSpec(at(1_700_000_000_000), at(1_700_000_001_000)),
         ),
     ],
 )
-def test_a_span_is_read(text: str, expected: Span) -> None:
-    assert parse_span(text, CLOCK) == expected
+def test_a_range_is_parsed(text: str, expected: OffsetRangeSpec) -> None:
+    assert parse_range_spec(text, CLOCK) == expected
 
 
-def test_a_span_that_cannot_be_read_is_shown() -> None:
-    with pytest.raises(InvalidArgument, match="'1:2:3' is no place"):
-        parse_span("1:2:3", CLOCK)
+def test_a_text_that_is_no_range_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="'1:2:3' is no offset"):
+        parse_range_spec("1:2:3", CLOCK)

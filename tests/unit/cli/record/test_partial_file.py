@@ -1,4 +1,4 @@
-"""Output has its name when it is whole, and leaves nothing behind when it is not."""
+"""Output gets its name when it is complete, and leaves nothing behind when it is not."""
 
 from pathlib import Path
 

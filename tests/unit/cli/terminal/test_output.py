@@ -6,25 +6,25 @@ import pytest
 import typer
 
 from headrace.cli.terminal.output import finish, print_fields, print_rows, status
-from headrace.cli.terminal.output_format import Format
+from headrace.cli.terminal.output_format import OutputFormat
 from headrace.client.error import BrokerError
 from headrace.wire.error_code import ErrorCode
 
 
 def test_a_table_has_numbers_on_the_right(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(Format.TEXT, ["name", "log_end"], [("a", 5), ("longer", 1000), ("b", None)])
+    print_rows(OutputFormat.TEXT, ["name", "log_end"], [("a", 5), ("longer", 1000), ("b", None)])
     assert capsys.readouterr().out == (
         "NAME    LOG-END\na             5\nlonger     1000\nb             -\n"
     )
 
 
 def test_json_has_the_same_as_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(Format.JSON, ["name", "log_end"], [("a", 5)])
+    print_rows(OutputFormat.JSON, ["name", "log_end"], [("a", 5)])
     assert json.loads(capsys.readouterr().out) == [{"name": "a", "log_end": 5}]
 
 
 def test_an_empty_table_has_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows(Format.TEXT, ["name", "size"], [])
+    print_rows(OutputFormat.TEXT, ["name", "size"], [])
     assert capsys.readouterr().out == "NAME  SIZE\n"
 
 

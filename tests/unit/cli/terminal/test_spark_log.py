@@ -1,11 +1,11 @@
-"""Spark's own words, kept off the terminal."""
+"""What Spark writes, kept off the terminal."""
 
 import logging
 from pathlib import Path
 
 import pytest
 
-from headrace.cli.terminal.spark_log import hush_pyspark, spark_log, tail_of
+from headrace.cli.terminal.spark_log import silence_pyspark, spark_log, tail_of
 from headrace.model.error import ConfigError
 
 
@@ -25,7 +25,7 @@ def test_a_log_of_a_name_is_kept_and_its_folder_made(tmp_path: Path) -> None:
     assert wanted.read_text() == "WARN Utils: your hostname"
 
 
-def test_a_log_that_has_grown_too_large_begins_anew(tmp_path: Path) -> None:
+def test_a_log_that_has_grown_too_large_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "words.checkpoint.log"
     with path.open("wb") as file:
         file.truncate(17 << 20)
@@ -34,7 +34,7 @@ def test_a_log_that_has_grown_too_large_begins_anew(tmp_path: Path) -> None:
         assert path.stat().st_size == 0
 
 
-def test_a_log_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ConfigError, match="cannot be written"), spark_log(tmp_path / "file" / "x"):
@@ -51,6 +51,6 @@ def test_a_tail_is_short(tmp_path: Path) -> None:
 
 
 def test_pyspark_writes_no_json_about_a_mistake_in_a_query() -> None:
-    hush_pyspark()
+    silence_pyspark()
 
     assert not logging.getLogger("SQLQueryContextLogger").isEnabledFor(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The life of an agent: start, flow, failing parts, stop, and a changed file."""
+"""An agent: start, flow, failing components, stop, and a changed file."""
 
 import json
 import urllib.request
@@ -9,7 +9,7 @@ import pytest
 from headrace.client.network.address import Address
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.monitor import Monitor
-from headrace.ingest.agent.supervisor import Supervisor
+from headrace.ingest.agent.supervisor import AgentSupervisor
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import wait_until
 from testkit.sample.ingest_agent import CollectingSink, running
@@ -42,16 +42,18 @@ def test_everything_a_source_makes_reaches_the_sink_in_order() -> None:
 
 
 def test_a_sink_that_fails_holds_the_source_up_and_loses_nothing() -> None:
-    with running(FLOW) as agent:
-        sink = collected(agent)
-        sink.failing = True
+    with running(f"{FLOW}a1.sinks.k1.failing = true\n") as agent:
+        source, sink = agent.assembly.sources["r1"], collected(agent)
         wait_until(lambda: sink.counters["EventWriteFail"] > 0, what="a failure")
+        wait_until(lambda: source.counters["EventAcceptedCount"] == 100, what="a full channel")
+        assert sink.bodies == []
         sink.failing = False
         wait_until(lambda: len(sink.bodies) == 500, what="all events")
     assert sink.bodies == [b"%d" % number for number in range(500)]
 
 
-def test_stopping_hands_on_what_a_memory_channel_holds() -> None:
+def test_a_stop_delivers_the_events_of_a_memory_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.ingest.agent.agent._STALLED_SECONDS", 60)
     text = FLOW.replace("k1.channel = c1", "k1.channel = c1\na1.channels.c1.capacity = 1000")
     with running(text) as agent:
         source, sink = agent.assembly.sources["r1"], collected(agent)
@@ -86,14 +88,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_changed_file_is_taken_over_and_the_channel_stays(file: Path) -> None:
-    supervisor = Supervisor(file, "a1")
+def test_a_changed_file_is_applied_and_the_channel_stays(file: Path) -> None:
+    supervisor = AgentSupervisor(file, "a1")
     before = supervisor.start()
     try:
-        assert not supervisor.look()
+        assert not supervisor.apply_changes()
         wait_until(lambda: len(collected(before).bodies) == 500, what="all events")
         file.write_text(FLOW.replace("k1", "k2"))
-        assert supervisor.look()
+        assert supervisor.apply_changes()
         assert supervisor.agent is not None
         after = supervisor.agent
         assert after.assembly.channels["c1"] is before.assembly.channels["c1"]
@@ -104,11 +106,11 @@ def test_a_changed_file_is_taken_over_and_the_channel_stays(file: Path) -> None:
 
 
 def test_a_changed_file_with_a_mistake_changes_nothing(file: Path) -> None:
-    supervisor = Supervisor(file, "a1")
+    supervisor = AgentSupervisor(file, "a1")
     agent = supervisor.start()
     try:
         file.write_text(FLOW.replace("type = seq", "type = sek"))
-        assert not supervisor.look()
+        assert not supervisor.apply_changes()
         assert supervisor.agent is agent
         wait_until(lambda: len(collected(agent).bodies) == 500, what="all events")
     finally:
@@ -119,23 +121,23 @@ def test_a_changed_file_whose_channel_cannot_start_changes_nothing(
     file: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "in-the-way").write_text("a file where a directory should be")
-    supervisor = Supervisor(file, "a1")
+    supervisor = AgentSupervisor(file, "a1")
     agent = supervisor.start()
     try:
         wait_until(lambda: len(collected(agent).bodies) == 500, what="all events")
         channel = f"type = file\na1.channels.c1.dataDirs = {tmp_path}/in-the-way"
         file.write_text(FLOW.replace("type = memory", channel))
-        assert not supervisor.look()
+        assert not supervisor.apply_changes()
         assert supervisor.agent is agent
         assert agent.wait_ready()
     finally:
         agent.stop()
 
 
-def test_a_file_in_which_nothing_can_run_is_refused(file: Path) -> None:
+def test_a_file_without_anything_to_run_is_refused(file: Path) -> None:
     file.write_text("a1.sources = r1\na1.sources.r1.type = none\n")
     with pytest.raises(ConfigError, match=r"nothing in .* can run as agent a1"):
-        Supervisor(file, "a1").start()
+        AgentSupervisor(file, "a1").start()
 
 
 def test_fan_in_and_fan_out() -> None:

@@ -1,4 +1,4 @@
-"""What a configuration means, and what is said about one that means nothing."""
+"""Configurations, and the problems that are reported about wrong ones."""
 
 import pytest
 
@@ -30,13 +30,13 @@ a1.sinks.k2.channel = c2
 """
 
 
-def said(text: str) -> list[str]:
+def problems_of(text: str) -> list[str]:
     return [str(problem) for problem in assemble_text(text).problems]
 
 
 def changed(old: str, new: str) -> list[str]:
     assert old in GOOD
-    return said(GOOD.replace(old, new))
+    return problems_of(GOOD.replace(old, new))
 
 
 def test_a_sound_configuration_has_no_problem() -> None:
@@ -132,16 +132,16 @@ def test_a_mistake_is_explained_with_its_line(old: str, new: str, message: str) 
         ),
     ],
 )
-def test_a_component_without_a_channel_is_told_its_other_mistakes_too(
+def test_other_mistakes_of_a_component_without_a_channel_are_reported_too(
     text: str, messages: list[str]
 ) -> None:
-    problems = said(f"{text}a1.channels = c1\na1.channels.c1.type = memory\n")
+    problems = problems_of(f"{text}a1.channels = c1\na1.channels.c1.type = memory\n")
     for message in messages:
         assert any(message in problem for problem in problems), problems
 
 
-def test_all_mistakes_of_a_component_are_told_at_once() -> None:
-    problems = said(
+def test_all_mistakes_of_a_component_are_reported_at_once() -> None:
+    problems = problems_of(
         "a1.sources = r1\na1.channels = c1\na1.channels.c1.type = memory\n"
         "a1.sources.r1.type = netcat\na1.sources.r1.channels = c1\na1.sources.r1.prt = 5140\n"
         "a1.sources.r1.max-line-length = long\na1.sources.r1.ack-every-event = perhaps\n"
@@ -169,7 +169,9 @@ def test_flume_s_class_names_and_any_case_mean_the_same() -> None:
 
 
 def test_an_agent_without_channels_says_so() -> None:
-    assert "error: agent a1 has no channel: write a1.channels = c1" in said("a1.sources = r1\n")
+    assert "error: agent a1 has no channel: write a1.channels = c1" in problems_of(
+        "a1.sources = r1\n"
+    )
 
 
 def test_a_sink_of_two_groups_and_a_group_of_none_are_errors() -> None:
@@ -178,7 +180,7 @@ def test_a_sink_of_two_groups_and_a_group_of_none_are_errors() -> None:
         "a1.sinkgroups.g1.processor.type = failover\n"
         "a1.sinkgroups.g2.sinks = k1\n"
     )
-    problems = said(text)
+    problems = problems_of(text)
     assert any("sink k1 is in group g1 already, not in g2" in each for each in problems)
     assert any("sink group g2 has no sinks" in each for each in problems)
 
@@ -209,19 +211,19 @@ a1.sinks.k1.channel = c1
 
 
 def test_exactly_once_with_a_transactional_sink_is_fine() -> None:
-    assert said(EXACT) == []
+    assert problems_of(EXACT) == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("a1.sinks.k1.kafka.transactional.id = spool-1\n", "", "sink k1 writes no transactions"),
-        ("c1.type = memory", "c1.type = file", "channel c1 keeps no position with its events"),
+        ("c1.type = memory", "c1.type = file", "channel c1 stores no position with its events"),
         ("= r1\n", "= r1\na1.sources.r1.selector.type = multiplexing\n"
          "a1.sources.r1.selector.default = c1\n", "it has a selector; leave that out"),
     ],
 )  # fmt: skip
-def test_exactly_once_that_cannot_be_is_explained(old: str, new: str, message: str) -> None:
+def test_exactly_once_without_a_ledger_is_explained(old: str, new: str, message: str) -> None:
     assert old in EXACT
-    problems = said(EXACT.replace(old, new, 1))
+    problems = problems_of(EXACT.replace(old, new, 1))
     assert any("cannot deliver exactly once" in each and message in each for each in problems)

@@ -1,0 +1,71 @@
+"""The HTTP source: requests to events, and the status that it answers with."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from headrace.ingest.event import Event
+from headrace.ingest.sources.http import HttpSource
+from testkit.sample.ingest_agent import RecordingProcessor, source_alone
+
+HERE = {"bind": "127.0.0.1", "port": "0"}
+
+
+@contextmanager
+def http(**texts: str) -> Iterator[tuple[str, RecordingProcessor]]:
+    with source_alone("http", {**HERE, **texts}) as (source, got):
+        assert isinstance(source, HttpSource)
+        yield f"http://127.0.0.1:{source.port}/", got
+
+
+def post(url: str, body: bytes, **headers: str) -> int:
+    request = urllib.request.Request(
+        url, body, {k.replace("_", "-"): v for k, v in headers.items()}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return int(error.code)
+
+
+def test_http_takes_a_list_of_events_as_one_batch() -> None:
+    rows = [{"headers": {"a": "1"}, "body": "änd"}, {"body": "two"}]
+    with http() as (url, got):
+        assert post(url, json.dumps(rows).encode()) == 200
+    assert [list(batch) for batch in got.batches] == [
+        [Event({"a": "1"}, "änd".encode()), Event({}, b"two")]
+    ]
+
+
+@pytest.mark.parametrize(
+    "body", [b"no json", b"{}", b"[1]", b'[{"body": 5}]', b'[{"headers": {"a": 1}}]', b"\xff" * 9]
+)
+def test_http_refuses_what_it_cannot_read(body: bytes) -> None:
+    with http() as (url, got):
+        assert post(url, body) == 400
+    assert got.batches == []
+
+
+def test_http_answers_503_when_the_channel_is_full() -> None:
+    with http() as (url, got):
+        got.refusals = 1
+        assert post(url, b'[{"body": "x"}]') == 503
+        assert post(url, b'[{"body": "x"}]') == 200
+    assert got.bodies == [b"x"]
+
+
+def test_http_can_take_the_body_as_one_blob() -> None:
+    with http(handler="org.apache.flume.sink.solr.morphline.BlobHandler") as (url, got):
+        assert post(f"{url}?name=f.bin", b"\x00\x01") == 200
+    assert got.events == [Event({"name": "f.bin"}, b"\x00\x01")]
+
+
+def test_http_refuses_more_than_it_may_take() -> None:
+    with http(maxRequestBytes="10") as (url, _):
+        assert post(url, b"x" * 11) == 413
