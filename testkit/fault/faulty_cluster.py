@@ -16,7 +16,7 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.records.batch import Batch
 from headrace.records.decode import decode
 from headrace.wire.api import ApiKey
@@ -79,7 +79,7 @@ class _Log:
         return offset
 
 
-class MoodyCluster:
+class FaultyCluster:
     """Several nodes, one topic.
 
     Attributes:
@@ -87,7 +87,7 @@ class MoodyCluster:
         gate: when set, the next so many answers of each node wait until all nodes hold as many.
 
     Example:
-        with MoodyCluster("clicks", nodes=2, partitions=4, seed=1, faults=50) as cluster:
+        with FaultyCluster("clicks", nodes=2, partitions=4, seed=1, faults=50) as cluster:
             Writer({"bootstrap.servers": cluster.address}, "clicks")
     """
 
@@ -224,7 +224,7 @@ class MoodyCluster:
             code = self._random.choice(_APPENDED)
         return ProducePartitionResult(index, code, offset)
 
-    def __enter__(self) -> "MoodyCluster":
+    def __enter__(self) -> "FaultyCluster":
         return self
 
     def __exit__(

@@ -21,7 +21,7 @@ START_SECONDS = 300.0
 _LOG_CHARACTERS = 4_000
 
 
-class MortalDriver:
+class KillableDriver:
     """Its queries keep their checkpoints below `folder`, one folder each, under their names.
 
     Args:

@@ -27,7 +27,7 @@ from headrace.client.settings import ClientSettings
 from headrace.flow.land import logged_files, stray_files
 from testkit.peer.transactional import read_to_end
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.killable_driver import START_SECONDS, MortalDriver
+from testkit.process.killable_driver import START_SECONDS, KillableDriver
 
 DRIVER = Path(__file__).with_name("program") / "crash.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "2"))
@@ -119,7 +119,7 @@ class Site:
         return found.rows(now_ms=2**60, grace_ms=0)
 
 
-def wait_for_a_moment_to_die(driver: MortalDriver, site: Site, chance: random.Random) -> None:
+def wait_for_a_moment_to_die(driver: KillableDriver, site: Site, chance: random.Random) -> None:
     """While batches run: at any time, or just when the sink has written rows, or just when Spark
     has written down that it begins or ends one; of any of the queries."""
     query = chance.choice(QUERIES)
@@ -147,7 +147,7 @@ def test_every_record_counts_once_whenever_the_driver_is_killed(
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     site = Site(broker, topic, tmp_path)
-    driver = MortalDriver(DRIVER, site.task, tmp_path)
+    driver = KillableDriver(DRIVER, site.task, tmp_path)
 
     for _ in range(KILLS):
         site.feed(batches=4, chance=chance)

@@ -16,10 +16,10 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ClientError, ProducerFenced, WriteFailed
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.batch_reader import BatchReader
-from headrace.client.read.offset_lookup import Extent, extents
+from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.client.settings import ClientSettings
 from headrace.client.write import writer as writer_module
-from headrace.client.write.transaction import CommittedOffset
+from headrace.client.write.transaction_calls import OffsetAndMetadata
 from headrace.client.write.writer import Writer
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -86,7 +86,7 @@ def values(address: str, topic: str, *, committed: bool = True) -> list[int]:
     found: list[int] = []
     with ConnectionPool(settings(address)) as pool:
         ends = extents(pool, partitions, read_committed=committed)
-        past = {each: extent.end for each, extent in ends.items() if isinstance(extent, Extent)}
+        past = {each: extent.end for each, extent in ends.items() if isinstance(extent, LogExtent)}
         start = {each: 0 for each, end in past.items() if end}
         reader = BatchReader(pool, start, read_committed=committed)
         while reader.positions:
@@ -304,7 +304,7 @@ def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Transactions as KIP-890 has them, and as they were before."""
     if request.param == "old":
         monkeypatch.setattr(
-            "headrace.client.write.transaction._has_second_version", lambda _: False
+            "headrace.client.write.transaction_calls._has_second_version", lambda _: False
         )
     return
 
@@ -401,7 +401,7 @@ class TestTransaction:
         source = TopicPartition(clicks, 0)
         with Writer(settings(cluster.address), clicks, transactional_id=clicks) as writer:
             with writer.transaction():
-                writer.send_offsets(group, {source: CommittedOffset(7, "batch 1")})
+                writer.send_offsets(group, {source: OffsetAndMetadata(7, "batch 1")})
                 writer.write(numbered(0, 1))
             with pytest.raises(ZeroDivisionError), writer.transaction():
                 writer.send_offsets(group, {source: 9})

@@ -9,7 +9,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ConnectionLost
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.spark.sink.batch_transaction import BatchTransaction
@@ -23,9 +23,9 @@ from headrace.spark.sink.commit import (
 )
 from headrace.spark.sink.option import SinkOptions, read_sink_options
 from headrace.spark.sink.sink import StreamSink
-from headrace.spark.sink.staging_topic import Stage
+from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task import pack
-from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.transactional import read_to_end
@@ -51,7 +51,7 @@ class Sink:
             outcome = Admin(pool).create_topics([NewTopic(topic, len(PARTITIONS))])
         assert outcome == {topic: None}
 
-    def task(self, *values: bytes, staged: bool = False) -> Parcel:
+    def task(self, *values: bytes, staged: bool = False) -> TaskOutput:
         """A task whose rows go to all partitions in turn."""
         rows = pa.record_batch(
             {
@@ -70,7 +70,7 @@ class Sink:
             carried_max_bytes=0 if staged else 2**20,
         )
 
-    def commit(self, batch_id: int | None, *parcels: Parcel) -> bool:
+    def commit(self, batch_id: int | None, *parcels: TaskOutput) -> bool:
         return commit_parcels(
             self.options, parcels, sink_id=self.name, stage_topic=self.name, batch_id=batch_id
         )
@@ -176,7 +176,7 @@ def test_empties_the_stage_of_a_batch_that_spark_aborts(sink: Sink) -> None:
     stream.abort([parcel, None], 0)
 
     with ConnectionPool(sink.options.settings) as pool, pytest.raises(BrokerError, match="staged"):
-        list(Stage(pool, sink.name).read(parcel.staged))
+        list(StagingTopic(pool, sink.name).read(parcel.staged))
     assert sink.visible() == []
 
 
@@ -229,7 +229,7 @@ def test_gives_up_when_staged_rows_do_not_come(sink: Sink) -> None:
     beyond = staged._replace(offset=staged.offset + 1)
 
     with ConnectionPool(hasty) as pool, pytest.raises(BrokerError, match="staged"):
-        list(Stage(pool, sink.name).read([beyond]))
+        list(StagingTopic(pool, sink.name).read([beyond]))
 
 
 def test_names_a_topic_that_is_not_there_and_that_nobody_makes(
@@ -296,12 +296,12 @@ class Killed(BaseException):
 @pytest.fixture
 def die_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, bool], None]]:
     """Arms a bomb: this process is dead before or after it has sent its n-th request."""
-    send = Connection._send
+    send = BrokerConnection._send
 
     def arm(request: int, after_sending: bool) -> None:
         left = [request]
 
-        def sometimes(self: Connection, *arguments: Any) -> Any:
+        def sometimes(self: BrokerConnection, *arguments: Any) -> Any:
             left[0] -= 1
             if left[0] > 0:
                 return send(self, *arguments)
@@ -310,7 +310,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, bool], No
             # Whatever a dying process would still like to say, nobody hears it.
             raise Killed
 
-        monkeypatch.setattr(Connection, "_send", sometimes)
+        monkeypatch.setattr(BrokerConnection, "_send", sometimes)
 
     yield arm
     monkeypatch.undo()
@@ -323,7 +323,7 @@ def test_each_record_is_there_once_wherever_the_driver_dies(
     monkeypatch: pytest.MonkeyPatch,
     after_sending: bool,
 ) -> None:
-    send = Connection._send
+    send = BrokerConnection._send
     deaths = 0
     expected: list[bytes] = []
     for batch_id in range(100):
@@ -338,7 +338,7 @@ def test_each_record_is_there_once_wherever_the_driver_dies(
         else:
             break
         finally:
-            monkeypatch.setattr(Connection, "_send", send)
+            monkeypatch.setattr(BrokerConnection, "_send", send)
         # Spark has not written its commit log: the new driver does the whole batch again.
         sink.commit(batch_id, sink.task(first), sink.task(second, staged=True))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.terminal.epilog import epilog
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.config.properties import Entry, read_properties
 from headrace.ingest.agent.assembly import Assembly, assemble
 from headrace.ingest.agent.drawing import draw as draw_plan

@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.model.error import ConfigError
 
 command = typer.Typer(add_completion=False, rich_markup_mode=None)

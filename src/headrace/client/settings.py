@@ -7,7 +7,7 @@ Java's format (`sasl.username`, `ssl.ca.location`: librdkafka's).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.client.network.address import Address, parse_addresses
+from headrace.client.address import Address, parse_addresses
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType
 from headrace.model.error import ConfigError
 
@@ -71,7 +71,7 @@ CLIENT_CONFIG = ConfigTable.of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
+class TlsSettings:
     """How the connection is encrypted."""
 
     ca_file: str | None
@@ -82,7 +82,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sasl:
+class SaslSettings:
     """Who we are."""
 
     mechanism: str
@@ -100,8 +100,8 @@ class ClientSettings:
 
     bootstrap: list[Address]
     client_id: str
-    tls: Tls | None
-    sasl: Sasl | None
+    tls: TlsSettings | None
+    sasl: SaslSettings | None
     request_timeout_ms: int
     api_timeout_ms: int
     connect_timeout_ms: int
@@ -130,7 +130,7 @@ class ClientSettings:
             return int(text(name))
 
         protocol = text("security.protocol")
-        tls = Tls(
+        tls = TlsSettings(
             ca_file=optional("ssl.ca.location"),
             certificate_file=optional("ssl.certificate.location"),
             key_file=optional("ssl.key.location"),
@@ -155,7 +155,7 @@ class ClientSettings:
         )
 
 
-def _sasl(mechanism: str, username: str | None, password: str | None) -> Sasl:
+def _sasl(mechanism: str, username: str | None, password: str | None) -> SaslSettings:
     if username is None or password is None:
         raise ConfigError("SASL needs a name and a password: set sasl.username and sasl.password")
-    return Sasl(mechanism=mechanism, username=username, password=password)
+    return SaslSettings(mechanism=mechanism, username=username, password=password)

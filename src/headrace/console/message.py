@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk
-from headrace.client.read.offset_lookup import Extent, FoundOffset, extents, list_offsets
+from headrace.client.read.offset_lookup import FoundOffset, LogExtent, extents, list_offsets
 from headrace.client.read.read_range import Moment, Offset, ReadRange
 from headrace.client.read.reader import Reader
 from headrace.console.json_path import MISSING, as_text, look_up
@@ -114,7 +114,7 @@ def search(pool: ConnectionPool, painter: Painter, query: Query, bytes_per_recor
     return Found(kept, hunt.scanned, hunt.scanned_bytes, ended, positions)
 
 
-def _extents(pool: ConnectionPool, query: Query) -> dict[TopicPartition, Extent]:
+def _extents(pool: ConnectionPool, query: Query) -> dict[TopicPartition, LogExtent]:
     wanted = [TopicPartition(query.topic, index) for index in query.partitions]
     found = {}
     for partition, extent in extents(pool, wanted).items():
@@ -125,7 +125,7 @@ def _extents(pool: ConnectionPool, query: Query) -> dict[TopicPartition, Extent]
 
 
 def _newest(
-    log: Mapping[TopicPartition, Extent], query: Query, bytes_per_record: float
+    log: Mapping[TopicPartition, LogExtent], query: Query, bytes_per_record: float
 ) -> dict[TopicPartition, ReadRange]:
     """The last records of each partition: as many as are wanted, or, to look for something, as
     many as may be read."""
@@ -140,7 +140,7 @@ def _newest(
 
 
 def _forwards(
-    pool: ConnectionPool, log: Mapping[TopicPartition, Extent], query: Query
+    pool: ConnectionPool, log: Mapping[TopicPartition, LogExtent], query: Query
 ) -> dict[TopicPartition, ReadRange]:
     """From some place on. Who looks for nothing in particular needs `limit` records of each
     partition at most, to show the first of them all."""

@@ -18,7 +18,7 @@ from headrace.cli.terminal.stop import Stop
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.group.member import GroupMember
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.batch_reader import BatchReader, Fetched
+from headrace.client.read.batch_reader import BatchReader, FetchedBatches
 from headrace.client.read.offset_lookup import extents
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -122,7 +122,7 @@ class Consumption:
             positions |= start(new)
         return self._reader(positions), committed
 
-    def _idle(self) -> list[Fetched]:
+    def _idle(self) -> list[FetchedBatches]:
         """More members than partitions: there is nothing to ask for, but a heartbeat to send."""
         time.sleep(self.pool.settings.fetch_max_wait_ms / 1000)
         return []
@@ -146,7 +146,7 @@ class Consumption:
         }
         return BatchReader(self.pool, wanted, read_committed=self.read_committed)
 
-    def _print_all(self, reader: BatchReader, found: list[Fetched]) -> None:
+    def _print_all(self, reader: BatchReader, found: list[FetchedBatches]) -> None:
         for fetched in found:
             if fetched.error is not None:
                 self._handle(reader, fetched, fetched.error)
@@ -155,7 +155,7 @@ class Consumption:
         sys.stdout.buffer.flush()
         _check_reader()
 
-    def _print(self, reader: BatchReader, fetched: Fetched) -> None:
+    def _print(self, reader: BatchReader, fetched: FetchedBatches) -> None:
         partition, past = fetched.partition, self.past.get(fetched.partition)
         needed = dict.fromkeys(("offset", *self.format.columns))
         # What one call leaves (a batch that is cut off, far too much to inflate) is fetched again.
@@ -179,7 +179,7 @@ class Consumption:
         if past is not None and position >= past:
             del reader.positions[partition]
 
-    def _handle(self, reader: BatchReader, fetched: Fetched, error: BrokerError) -> None:
+    def _handle(self, reader: BatchReader, fetched: FetchedBatches, error: BrokerError) -> None:
         partition = fetched.partition
         if error.code is not ErrorCode.offset_out_of_range:
             raise ClientError(f"cannot read {partition}: {error}")

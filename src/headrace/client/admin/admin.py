@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from headrace.client.error import BrokerError, ClientError, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, call_leaders, walk
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
@@ -166,7 +166,7 @@ class Admin:
         """Forget everything below an offset; the new log start of each partition."""
 
         def call(
-            connection: Connection, wanted: Mapping[TopicPartition, int]
+            connection: BrokerConnection, wanted: Mapping[TopicPartition, int]
         ) -> dict[TopicPartition, int | BrokerError]:
             topics = [
                 {
@@ -237,7 +237,7 @@ class Admin:
 
 
 def _describe(
-    connection: Connection, kind: ResourceType, names: Sequence[str]
+    connection: BrokerConnection, kind: ResourceType, names: Sequence[str]
 ) -> dict[str, list[ConfigEntry] | BrokerError]:
     body = {
         "resources": [

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.error import BrokerError, ClientError, error_of
 from headrace.client.group.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -24,7 +23,8 @@ from headrace.client.group.consumer_protocol import (
     read_assignment,
     read_subscription,
 )
-from headrace.client.network.connection import Connection
+from headrace.client.group.group_admin import GroupAdmin
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
@@ -184,7 +184,7 @@ class GroupMember:
         return True
 
     def _call(self, api: ApiKey, body: Mapping[str, Any], wait_ms: int = 0) -> Any:
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             return connection.call(api, body, wait_ms=wait_ms)
 
         return self._pool.on_coordinator(self.group, call, lambda answer: [answer.error_code])

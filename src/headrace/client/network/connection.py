@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kio.index import load_response_schema
 
 from headrace import __version__
+from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, Unsupported
-from headrace.client.network.address import Address
 from headrace.client.network.inbox import Allocate, Inbox
 from headrace.client.network.sasl import authenticate
-from headrace.client.settings import ClientSettings, Tls
+from headrace.client.settings import ClientSettings, TlsSettings
 from headrace.model.error import ConfigError
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -40,7 +40,7 @@ _SLOWEST_BYTES_PER_SECOND: Final = 65_536
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
 
 
-class Pending(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that is on its way."""
 
     api: ApiKey
@@ -49,11 +49,11 @@ class Pending(NamedTuple):
     deadline: float
 
 
-class Connection:
+class BrokerConnection:
     """A connected, authenticated socket. Not for several threads at once.
 
     Example:
-        connection = Connection(Address("127.0.0.1", 9092), ClientSettings.of({}))
+        connection = BrokerConnection(Address("127.0.0.1", 9092), ClientSettings.of({}))
         connection.call(ApiKey.LIST_GROUPS, {}).groups
 
     Args:
@@ -70,7 +70,7 @@ class Connection:
         self.address = address
         self._settings = settings
         self._correlation_id = 0
-        self._pending: deque[Pending] = deque()
+        self._pending: deque[PendingRequest] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self._inbox = Inbox(address, allocate)
@@ -128,7 +128,7 @@ class Connection:
         lowest: int = 0,
         highest: int | None = None,
         wait_ms: int = 0,
-    ) -> Pending:
+    ) -> PendingRequest:
         """Send a request without waiting.
 
         Args:
@@ -146,7 +146,7 @@ class Connection:
         """How many requests are on their way."""
         return len(self._pending)
 
-    def deadline(self, pending: Pending) -> float:
+    def deadline(self, pending: PendingRequest) -> float:
         """When to give up on an answer, of which the oldest may have come in part."""
         return pending.deadline + self._inbox.filled_bytes / _SLOWEST_BYTES_PER_SECOND
 
@@ -159,7 +159,7 @@ class Connection:
         """Bytes of an answer have left the socket already, where `select` does not see them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
-    def finish(self, pending: Pending) -> Any:
+    def finish(self, pending: PendingRequest) -> Any:
         """The answer of the oldest request that is on its way, which `pending` must be.
 
         Raises:
@@ -167,7 +167,7 @@ class Connection:
         """
         return _upgraded(pending, self._receive(pending))
 
-    def try_finish(self, pending: Pending) -> Any | None:
+    def try_finish(self, pending: PendingRequest) -> Any | None:
         """What `finish` returns, or None as long as it has not arrived whole."""
         self._check_oldest(pending)
         try:
@@ -206,11 +206,11 @@ class Connection:
             for each in getattr(answer, "finalized_features", ())
         }
 
-    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> Pending:
+    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> PendingRequest:
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
         parts = _pack(api, version, self._correlation_id, self._settings.client_id, body)
         timeout = (self._settings.request_timeout_ms + wait_ms) / 1000
-        pending = Pending(api, version, self._correlation_id, time.monotonic() + timeout)
+        pending = PendingRequest(api, version, self._correlation_id, time.monotonic() + timeout)
         try:
             self._socket.settimeout(timeout)
             for part in parts:
@@ -221,7 +221,7 @@ class Connection:
         self._pending.append(pending)
         return pending
 
-    def _receive(self, pending: Pending) -> Any:
+    def _receive(self, pending: PendingRequest) -> Any:
         self._check_oldest(pending)
         # An answer that waited for its reader, not the reader for it, is taken all the same.
         now = time.monotonic()
@@ -239,11 +239,11 @@ class Connection:
             self._broken(error)
             raise
 
-    def _check_oldest(self, pending: Pending) -> None:
+    def _check_oldest(self, pending: PendingRequest) -> None:
         assert self._pending, "nothing is on its way"
         assert self._pending[0] is pending, "an older request is on its way"
 
-    def _parse(self, pending: Pending, frame: Frame) -> Any:
+    def _parse(self, pending: PendingRequest, frame: Frame) -> Any:
         self._pending.popleft()
         correlation_id, body = parse_response(pending.api, pending.version, frame)
         if correlation_id != pending.correlation_id:
@@ -261,7 +261,7 @@ class Connection:
             ) from error
 
 
-def _upgraded(pending: Pending, body: Any) -> Any:
+def _upgraded(pending: PendingRequest, body: Any) -> Any:
     if pending.api in (ApiKey.PRODUCE, ApiKey.FETCH):
         return body
     return upgrade(body, _newest(pending.api, pending.version))
@@ -309,7 +309,7 @@ def _connect(address: Address, settings: ClientSettings) -> socket.socket:
         raise Unreachable(f"cannot reach {address}: {_reason(error)}") from error
 
 
-def _encrypted(plain: socket.socket, address: Address, tls: Tls) -> socket.socket:
+def _encrypted(plain: socket.socket, address: Address, tls: TlsSettings) -> socket.socket:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         context.check_hostname = tls.check_host

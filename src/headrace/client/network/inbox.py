@@ -9,8 +9,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
+from headrace.client.address import Address
 from headrace.client.error import ConnectionLost
-from headrace.client.network.address import Address
 from headrace.wire.primitive import INT32
 
 ANSWER_MAX_BYTES: Final = 1 << 30

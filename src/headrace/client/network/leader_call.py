@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from headrace.client.error import BrokerError, ClientError, ConnectionLost, Unreachable
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import STALE_LEADER, Retry
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 def call_leaders(
     pool: ConnectionPool,
     items: Mapping[TopicPartition, Item],
-    call: Callable[[Connection, Mapping[TopicPartition, Item]], Mapping[TopicPartition, Any]],
+    call: Callable[[BrokerConnection, Mapping[TopicPartition, Item]], Mapping[TopicPartition, Any]],
 ) -> dict[TopicPartition, Any]:
     """Ask every partition's leader about its items, once more where the leader has moved.
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from headrace.client.address import Address
 from headrace.client.error import BrokerError, error_of
-from headrace.client.network.address import Address
 from headrace.model.ids import TopicPartition
 
 NO_NODE = -1

@@ -5,9 +5,9 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any, TypeVar
 
+from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
-from headrace.client.network.address import Address
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.inbox import Allocate
 from headrace.client.network.metadata import BrokerMetadata, Metadata
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
@@ -44,14 +44,14 @@ class ConnectionPool:
     def __init__(self, settings: ClientSettings, allocate: Allocate = bytearray) -> None:
         self.settings = settings
         self._allocate = allocate
-        self._seed: Connection | None = None
-        self._connections: dict[int, Connection] = {}
+        self._seed: BrokerConnection | None = None
+        self._connections: dict[int, BrokerConnection] = {}
         self._brokers: dict[int, BrokerMetadata] = {}
         self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
         self._controller = -1
         self._known: Metadata | None = None
 
-    def any(self, but: Collection[Address] = ()) -> Connection:
+    def any(self, but: Collection[Address] = ()) -> BrokerConnection:
         """A connection to whichever broker answers first: one that is open, one that is known, or
         one of bootstrap.servers.
 
@@ -69,14 +69,14 @@ class ConnectionPool:
         problems = []
         for address in addresses:
             try:
-                self._seed = Connection(address, self.settings, self._allocate)
+                self._seed = BrokerConnection(address, self.settings, self._allocate)
             except (Unreachable, ConnectionLost) as error:
                 problems.append(error)
             else:
                 return self._seed
         raise _nobody(addresses, problems)
 
-    def node(self, node_id: int) -> Connection:
+    def node(self, node_id: int) -> BrokerConnection:
         """The connection to one broker.
 
         Raises:
@@ -89,7 +89,7 @@ class ConnectionPool:
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
         try:
-            connection = Connection(broker.address, self.settings, self._allocate)
+            connection = BrokerConnection(broker.address, self.settings, self._allocate)
         except Unreachable as error:
             raise Unreachable(f"broker {node_id}, as the cluster advertises it: {error}") from error
         self._connections[node_id] = connection
@@ -116,7 +116,7 @@ class ConnectionPool:
             return known
         return self.metadata({each.topic for each in partitions})
 
-    def on_any(self, call: Callable[[Connection], T]) -> T:
+    def on_any(self, call: Callable[[BrokerConnection], T]) -> T:
         """Ask any broker, and the next one when that one hangs up or does not answer, for
         default.api.timeout.ms at most. For questions only.
 
@@ -145,7 +145,7 @@ class ConnectionPool:
                 silent.add(connection.address)
                 lost = error
 
-    def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
+    def on_controller(self, call: Callable[[BrokerConnection], Any], codes: "Codes") -> Any:
         """Ask the broker that changes the cluster, and follow it when it moves.
 
         Args:
@@ -172,7 +172,7 @@ class ConnectionPool:
     def on_coordinator(
         self,
         name: str,
-        call: Callable[[Connection], Any],
+        call: Callable[[BrokerConnection], Any],
         codes: "Codes",
         kind: CoordinatorOf = CoordinatorOf.GROUP,
     ) -> Any:
@@ -244,7 +244,7 @@ class ConnectionPool:
 Codes = Callable[[Any], Iterable[ErrorCode]]
 
 
-def _find_coordinator(connection: Connection, name: str, kind: CoordinatorOf) -> Any:
+def _find_coordinator(connection: BrokerConnection, name: str, kind: CoordinatorOf) -> Any:
     body = {"key_type": int(kind), "coordinator_keys": [name]}
     answer = connection.call(ApiKey.FIND_COORDINATOR, body, lowest=_FIRST_MANY_KEYS)
     if not answer.coordinators:

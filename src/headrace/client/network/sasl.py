@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.client.error import AuthenticationFailed
-from headrace.client.settings import Sasl
+from headrace.client.settings import SaslSettings
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.scram import ScramClient, ScramRefused
@@ -16,7 +16,7 @@ from headrace.wire.scram import ScramClient, ScramRefused
 Call = Callable[[ApiKey, dict[str, Any]], Any]
 
 
-def authenticate(call: Call, sasl: Sasl) -> None:
+def authenticate(call: Call, sasl: SaslSettings) -> None:
     """Run the exchange that `sasl` names.
 
     Raises:

@@ -4,7 +4,7 @@ import socket
 from contextlib import suppress
 
 
-class Bell:
+class Waker:
     """A pair of sockets with a few bytes in between. `ring` from any thread, the rest from the
     poller's. Sockets and not a pipe: to ring one that was closed reaches nobody else's file."""
 

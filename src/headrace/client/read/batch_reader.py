@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
-from headrace.client.network.connection import Connection, Pending
+from headrace.client.network.connection import BrokerConnection, PendingRequest
 from headrace.client.network.leader_call import split_by_leader
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
@@ -20,7 +20,7 @@ _NO_RECORDS = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedBatches:
     """What one partition gave.
 
     Attributes:
@@ -69,7 +69,7 @@ class BatchReader:
         self.positions |= positions
         self._metadata = None
 
-    def poll(self, max_wait_ms: int | None = None) -> list[Fetched]:
+    def poll(self, max_wait_ms: int | None = None) -> list[FetchedBatches]:
         """Ask every leader once and wait for all of them.
 
         Returns:
@@ -83,7 +83,7 @@ class BatchReader:
             self._metadata = self._pool.metadata({each.topic for each in self.positions})
         missing, by_leader = split_by_leader(self._metadata, self._in_turn())
         found = [self._failed(partition, error) for partition, error in missing.items()]
-        started: deque[tuple[Connection, Pending]] = deque()
+        started: deque[tuple[BrokerConnection, PendingRequest]] = deque()
         try:
             for leader, partitions in by_leader.items():
                 connection = self._pool.node(leader)
@@ -102,7 +102,7 @@ class BatchReader:
             raise
         return self._settled(found)
 
-    def _settled(self, found: list[Fetched]) -> list[Fetched]:
+    def _settled(self, found: list[FetchedBatches]) -> list[FetchedBatches]:
         """Leave out what a moved leader explains, as long as there is patience."""
         stale = [each for each in found if each.error and each.error.code in STALE_LEADER]
         if not stale:
@@ -118,7 +118,7 @@ class BatchReader:
             self._retry = Retry(self._pool.settings)
         return self._retry.pause()
 
-    def _give_up(self, started: "deque[tuple[Connection, Pending]]") -> None:
+    def _give_up(self, started: "deque[tuple[BrokerConnection, PendingRequest]]") -> None:
         """Answers that nobody waits for any more would come before those of the next poll."""
         for connection, _ in started:
             connection.close()
@@ -130,8 +130,8 @@ class BatchReader:
         return partitions[self._turn :] + partitions[: self._turn]
 
     def _begin(
-        self, connection: Connection, partitions: Sequence[TopicPartition], wait_ms: int
-    ) -> Pending:
+        self, connection: BrokerConnection, partitions: Sequence[TopicPartition], wait_ms: int
+    ) -> PendingRequest:
         assert self._metadata is not None
         topics: dict[str, FetchTopic] = {}
         for each in partitions:
@@ -160,7 +160,7 @@ class BatchReader:
         highest = FIRST_TOPIC_ID - 1 if by_name else None
         return connection.begin(ApiKey.FETCH, request, highest=highest, wait_ms=wait_ms)
 
-    def _results(self, answer: FetchResponse) -> list[Fetched]:
+    def _results(self, answer: FetchResponse) -> list[FetchedBatches]:
         if answer.error_code:
             raise BrokerError(error_code(answer.error_code))
         assert self._metadata is not None
@@ -176,8 +176,8 @@ class BatchReader:
 
     def _result(
         self, partition: TopicPartition, result: FetchPartitionResult[memoryview]
-    ) -> Fetched:
-        return Fetched(
+    ) -> FetchedBatches:
+        return FetchedBatches(
             partition,
             self.positions[partition],
             _NO_RECORDS if result.records is None else result.records,
@@ -187,5 +187,5 @@ class BatchReader:
             error_of(error_code(result.error_code)),
         )
 
-    def _failed(self, partition: TopicPartition, error: BrokerError) -> Fetched:
-        return Fetched(partition, self.positions[partition], _NO_RECORDS, [], -1, -1, error)
+    def _failed(self, partition: TopicPartition, error: BrokerError) -> FetchedBatches:
+        return FetchedBatches(partition, self.positions[partition], _NO_RECORDS, [], -1, -1, error)

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from headrace.client.error import DamagedBatch
-from headrace.client.read.cursor import Piece
+from headrace.client.read.cursor import FetchedRange
 from headrace.model.error import BatchTooLarge, PeerError
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import iter_batches
@@ -54,7 +54,7 @@ class ChunkDecoder:
         every = BINARY_SCHEMA if self.layout == "binary" else VIEW_SCHEMA
         return pa.schema([every.field(name) for name in self.columns])
 
-    def chunks(self, piece: Piece) -> Iterator[Chunk]:
+    def chunks(self, piece: FetchedRange) -> Iterator[Chunk]:
         """All chunks of a piece; nothing is decoded before it is asked for.
 
         Raises:

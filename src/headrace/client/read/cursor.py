@@ -23,7 +23,7 @@ _NO_BYTES = memoryview(b"")
 _SILENT_ANSWERS = 3
 
 
-class Piece(NamedTuple):
+class FetchedRange(NamedTuple):
     """What one answer gave of one partition.
 
     Attributes:
@@ -89,7 +89,7 @@ class Cursor:
         """
         return self.end is None or self.visible < self.end or self.silent_count > 0
 
-    def take(self, data: memoryview, aborted: Sequence[tuple[int, int]]) -> Piece | None:
+    def take(self, data: memoryview, aborted: Sequence[tuple[int, int]]) -> FetchedRange | None:
         """Move over batches. None when no whole one is among them.
 
         Raises:
@@ -102,7 +102,7 @@ class Cursor:
         except PeerError:
             # Whoever decodes it tells what is wrong with which batch, behind those that are sound.
             self.broken = True
-            return Piece(self.partition, offset, self.end, offset, data, aborted)
+            return FetchedRange(self.partition, offset, self.end, offset, data, aborted)
         if heads.ended and self.end is not None:
             self.position = self.end
         elif not len(heads):
@@ -117,7 +117,7 @@ class Cursor:
                 f"the leader of {self.partition} answers offset {offset} with records before it"
             )
         whole = data[: heads.consumed_bytes]
-        return Piece(self.partition, offset, self.end, self.position, whole, aborted)
+        return FetchedRange(self.partition, offset, self.end, self.position, whole, aborted)
 
     @property
     def may_end_in_gap(self) -> bool:
@@ -142,13 +142,13 @@ class Cursor:
         self.moved_at, self.cut_since = now, None
         self.silent_since, self.silent_count = None, 0
 
-    def pass_gap(self) -> Piece:
+    def pass_gap(self) -> FetchedRange:
         """Nothing is left between the position and the end: move there."""
         assert self.end is not None
         offset, self.position = self.position, self.end
-        return Piece(self.partition, offset, self.end, self.end)
+        return FetchedRange(self.partition, offset, self.end, self.end)
 
-    def skip(self, to: int) -> Piece:
+    def skip(self, to: int) -> FetchedRange:
         """Give up what lies before `to`, or, where a log was cut, go back to it."""
         offset, self.position = self.position, to
-        return Piece(self.partition, offset, self.end, to, lost=True)
+        return FetchedRange(self.partition, offset, self.end, to, lost=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headrace.client.network.connection import Connection, Pending
+from headrace.client.network.connection import BrokerConnection, PendingRequest
 from headrace.client.network.metadata import BrokerMetadata
 from headrace.client.read.cursor import Cursor
 from headrace.client.settings import ClientSettings
@@ -18,7 +18,7 @@ from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchPartition, FetchReq
 from headrace.wire.fetch_response import FetchResponse
 
 
-class FetchLane:
+class LeaderFetch:
     """Asks one broker about the partitions it leads.
 
     Attributes:
@@ -35,8 +35,8 @@ class FetchLane:
         self.reserved_bytes = 0
         self.not_before = 0.0
         self._settings = settings
-        self._connection: Connection | None = None
-        self._pending: Pending | None = None
+        self._connection: BrokerConnection | None = None
+        self._pending: PendingRequest | None = None
         self._turn = 0
 
     @property
@@ -71,7 +71,7 @@ class FetchLane:
         """
         settings = self._settings
         if self._connection is None or self._connection.closed:
-            self._connection = Connection(self.broker.address, settings, pa.allocate_buffer)
+            self._connection = BrokerConnection(self.broker.address, settings, pa.allocate_buffer)
         wait_ms = settings.fetch_max_wait_ms if any(each.may_wait for each in cursors) else 0
         partition_bytes = min(settings.partition_max_bytes, max_bytes)
         by_topic: dict[str, list[Cursor]] = {}

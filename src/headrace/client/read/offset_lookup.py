@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, call_leaders, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
@@ -38,7 +38,7 @@ def list_offsets(
     """
 
     def call(
-        connection: Connection, wanted: Mapping[TopicPartition, int]
+        connection: BrokerConnection, wanted: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, FoundOffset | BrokerError]:
         topics = [
             {
@@ -65,7 +65,7 @@ def list_offsets(
     return call_leaders(pool, times, call)
 
 
-class Extent(NamedTuple):
+class LogExtent(NamedTuple):
     """A partition's first offset and the one behind its last."""
 
     start: int
@@ -74,15 +74,15 @@ class Extent(NamedTuple):
 
 def extents(
     pool: ConnectionPool, partitions: list[TopicPartition], *, read_committed: bool = False
-) -> dict[TopicPartition, Extent | ClientError]:
+) -> dict[TopicPartition, LogExtent | ClientError]:
     """Where each partition begins and ends."""
     starts = list_offsets(pool, dict.fromkeys(partitions, EARLIEST))
     ends = list_offsets(pool, dict.fromkeys(partitions, LATEST), read_committed=read_committed)
-    found: dict[TopicPartition, Extent | ClientError] = {}
+    found: dict[TopicPartition, LogExtent | ClientError] = {}
     for partition in partitions:
         start, end = starts[partition], ends[partition]
         if isinstance(start, FoundOffset) and isinstance(end, FoundOffset):
-            found[partition] = Extent(start.offset, end.offset)
+            found[partition] = LogExtent(start.offset, end.offset)
         else:
             found[partition] = start if isinstance(start, ClientError) else end  # type: ignore[assignment]
     return found

@@ -27,19 +27,18 @@ from headrace.client.error import (
     Unreachable,
     error_of,
 )
-from headrace.client.network.leader_search import LeaderSearch
 from headrace.client.network.metadata import BrokerMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import STALE_LEADER
-from headrace.client.network.waker import Bell
-from headrace.client.read.cursor import Cursor, Piece
+from headrace.client.network.waker import Waker
+from headrace.client.read.cursor import Cursor, FetchedRange
 from headrace.client.read.fetch_budget import FetchBudget
 from headrace.client.read.gap_evidence import GapEvidence
-from headrace.client.read.leader_fetch import FetchLane
-from headrace.client.read.offset_lookup import Extent as LogExtent
-from headrace.client.read.offset_lookup import extents
-from headrace.client.read.range_lookup import Extent
+from headrace.client.read.leader_fetch import LeaderFetch
+from headrace.client.read.leader_search import LeaderSearch
+from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.client.read.read_range import Offset
+from headrace.client.read.resolved_range import ResolvedRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.wire.error import MalformedResponse
@@ -69,7 +68,7 @@ class Prefetch:
     def __init__(
         self,
         settings: ClientSettings,
-        extents: Mapping[TopicPartition, Extent],
+        extents: Mapping[TopicPartition, ResolvedRange],
         *,
         limit_bytes: int,
         read_committed: bool = False,
@@ -84,11 +83,11 @@ class Prefetch:
         self._added: list[Cursor] = []
         self._search = LeaderSearch(self._pool, settings)
         self._evidence = GapEvidence(self._pool)
-        self._lanes: dict[int, FetchLane] = {}
+        self._lanes: dict[int, LeaderFetch] = {}
         self._check_ends_at = 0.0
-        self._bell = Bell()
+        self._bell = Waker()
         self._budget = FetchBudget(limit_bytes, self._bell.ring)
-        self._ready: SimpleQueue[Piece | _End] = SimpleQueue()
+        self._ready: SimpleQueue[FetchedRange | _End] = SimpleQueue()
         self._closing = False
         self._ended = False
         self._lock = threading.Lock()
@@ -98,7 +97,7 @@ class Prefetch:
     def start(self) -> None:
         self._thread.start()
 
-    def add(self, extents: Mapping[TopicPartition, Extent]) -> bool:
+    def add(self, extents: Mapping[TopicPartition, ResolvedRange]) -> bool:
         """Fetch these as well, from any thread. False when it is too late: all others are done."""
         cursors = [Cursor(each, extent.start, extent.end) for each, extent in extents.items()]
         with self._lock:
@@ -108,7 +107,7 @@ class Prefetch:
         self._bell.ring()
         return True
 
-    def get(self, timeout_seconds: float | None = None) -> Piece | None:
+    def get(self, timeout_seconds: float | None = None) -> FetchedRange | None:
         """The next piece, or None when all have come. `give_back` its bytes when done with them.
 
         Raises:
@@ -116,7 +115,7 @@ class Prefetch:
             ClientError: what ended the fetching.
         """
         found = self._ready.get(timeout=timeout_seconds)
-        if isinstance(found, Piece):
+        if isinstance(found, FetchedRange):
             return found
         self._ready.put(found)  # the end stays the end, however often it is asked for
         if found.error is not None:
@@ -189,7 +188,7 @@ class Prefetch:
             self._lose(lane, Unreachable(f"broker {leader.node_id} has moved"), now)
             lane = None
         if lane is None:
-            lane = self._lanes[leader.node_id] = FetchLane(leader, self._settings)
+            lane = self._lanes[leader.node_id] = LeaderFetch(leader, self._settings)
         lane.cursors.append(cursor)
 
     def _check_ends(self, now: float) -> None:
@@ -202,7 +201,7 @@ class Prefetch:
             if now - cursor.moved_at > patience and 0 <= cursor.visible < cursor.end:
                 self._ready.put(self._give_up(cursor))
 
-    def _ask(self, lane: FetchLane) -> None:
+    def _ask(self, lane: LeaderFetch) -> None:
         cursors = lane.wanted()
         if not cursors:
             return
@@ -224,7 +223,7 @@ class Prefetch:
         share = self._budget.limit_bytes // (len(self._lanes) + 2)
         return max(_LEAST_REQUEST_BYTES, min(share, self._settings.fetch_max_bytes))
 
-    def _wait(self) -> list[FetchLane]:
+    def _wait(self) -> list[LeaderFetch]:
         """Until something came, is late, or is to be done: the lanes to look at."""
         now = time.monotonic()
         until = now + _LONGEST_POLL_SECONDS
@@ -232,7 +231,7 @@ class Prefetch:
             until = min(until, self._search.due)
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
-        asking: dict[int, FetchLane] = {}
+        asking: dict[int, LeaderFetch] = {}
         for lane in self._lanes.values():
             if lane.is_asking:
                 asking[lane.fileno()] = lane
@@ -246,7 +245,7 @@ class Prefetch:
         now = time.monotonic()
         return [lane for number, lane in asking.items() if number in ready or now > lane.deadline]
 
-    def _hear(self, lane: FetchLane) -> None:
+    def _hear(self, lane: LeaderFetch) -> None:
         now = time.monotonic()
         try:
             answer = lane.answer()
@@ -260,7 +259,7 @@ class Prefetch:
         if answer is None:
             return
         lane.not_before = now + answer.throttle_ms / 1000
-        pieces: list[Piece] = []
+        pieces: list[FetchedRange] = []
         try:
             self._take(lane, answer, pieces, now)
         finally:
@@ -269,7 +268,7 @@ class Prefetch:
                 self._ready.put(piece)
 
     def _take(
-        self, lane: FetchLane, answer: FetchResponse, pieces: list[Piece], now: float
+        self, lane: LeaderFetch, answer: FetchResponse, pieces: list[FetchedRange], now: float
     ) -> None:
         problem = error_of(error_code(answer.error_code))
         results = {
@@ -305,7 +304,7 @@ class Prefetch:
         result: FetchPartitionResult[memoryview],
         room_left: bool,
         now: float,
-    ) -> Piece | None:
+    ) -> FetchedRange | None:
         cursor.log_start = result.log_start_offset
         cursor.visible = (
             result.last_stable_offset if self._read_committed else result.high_watermark
@@ -314,7 +313,7 @@ class Prefetch:
             return cursor.take(result.records, result.aborted or ())
         return self._silence(cursor, now) if room_left and cursor.may_end_in_gap else None
 
-    def _silence(self, cursor: Cursor, now: float) -> Piece | None:
+    def _silence(self, cursor: Cursor, now: float) -> FetchedRange | None:
         """Nothing came of what the leader should have: a gap at the end, or it takes its time."""
         cursor.hear_nothing(now)
         patience = self._settings.api_timeout_ms / 1000
@@ -325,7 +324,7 @@ class Prefetch:
 
     # -- what goes wrong
 
-    def _give_up(self, cursor: Cursor) -> Piece:
+    def _give_up(self, cursor: Cursor) -> FetchedRange:
         """What is left of a range does not come."""
         assert cursor.end is not None
         if self._reset is None:
@@ -347,10 +346,10 @@ class Prefetch:
 
     def _refused(
         self,
-        lane: FetchLane,
+        lane: LeaderFetch,
         cursor: Cursor,
         error: BrokerError,
-        pieces: list[Piece],
+        pieces: list[FetchedRange],
         now: float,
     ) -> None:
         if error.code is ErrorCode.offset_out_of_range:
@@ -362,7 +361,7 @@ class Prefetch:
             raise BrokerError(error.code, f"cannot read {cursor.partition}: {error}")
 
     def _out_of_range(
-        self, lane: FetchLane, cursor: Cursor, pieces: list[Piece], now: float
+        self, lane: LeaderFetch, cursor: Cursor, pieces: list[FetchedRange], now: float
     ) -> None:
         """Say so, or go on where the log begins or ends. A broker that has just started may answer
         so for a moment: then it is asked again."""
@@ -384,7 +383,7 @@ class Prefetch:
         # A range never goes back: what lies before its start is not wanted.
         return cursor.end if cursor.position > log.end else min(to, cursor.end)
 
-    def _lose(self, lane: FetchLane, error: ClientError, now: float) -> None:
+    def _lose(self, lane: LeaderFetch, error: ClientError, now: float) -> None:
         if lane.is_asking:
             self._budget.give_back(lane.reserved_bytes)
         lane.close()

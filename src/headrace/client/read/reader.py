@@ -18,10 +18,10 @@ import pyarrow as pa
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk, ChunkDecoder
-from headrace.client.read.cursor import Piece
+from headrace.client.read.cursor import FetchedRange
 from headrace.client.read.prefetch import Prefetch
-from headrace.client.read.range_lookup import Extent, find_extents
 from headrace.client.read.read_range import Bound, Offset, ReadRange
+from headrace.client.read.resolved_range import ResolvedRange, resolve_ranges
 from headrace.client.settings import ClientSettings
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -134,7 +134,7 @@ class Reader:
         layout: Layout = "view" if views else "binary"
         self._decoder = ChunkDecoder(columns, layout, batch_rows, self._prefetch.give_back)
         self._chunks: Iterator[Chunk] = iter(())
-        self._piece: Piece | None = None
+        self._piece: FetchedRange | None = None
         self._started = False
         self._closed = False
         # A reader that is forgotten stops as well: its thread holds the prefetch, not the reader.
@@ -320,9 +320,9 @@ def _look_up(
     ranges: Mapping[TopicPartition, ReadRange],
     follow: bool,
     read_committed: bool,
-) -> dict[TopicPartition, Extent]:
+) -> dict[TopicPartition, ResolvedRange]:
     with ConnectionPool(settings) as pool:
-        return find_extents(pool, ranges, follow=follow, read_committed=read_committed)
+        return resolve_ranges(pool, ranges, follow=follow, read_committed=read_committed)
 
 
 def _partitions(settings: ClientSettings, topics: Sequence[str]) -> list[TopicPartition]:

@@ -13,7 +13,7 @@ from headrace.client.write.placement import Columns
 _OPAQUE_ROWS = 65536
 
 
-class Gathering:
+class Accumulator:
     """Small writes, put together. Rows keep the time at which they were written."""
 
     def __init__(self) -> None:

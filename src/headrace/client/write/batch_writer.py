@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, Unsupported, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, call_leaders
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.write.producer_id import ProducerIdentity, idempotent_identity
@@ -18,7 +18,7 @@ ALL_IN_SYNC = -1
 _FIRST_TOPIC_ID = 13
 
 
-class Written(NamedTuple):
+class WrittenBatch(NamedTuple):
     """Where a batch landed. The time is the broker's if the topic wants that, otherwise -1."""
 
     base_offset: int
@@ -44,13 +44,13 @@ class BatchWriter:
 
     def write(
         self, batches: Mapping[TopicPartition, memoryview]
-    ) -> dict[TopicPartition, Written | ClientError]:
+    ) -> dict[TopicPartition, WrittenBatch | ClientError]:
         """Send one batch to each partition."""
         return call_leaders(self._pool, batches, self._call)
 
     def _call(
-        self, connection: Connection, batches: Mapping[TopicPartition, memoryview]
-    ) -> dict[TopicPartition, Written | BrokerError]:
+        self, connection: BrokerConnection, batches: Mapping[TopicPartition, memoryview]
+    ) -> dict[TopicPartition, WrittenBatch | BrokerError]:
         topics = [
             ProduceTopic(
                 name,
@@ -67,10 +67,10 @@ class BatchWriter:
         answer: ProduceResponse = connection.call(
             ApiKey.PRODUCE, request, highest=_FIRST_TOPIC_ID - 1, wait_ms=timeout_ms
         )
-        found: dict[TopicPartition, Written | BrokerError] = {}
+        found: dict[TopicPartition, WrittenBatch | BrokerError] = {}
         for topic in answer.topics:
             for each in topic.partitions:
                 error = error_of(error_code(each.error_code), each.error_message)
                 partition = TopicPartition(topic.name or "", each.partition)
-                found[partition] = error or Written(each.base_offset, each.log_append_time_ms)
+                found[partition] = error or WrittenBatch(each.base_offset, each.log_append_time_ms)
         return found

@@ -22,8 +22,8 @@ from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import NO_NODE
 from headrace.client.network.retry import STALE_COORDINATOR, STALE_LEADER
 from headrace.client.settings import ClientSettings
-from headrace.client.write.pending_batch import Outgoing
-from headrace.client.write.producer_id import FENCED, NOBODY, ProducerIdentity
+from headrace.client.write.pending_batch import PendingBatch
+from headrace.client.write.producer_id import FENCED, NO_IDENTITY, ProducerIdentity
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import add_sequence, assign_producer
 from headrace.wire.error_code import ErrorCode
@@ -49,7 +49,7 @@ WORTH_A_RETRY = (
 _LOST_MEMORY = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
 
 
-class Verdict(Enum):
+class RetryDecision(Enum):
     """What the sender does after an answer."""
 
     DONE = auto()
@@ -59,7 +59,7 @@ class Verdict(Enum):
 
 
 @dataclass(slots=True)
-class Landed:
+class AcknowledgedRecords:
     """What one partition has acknowledged. The offsets are -1 while no broker has told them."""
 
     records: int = 0
@@ -67,21 +67,21 @@ class Landed:
     last_offset: int = -1
 
 
-class Lane:
+class PartitionQueue:
     """The batches of one partition, in order."""
 
     def __init__(
         self,
         partition: TopicPartition,
         settings: ClientSettings,
-        identity: ProducerIdentity = NOBODY,
+        identity: ProducerIdentity = NO_IDENTITY,
         *,
         transactional: bool = False,
     ) -> None:
         self.partition = partition
-        self.waiting: deque[Outgoing] = deque()
-        self.on_the_way: list[Outgoing] = []
-        self.landed = Landed()
+        self.waiting: deque[PendingBatch] = deque()
+        self.on_the_way: list[PendingBatch] = []
+        self.landed = AcknowledgedRecords()
         self.identity = identity
         self.retry_at = 0.0
         self.node_id = NO_NODE
@@ -109,20 +109,20 @@ class Lane:
         return not self.on_the_way or not (self._failed or self._goes_alone())
 
     def _goes_alone(self) -> bool:
-        if self.identity == NOBODY:
+        if self.identity == NO_IDENTITY:
             return False
         again = self.waiting[0].tries > 0 or any(each.tries > 1 for each in self.on_the_way)
         return again or not self._introduced
 
-    def push(self, batch: Outgoing) -> None:
+    def push(self, batch: PendingBatch) -> None:
         self.waiting.append(batch)
 
-    def take(self, node_id: int = NO_NODE) -> Outgoing:
+    def take(self, node_id: int = NO_NODE) -> PendingBatch:
         """The next batch to send, to this broker, with its sequence written into it."""
         self.node_id = node_id
         batch = self.waiting.popleft()
         self._failed = False
-        if self.identity != NOBODY and batch.sequence is None:
+        if self.identity != NO_IDENTITY and batch.sequence is None:
             batch.sequence = self._next_sequence
             self._next_sequence = add_sequence(batch.sequence, batch.records)
             assign_producer(
@@ -132,7 +132,7 @@ class Lane:
         self.on_the_way.append(batch)
         return batch
 
-    def acknowledge(self, batch: Outgoing, base_offset: int) -> None:
+    def acknowledge(self, batch: PendingBatch, base_offset: int) -> None:
         """A broker has it, at `base_offset` or, when it does not say, at -1."""
         self.on_the_way.remove(batch)
         self._introduced = True
@@ -144,32 +144,32 @@ class Lane:
         self._patience_ends = None
         self._backoff_seconds = self._settings.retry_backoff_ms / 1000
 
-    def refuse(self, batch: Outgoing, error: ClientError, now: float) -> Verdict:
+    def refuse(self, batch: PendingBatch, error: ClientError, now: float) -> RetryDecision:
         """An error instead of an acknowledgement."""
         first = not self._failed
         self._return(batch)
         if isinstance(error, BrokerError):
             if error.code in FENCED and self._transactional:
-                return Verdict.FENCED
-            if error.code in _LOST_MEMORY | FENCED and self.identity != NOBODY:
+                return RetryDecision.FENCED
+            if error.code in _LOST_MEMORY | FENCED and self.identity != NO_IDENTITY:
                 # Behind one that failed, a batch is always out of order.
                 if first and self._transactional:
-                    return Verdict.FAILED
+                    return RetryDecision.FAILED
                 self.forgotten |= first
             elif error.code not in WORTH_A_RETRY:
-                return Verdict.FAILED
+                return RetryDecision.FAILED
         return self.postpone(now, longer=first)
 
-    def postpone(self, now: float, *, longer: bool = True) -> Verdict:
+    def postpone(self, now: float, *, longer: bool = True) -> RetryDecision:
         """Try again a little later, as long as there is patience."""
         if self._patience_ends is None:
             self._patience_ends = now + self._settings.api_timeout_ms / 1000
         if now > self._patience_ends:
-            return Verdict.FAILED
+            return RetryDecision.FAILED
         if longer:
             self.retry_at = now + self._backoff_seconds
             self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
-        return Verdict.AGAIN
+        return RetryDecision.AGAIN
 
     def start_over(self, identity: ProducerIdentity) -> None:
         """Take another identity, from sequence 0 on. Nothing may be on its way."""
@@ -181,13 +181,13 @@ class Lane:
         for batch in self.waiting:
             batch.sequence = None
 
-    def discard(self) -> list[Outgoing]:
+    def discard(self) -> list[PendingBatch]:
         """Give up what waits; what is on its way can still be answered."""
         given_up = list(self.waiting)
         self.waiting.clear()
         return given_up
 
-    def _return(self, batch: Outgoing) -> None:
+    def _return(self, batch: PendingBatch) -> None:
         """Put a batch back among those that wait, in its place."""
         self.on_the_way.remove(batch)
         self._failed = True

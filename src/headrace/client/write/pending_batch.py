@@ -9,7 +9,7 @@ _NO_OFFSET = bytes(LENGTH_AT)
 _orders = count()
 
 
-class Room:
+class SharedBuffer:
     """The memory of batches that were encoded together. It is free when the last of them is done:
     one that waits for a leader keeps all of it."""
 
@@ -25,7 +25,7 @@ class Room:
         return 0 if self._left else self.size_bytes
 
 
-class Outgoing:
+class PendingBatch:
     """One batch for one partition.
 
     `sequence` is given when it is sent first and stays: it is how a broker tells that it has the
@@ -34,7 +34,7 @@ class Outgoing:
 
     __slots__ = ("data", "order", "records", "room", "sequence", "tries")
 
-    def __init__(self, data: memoryview, records: int, room: Room) -> None:
+    def __init__(self, data: memoryview, records: int, room: SharedBuffer) -> None:
         self.data = data
         self.records = records
         self.room = room
@@ -43,11 +43,11 @@ class Outgoing:
         self.tries = 0
 
 
-def outgoing(batches: Iterable[memoryview], room: Room) -> list[Outgoing]:
+def pending_batches(batches: Iterable[memoryview], room: SharedBuffer) -> list[PendingBatch]:
     """Batches in the order in which they were encoded. Each starts at offset 0, as a producer's
     batches do: Apache Kafka refuses others."""
     found = []
     for data in batches:
         data[:LENGTH_AT] = _NO_OFFSET
-        found.append(Outgoing(data, Batch(data).record_count, room))
+        found.append(PendingBatch(data, Batch(data).record_count, room))
     return found

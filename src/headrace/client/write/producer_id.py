@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from headrace.client.error import BrokerError, ProducerFenced, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.pool import ConnectionPool, CoordinatorOf
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
 from headrace.wire.api import ApiKey
@@ -31,7 +31,7 @@ class ProducerIdentity(NamedTuple):
         return None if epoch > LAST_EPOCH else ProducerIdentity(self.producer_id, epoch)
 
 
-NOBODY = ProducerIdentity(-1, -1)
+NO_IDENTITY = ProducerIdentity(-1, -1)
 
 
 def idempotent_identity(pool: ConnectionPool) -> ProducerIdentity:
@@ -57,7 +57,7 @@ def transactional_identity(
     pool: ConnectionPool,
     transactional_id: str,
     timeout_ms: int,
-    previous: ProducerIdentity = NOBODY,
+    previous: ProducerIdentity = NO_IDENTITY,
 ) -> ProducerIdentity:
     """The next identity behind a transactional id. Whoever had it before is fenced, and what that
     one left open is aborted.
@@ -71,8 +71,8 @@ def transactional_identity(
         BrokerError: the coordinator does not give it to us.
     """
 
-    def call(connection: Connection) -> Any:
-        lowest = 0 if previous == NOBODY else _FIRST_NEXT_EPOCH
+    def call(connection: BrokerConnection) -> Any:
+        lowest = 0 if previous == NO_IDENTITY else _FIRST_NEXT_EPOCH
         return connection.call(
             ApiKey.INIT_PRODUCER_ID,
             {

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.client.write.pending_batch import Outgoing, Room, outgoing
+from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
 from headrace.client.write.placement import Columns, Placement
 from headrace.records.compression import Codec
 from headrace.records.encode import encode
 
-Placed: TypeAlias = tuple[int, list[Outgoing]]
+Placed: TypeAlias = tuple[int, list[PendingBatch]]
 """A partition, and batches for it in their order."""
 
 
@@ -28,7 +28,7 @@ class RowEncoder:
     batch_bytes: int
     chunk_bytes: int
 
-    def encode(self, placement: Placement, columns: Columns) -> tuple[Room, list[Placed]]:
+    def encode(self, placement: Placement, columns: Columns) -> tuple[SharedBuffer, list[Placed]]:
         """One chunk's batches by partition, and the memory they share.
 
         Raises:
@@ -50,8 +50,8 @@ class RowEncoder:
             else:
                 found.append((partition, batches))
         size_bytes = sum(len(batch) for _, batches in found for batch in batches)
-        room = Room(size_bytes, sum(len(batches) for _, batches in found))
-        return room, [(partition, outgoing(batches, room)) for partition, batches in found]
+        room = SharedBuffer(size_bytes, sum(len(batches) for _, batches in found))
+        return room, [(partition, pending_batches(batches, room)) for partition, batches in found]
 
     def chunks(self, columns: Columns) -> Iterator[Columns]:
         """Pieces of about `chunk_bytes`; of one row, if that is larger."""

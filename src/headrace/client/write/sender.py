@@ -25,13 +25,13 @@ from headrace.client.error import (
     Unreachable,
     WriteFailed,
 )
-from headrace.client.network.connection import Connection, Pending
+from headrace.client.network.connection import BrokerConnection, PendingRequest
 from headrace.client.network.leader_call import partition_error
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.write.partition_queue import Lane, Verdict
-from headrace.client.write.pending_batch import Outgoing
-from headrace.client.write.producer_id import NOBODY, ProducerIdentity, idempotent_identity
+from headrace.client.write.partition_queue import PartitionQueue, RetryDecision
+from headrace.client.write.pending_batch import PendingBatch
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity, idempotent_identity
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error import MalformedResponse
@@ -50,15 +50,15 @@ REQUEST_BYTES: Final = 8 * 1024 * 1024
 # From here on a broker adds a partition to the transaction itself when it is written to (KIP-890).
 _FIRST_ADDS_PARTITIONS: Final = 12
 
-Sent = list[tuple[Lane, Outgoing]]
+Sent = list[tuple[PartitionQueue, PendingBatch]]
 
 
 @dataclass(slots=True)
 class _Leader:
     """One broker and the requests it has not answered, the oldest first."""
 
-    connection: Connection
-    requests: deque[tuple[Pending, Sent]] = field(default_factory=deque)
+    connection: BrokerConnection
+    requests: deque[tuple[PendingRequest, Sent]] = field(default_factory=deque)
 
 
 class Sender:
@@ -79,16 +79,16 @@ class Sender:
         transactional_id: str | None = None,
         enlist: Callable[[Iterable[TopicPartition]], None] | None = None,
     ) -> None:
-        self.identity: ProducerIdentity = NOBODY
+        self.identity: ProducerIdentity = NO_IDENTITY
         self.adds_partitions = True
         self.held_bytes = 0
-        self.lanes: dict[TopicPartition, Lane] = {}
+        self.lanes: dict[TopicPartition, PartitionQueue] = {}
         self._pool = pool
         self._acks = acks
         self._max_in_flight = max_in_flight
         self._transactional_id = transactional_id
         self._enlist = enlist
-        self._busy: dict[TopicPartition, Lane] = {}
+        self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._leaders: dict[int, _Leader] = {}
         self._metadata: Metadata | None = None
         self._stale = False
@@ -104,11 +104,11 @@ class Sender:
             self._stale = False
         return known
 
-    def push(self, partition: TopicPartition, batches: Iterable[Outgoing]) -> None:
+    def push(self, partition: TopicPartition, batches: Iterable[PendingBatch]) -> None:
         """Take batches over. Their room is the caller's to `hold`."""
         lane = self.lanes.get(partition)
         if lane is None:
-            lane = self.lanes[partition] = Lane(
+            lane = self.lanes[partition] = PartitionQueue(
                 partition,
                 self._pool.settings,
                 self.identity,
@@ -197,14 +197,14 @@ class Sender:
                 return sent
             sent = True
 
-    def _ready(self, now: float) -> dict[int, list[Lane]]:
+    def _ready(self, now: float) -> dict[int, list[PartitionQueue]]:
         """The lanes that may send, by the leader they would send to."""
         lanes = [lane for lane in self._busy.values() if lane.is_ready(now)]
         if not lanes or self._failure is not None:
             return {}
         if self._stale or self._metadata is None:
             self._refresh(lanes[0])
-        found: dict[int, list[Lane]] = {}
+        found: dict[int, list[PartitionQueue]] = {}
         for lane in lanes:
             error = partition_error(self._known, lane.partition)
             if error is None:
@@ -221,7 +221,7 @@ class Sender:
         assert self._metadata is not None
         return self._metadata
 
-    def _refresh(self, lane: Lane) -> None:
+    def _refresh(self, lane: PartitionQueue) -> None:
         topics = {partition.topic for partition in self.lanes}
         try:
             self._metadata = self._pool.metadata(topics)
@@ -230,7 +230,7 @@ class Sender:
             raise self._failure from error
         self._stale = False
 
-    def _send_to(self, node_id: int, lanes: list[Lane], now: float) -> bool:
+    def _send_to(self, node_id: int, lanes: list[PartitionQueue], now: float) -> bool:
         leader = self._leaders.get(node_id)
         if leader is not None and len(leader.requests) >= self._max_in_flight:
             return False
@@ -259,15 +259,15 @@ class Sender:
             raise
         return True
 
-    def _connect(self, node_id: int) -> Connection:
+    def _connect(self, node_id: int) -> BrokerConnection:
         broker = self._known.brokers.get(node_id)
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
-        return Connection(broker.address, self._pool.settings)
+        return BrokerConnection(broker.address, self._pool.settings)
 
-    def _choose(self, lanes: list[Lane]) -> list[Lane]:
+    def _choose(self, lanes: list[PartitionQueue]) -> list[PartitionQueue]:
         """As many as one request takes. Those go to the end of the line, so that nobody starves."""
-        chosen: list[Lane] = []
+        chosen: list[PartitionQueue] = []
         size = 0
         for lane in lanes:
             size += len(lane.waiting[0].data)
@@ -279,7 +279,7 @@ class Sender:
             self._busy[lane.partition] = self._busy.pop(lane.partition)
         return chosen
 
-    def _start_over_if_forgotten(self, lane: Lane) -> None:
+    def _start_over_if_forgotten(self, lane: PartitionQueue) -> None:
         if lane.forgotten:
             lane.start_over(lane.identity.next or idempotent_identity(self._pool))
 
@@ -363,20 +363,22 @@ class Sender:
             silent = BrokerError(ErrorCode.unknown_server_error, "the broker did not say")
             self._refuse(lane, batch, silent, now)
 
-    def _acknowledge(self, lane: Lane, batch: Outgoing, base_offset: int) -> None:
+    def _acknowledge(self, lane: PartitionQueue, batch: PendingBatch, base_offset: int) -> None:
         lane.acknowledge(batch, base_offset)
         self.held_bytes -= batch.room.let_go()
         if lane.is_empty:
             self._busy.pop(lane.partition, None)
 
-    def _refuse(self, lane: Lane, batch: Outgoing, error: ClientError, now: float) -> None:
+    def _refuse(
+        self, lane: PartitionQueue, batch: PendingBatch, error: ClientError, now: float
+    ) -> None:
         self._stale = True
         self._judge(lane, lane.refuse(batch, error, now), error)
 
-    def _judge(self, lane: Lane, verdict: Verdict, error: ClientError) -> None:
-        if verdict is Verdict.AGAIN or self._failure is not None:
+    def _judge(self, lane: PartitionQueue, verdict: RetryDecision, error: ClientError) -> None:
+        if verdict is RetryDecision.AGAIN or self._failure is not None:
             return
-        if verdict is Verdict.FENCED:
+        if verdict is RetryDecision.FENCED:
             assert self._transactional_id is not None
             self._failure = ProducerFenced(self._transactional_id)
         else:
@@ -392,7 +394,7 @@ class Sender:
             for lane, batch in each:
                 self._refuse(lane, batch, error, now)
 
-    def _drop(self, lane: Lane) -> bool:
+    def _drop(self, lane: PartitionQueue) -> bool:
         dropped = lane.discard()
         for batch in dropped:
             self.held_bytes -= batch.room.let_go()

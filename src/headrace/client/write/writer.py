@@ -21,19 +21,19 @@ from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.write.accumulator import Gathering
-from headrace.client.write.partition_queue import Landed
+from headrace.client.write.accumulator import Accumulator
+from headrace.client.write.partition_queue import AcknowledgedRecords
 from headrace.client.write.placement import Columns, Placement
-from headrace.client.write.producer_id import NOBODY, ProducerIdentity, idempotent_identity
+from headrace.client.write.prepared_transaction import PreparedTransaction
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity, idempotent_identity
 from headrace.client.write.row_encoder import RowEncoder
 from headrace.client.write.sender import Sender
-from headrace.client.write.transaction import (
+from headrace.client.write.transaction_calls import (
     NO_MEMBERSHIP,
-    CommittedOffset,
     GroupMembership,
-    PreparedTransaction,
+    OffsetAndMetadata,
 )
-from headrace.client.write.transaction_state import TransactionState
+from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.records.compression import codec_named
@@ -122,9 +122,9 @@ class Writer:
         self._memory_bytes = memory_bytes
         self._idempotent = idempotent
         self._pool = ConnectionPool(settings)
-        self._transaction: TransactionState | None = None
+        self._transaction: WriterTransaction | None = None
         if transactional_id is not None:
-            self._transaction = TransactionState(
+            self._transaction = WriterTransaction(
                 self._pool, transactional_id, transaction_timeout_ms
             )
         self._sender = Sender(
@@ -135,7 +135,7 @@ class Writer:
             enlist=None if self._transaction is None else self._transaction.enlist,
         )
         self._placements: dict[str, Placement] = {}
-        self._gathered: dict[str, Gathering] = {}
+        self._gathered: dict[str, Accumulator] = {}
         self._linger_seconds = linger_ms / 1000
         self._closed = False
 
@@ -161,7 +161,7 @@ class Writer:
         placement.check(columns)
         gathering = self._gathered.get(name)
         if gathering is None:
-            gathering = self._gathered[name] = Gathering()
+            gathering = self._gathered[name] = Accumulator()
         enough = min(self._encoder.chunk_bytes, self._encoder.batch_bytes * placement.count)
         for ready in gathering.add(columns, enough):
             self._write_out(name, ready)
@@ -185,7 +185,7 @@ class Writer:
         self._sender.check()
 
     @property
-    def written(self) -> dict[TopicPartition, Landed]:
+    def written(self) -> dict[TopicPartition, AcknowledgedRecords]:
         """What each partition has acknowledged: how many records, and the first and last offset.
         Records of transactions count, committed or not."""
         return {
@@ -238,7 +238,7 @@ class Writer:
             ClientError: the coordinator does not give it to us.
         """
         transaction = self._transactional()
-        if self._sender.identity == NOBODY:
+        if self._sender.identity == NO_IDENTITY:
             self._sender.restart(transaction.take_over())
             self._sender.adds_partitions = transaction.second_version
 
@@ -289,14 +289,14 @@ class Writer:
     def send_offsets(
         self,
         group: str,
-        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         membership: GroupMembership = NO_MEMBERSHIP,
     ) -> None:
         """Commit a group's offsets with this transaction: what was read counts as read exactly
         when what was made of it is visible.
 
         Args:
-            offsets: the next offset to read, with a note if it is a `CommittedOffset`.
+            offsets: the next offset to read, with a note if it is a `OffsetAndMetadata`.
             membership: of a consumer that is a member, so that a replaced one is refused.
         """
         transaction = self._transactional()
@@ -304,7 +304,7 @@ class Writer:
         transaction.commit_offsets(
             group,
             {
-                partition: each if isinstance(each, CommittedOffset) else CommittedOffset(each)
+                partition: each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
                 for partition, each in offsets.items()
             },
             membership,
@@ -325,7 +325,7 @@ class Writer:
         self._disconnect()
         return prepared
 
-    def _transactional(self) -> TransactionState:
+    def _transactional(self) -> WriterTransaction:
         self._check_open()
         if self._transaction is None:
             raise InvalidArgument("this writer has no transactional_id: give it one")
@@ -351,12 +351,12 @@ class Writer:
             self._write_gathered(name)
 
     def _write_gathered(self, topic: str) -> None:
-        for ready in self._gathered.pop(topic, Gathering()).take():
+        for ready in self._gathered.pop(topic, Accumulator()).take():
             self._write_out(topic, ready)
 
     def _write_out(self, topic: str, columns: Columns) -> None:
         """Encode some rows and send what may be sent, waiting while too much is held."""
-        if self._idempotent and self._transaction is None and self._sender.identity == NOBODY:
+        if self._idempotent and self._transaction is None and self._sender.identity == NO_IDENTITY:
             self._sender.restart(idempotent_identity(self._pool))
         for chunk in self._encoder.chunks(columns):
             room, placed = self._encoder.encode(self._placement(topic), chunk)

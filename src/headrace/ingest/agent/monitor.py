@@ -6,7 +6,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.ingest.agent.assembly import Assembly
 from headrace.ingest.agent.wiring import TEXTS, wiring
 from headrace.ingest.channel import Channel

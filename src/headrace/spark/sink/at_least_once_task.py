@@ -13,12 +13,12 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.write.writer import Writer
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.option import SinkOptions
-from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.topic import find_topic
 from headrace.spark.worker_memory import settle
 
 
-def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBatch]) -> Parcel:
+def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBatch]) -> TaskOutput:
     """Write rows where they belong, and return when the brokers have acknowledged them.
 
     Raises:
@@ -45,4 +45,4 @@ def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBat
                 writer.write(records, topic)
             record_count += batch.num_rows
     settle()
-    return Parcel(record_count=record_count)
+    return TaskOutput(record_count=record_count)

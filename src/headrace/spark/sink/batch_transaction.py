@@ -12,10 +12,10 @@ from typing import Final
 
 from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.write.pending_batch import Room, outgoing
+from headrace.client.write.pending_batch import SharedBuffer, pending_batches
 from headrace.client.write.sender import Sender
-from headrace.client.write.transaction import NO_MEMBERSHIP, CommittedOffset
-from headrace.client.write.transaction_state import TransactionState
+from headrace.client.write.transaction_calls import NO_MEMBERSHIP, OffsetAndMetadata
+from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.model.ids import TopicPartition
 
 _ALL_IN_SYNC: Final = -1
@@ -37,7 +37,7 @@ class BatchTransaction:
     """
 
     def __init__(self, pool: ConnectionPool, transactional_id: str, timeout_ms: int) -> None:
-        self._state = TransactionState(pool, transactional_id, timeout_ms)
+        self._state = WriterTransaction(pool, transactional_id, timeout_ms)
         self._sender = Sender(
             pool,
             acks=_ALL_IN_SYNC,
@@ -56,14 +56,14 @@ class BatchTransaction:
         Args:
             data: one whole batch in memory that can be written to and is not used elsewhere.
         """
-        room = Room(len(data), 1)
+        room = SharedBuffer(len(data), 1)
         self._sender.hold(room.size_bytes)
-        self._sender.push(target, outgoing([data], room))
+        self._sender.push(target, pending_batches([data], room))
         self._sender.pump()
         while self._sender.held_bytes > _HELD_MAX_BYTES:
             self._sender.wait()
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Make everything visible, and these offsets of a group with it, if there are any."""
         while not self._sender.is_idle:
             self._sender.wait()

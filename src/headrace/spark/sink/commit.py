@@ -20,8 +20,8 @@ from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.spark.sink.batch_transaction import BatchTransaction
 from headrace.spark.sink.option import SinkOptions
-from headrace.spark.sink.staging_topic import Stage
-from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.staging_topic import StagingTopic
+from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch, entries, last_batch
 
 
@@ -39,7 +39,7 @@ class BatchChanged(HeadraceError):
 
 def commit_parcels(
     options: SinkOptions,
-    parcels: Sequence[Parcel],
+    parcels: Sequence[TaskOutput],
     *,
     sink_id: str,
     stage_topic: str,
@@ -68,7 +68,7 @@ def commit_parcels(
         return False
     record_count = sum(parcel.record_count for parcel in parcels)
     with ConnectionPool(options.settings, pa.allocate_buffer) as pool:
-        stage = Stage(pool, stage_topic)
+        stage = StagingTopic(pool, stage_topic)
         try:
             with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
                 last = NO_BATCH if batch_id is None else last_batch(pool, sink_id, topics)
@@ -106,20 +106,22 @@ def _check_replay(sink_id: str, last: LastBatch, batch_id: int, record_count: in
         )
 
 
-def discard_parcels(options: SinkOptions, parcels: Sequence[Parcel], *, stage_topic: str) -> None:
+def discard_parcels(
+    options: SinkOptions, parcels: Sequence[TaskOutput], *, stage_topic: str
+) -> None:
     """Forget parcels of a batch that failed. Nothing of them was ever visible."""
     with ConnectionPool(options.settings) as pool:
-        _tidy(Stage(pool, stage_topic), parcels)
+        _tidy(StagingTopic(pool, stage_topic), parcels)
 
 
 def delete_stage(options: SinkOptions, *, stage_topic: str) -> None:
     """Delete the staging topic of a sink that ends with its batch, if there ever was one."""
     with ConnectionPool(options.settings) as pool, suppress(ClientError):
-        Stage(pool, stage_topic).delete()
+        StagingTopic(pool, stage_topic).delete()
 
 
 def _batches(
-    parcels: Sequence[Parcel], stage: Stage
+    parcels: Sequence[TaskOutput], stage: StagingTopic
 ) -> Iterator[tuple[TopicPartition, memoryview]]:
     for parcel in parcels:
         for carried in parcel.carried:
@@ -130,7 +132,7 @@ def _batches(
             yield target, batch.data
 
 
-def _tidy(stage: Stage, parcels: Sequence[Parcel]) -> None:
+def _tidy(stage: StagingTopic, parcels: Sequence[TaskOutput]) -> None:
     staged = [each for parcel in parcels for each in parcel.staged]
     if staged:
         with suppress(ClientError):

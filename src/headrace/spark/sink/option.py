@@ -64,7 +64,7 @@ _REFUSED: Final = {
 }
 
 
-class Guarantee(Enum):
+class SinkGuarantee(Enum):
     """What a reader of committed records may count on."""
 
     EXACTLY_ONCE = "exactly-once"
@@ -82,7 +82,7 @@ class SinkOptions:
 
     client: dict[str, str]
     topic: str | None
-    guarantee: Guarantee
+    guarantee: SinkGuarantee
     prefix: str
     replay_id: tuple[str, int] | None
     acks: str
@@ -110,9 +110,9 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     topic = texts.get("topic")
     if topic is not None and (problem := topic_name_problem(topic)):
         raise wrong("topic", topic, problem)
-    default = Guarantee.EXACTLY_ONCE if streaming else Guarantee.AT_LEAST_ONCE
-    guarantee = Guarantee(
-        texts.choice("guarantee", default.value, tuple(each.value for each in Guarantee))
+    default = SinkGuarantee.EXACTLY_ONCE if streaming else SinkGuarantee.AT_LEAST_ONCE
+    guarantee = SinkGuarantee(
+        texts.choice("guarantee", default.value, tuple(each.value for each in SinkGuarantee))
     )
     prefix = _name(texts, "sinkIdPrefix") or DEFAULT_PREFIX
     replay_id = _replay_id(texts, guarantee, streaming)
@@ -133,7 +133,9 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     )
 
 
-def _replay_id(texts: OptionText, guarantee: Guarantee, streaming: bool) -> tuple[str, int] | None:
+def _replay_id(
+    texts: OptionText, guarantee: SinkGuarantee, streaming: bool
+) -> tuple[str, int] | None:
     sink_id, batch_id = _name(texts, "sinkId"), texts.number("batchId", 0, _LONG_MAX)
     if sink_id is None and batch_id is None:
         return None
@@ -143,7 +145,7 @@ def _replay_id(texts: OptionText, guarantee: Guarantee, streaming: bool) -> tupl
         )
     if sink_id is None or batch_id is None:
         raise ConfigError("sinkId and batchId belong together: set both, or neither")
-    if guarantee is not Guarantee.EXACTLY_ONCE:
+    if guarantee is not SinkGuarantee.EXACTLY_ONCE:
         raise ConfigError("sinkId and batchId need the option guarantee to be exactly-once")
     return sink_id, batch_id
 
@@ -173,11 +175,11 @@ def _check_together(prefix: str, sink_id: str) -> None:
         )
 
 
-def _acks(text: str | None, guarantee: Guarantee) -> str:
+def _acks(text: str | None, guarantee: SinkGuarantee) -> str:
     acks = {"-1": "all", None: "all"}.get(text, text)
     if acks not in ("all", "0", "1"):
         raise wrong("kafka.acks", str(text), "write all, 1 or 0")
-    if acks != "all" and guarantee is Guarantee.EXACTLY_ONCE:
+    if acks != "all" and guarantee is SinkGuarantee.EXACTLY_ONCE:
         raise wrong("kafka.acks", acks, "exactly-once needs all; or set guarantee to at-least-once")
     return acks
 

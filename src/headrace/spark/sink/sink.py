@@ -23,8 +23,8 @@ from pyspark.sql.datasource import (
 
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.spark.sink.column import SinkColumns
-from headrace.spark.sink.option import Guarantee, SinkOptions, read_sink_options
-from headrace.spark.sink.task_output import Parcel, query_of, task_query_id
+from headrace.spark.sink.option import SinkGuarantee, SinkOptions, read_sink_options
+from headrace.spark.sink.task_output import TaskOutput, query_of, task_query_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._columns = SinkColumns(schema, self._options.topic)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+        if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
             return _send(self._options, self._columns, iterator)
         from headrace.spark.sink.task import pack
 
@@ -112,7 +112,7 @@ class BatchSink(DataSourceArrowWriter):
         self._stage_topic = f"{self._options.prefix}-{uuid4()}"
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+        if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
             return _send(self._options, self._columns, iterator)
         from headrace.spark.sink.task import pack
 
@@ -125,7 +125,7 @@ class BatchSink(DataSourceArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+        if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
             return
         from headrace.spark.sink.commit import commit_parcels, delete_stage
 
@@ -144,7 +144,7 @@ class BatchSink(DataSourceArrowWriter):
             delete_stage(self._options, stage_topic=self._stage_topic)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self._options.guarantee is Guarantee.EXACTLY_ONCE:
+        if self._options.guarantee is SinkGuarantee.EXACTLY_ONCE:
             from headrace.spark.sink.commit import delete_stage
 
             # The task that failed may have staged something, and is not among the messages.
@@ -159,12 +159,14 @@ class BatchSink(DataSourceArrowWriter):
         return (name if query_id is None else f"{name}-{query_id}"), batch_id
 
 
-def _send(options: SinkOptions, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]") -> Parcel:
+def _send(
+    options: SinkOptions, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]"
+) -> TaskOutput:
     """At-least-once: a task writes its rows where they belong, and they are visible at once."""
     from headrace.spark.sink.at_least_once_task import send
 
     return send(options, columns, rows)
 
 
-def _parcels(messages: Sequence[WriterCommitMessage | None]) -> list[Parcel]:
-    return [each for each in messages if isinstance(each, Parcel)]
+def _parcels(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutput]:
+    return [each for each in messages if isinstance(each, TaskOutput)]

@@ -15,8 +15,8 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
-from headrace.client.read.batch_reader import BatchReader, Fetched
-from headrace.client.write.batch_writer import BatchWriter, Written
+from headrace.client.read.batch_reader import BatchReader, FetchedBatches
+from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import HEADER_BYTES, Batch
 from headrace.spark.sink.task_output import StagedBatch
@@ -40,7 +40,7 @@ _CONFIGS: Final = {
 _NOT_YET: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available})
 
 
-class Stage:
+class StagingTopic:
     """The staging topic, as a task writes to it and the driver reads from it."""
 
     def __init__(self, pool: ConnectionPool, topic: str) -> None:
@@ -93,7 +93,7 @@ class Stage:
                 {TopicPartition(self._topic, place): data for place, (_, data) in turn.items()}
             )
             for partition, outcome in outcomes.items():
-                if not isinstance(outcome, Written):
+                if not isinstance(outcome, WrittenBatch):
                     raise outcome
                 target, _ = turn[partition.partition]
                 staged.append(StagedBatch(target, partition.partition, outcome.base_offset))
@@ -143,7 +143,7 @@ class Stage:
         reader.positions[partition] = following
 
     def _found(
-        self, fetched: Fetched, offsets: dict[int, TopicPartition], reader: BatchReader
+        self, fetched: FetchedBatches, offsets: dict[int, TopicPartition], reader: BatchReader
     ) -> Iterator[tuple[TopicPartition, Batch]]:
         at = 0
         while at + HEADER_BYTES <= len(fetched.data):

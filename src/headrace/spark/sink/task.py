@@ -9,8 +9,8 @@ from headrace.model.ids import TopicPartition
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.encoder import SinkEncoder
 from headrace.spark.sink.option import SinkOptions
-from headrace.spark.sink.staging_topic import Stage
-from headrace.spark.sink.task_output import CARRIED_MAX_BYTES, CarriedBatch, Parcel, StagedBatch
+from headrace.spark.sink.staging_topic import StagingTopic
+from headrace.spark.sink.task_output import CARRIED_MAX_BYTES, CarriedBatch, StagedBatch, TaskOutput
 from headrace.spark.worker_memory import settle
 
 _STAGED_AT_ONCE_BYTES = 8 * 1024 * 1024
@@ -24,7 +24,7 @@ def pack(
     stage_topic: str,
     query_id: str | None = None,
     carried_max_bytes: int = CARRIED_MAX_BYTES,
-) -> Parcel:
+) -> TaskOutput:
     """Rows as a parcel for the driver. Holds no more than a few megabytes of them at a time.
 
     Raises:
@@ -35,7 +35,7 @@ def pack(
     waiting_bytes = record_count = 0
     limit_bytes = carried_max_bytes
     staged: list[StagedBatch] = []
-    stage: Stage | None = None
+    stage: StagingTopic | None = None
     with ConnectionPool(options.settings) as pool:
         encoder = SinkEncoder(pool, columns, codec=options.codec, batch_bytes=options.batch_bytes)
         for target, data, count in encoder.batches(rows):
@@ -44,7 +44,7 @@ def pack(
             record_count += count
             if waiting_bytes > limit_bytes:
                 if stage is None:
-                    stage = Stage(pool, stage_topic)
+                    stage = StagingTopic(pool, stage_topic)
                     stage.open()
                     limit_bytes = _STAGED_AT_ONCE_BYTES
                 staged += stage.write(waiting)
@@ -54,4 +54,4 @@ def pack(
             waiting = []
     settle()
     carried = [CarriedBatch(target, bytes(data)) for target, data in waiting]
-    return Parcel(query_id, record_count, carried, staged)
+    return TaskOutput(query_id, record_count, carried, staged)

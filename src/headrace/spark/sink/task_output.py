@@ -38,7 +38,7 @@ class StagedBatch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel(WriterCommitMessage):
+class TaskOutput(WriterCommitMessage):
     """A task's rows. The batches of one target are in the order of the rows.
 
     Attributes:
@@ -64,6 +64,6 @@ def task_query_id() -> str | None:
     return None if context is None else context.getLocalProperty(_QUERY_ID)
 
 
-def query_of(parcels: Sequence[Parcel]) -> str | None:
+def query_of(parcels: Sequence[TaskOutput]) -> str | None:
     """The stream whose tasks packed these."""
     return next((each.query_id for each in parcels if each.query_id is not None), None)

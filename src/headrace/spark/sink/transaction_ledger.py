@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from headrace.client.error import BrokerError, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
-from headrace.client.write.transaction import CommittedOffset
+from headrace.client.write.transaction_calls import OffsetAndMetadata
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -50,12 +50,12 @@ _NO_ENTRY: Final = frozenset({ErrorCode.none, ErrorCode.unknown_topic_or_partiti
 
 def entries(
     topics: Iterable[str], batch_id: int | None, record_count: int
-) -> dict[TopicPartition, CommittedOffset]:
+) -> dict[TopicPartition, OffsetAndMetadata]:
     """What to commit to the sink's group along with a batch that goes to these topics; nothing for
     a batch without a number."""
     if batch_id is None:
         return {}
-    entry = CommittedOffset(batch_id, f"records={record_count}")
+    entry = OffsetAndMetadata(batch_id, f"records={record_count}")
     return {TopicPartition(topic, 0): entry for topic in topics}
 
 
@@ -94,7 +94,7 @@ def _count(metadata: str | None) -> int | None:
     return None if note is None else int(note[1])
 
 
-def _fetch(connection: Connection, body: dict[str, Any]) -> Any:
+def _fetch(connection: BrokerConnection, body: dict[str, Any]) -> Any:
     answer = connection.call(
         ApiKey.OFFSET_FETCH, body, lowest=_FIRST_MANY_GROUPS, highest=_LAST_BY_NAME
     )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.error import ClientError
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition

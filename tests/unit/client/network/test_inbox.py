@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.client.address import Address
 from headrace.client.error import ConnectionLost
-from headrace.client.network.address import Address
 from headrace.client.network.inbox import ANSWER_MAX_BYTES, Allocate, Inbox
 
 PEER = Address("127.0.0.1", 9092)

@@ -5,7 +5,7 @@ import pytest
 
 from headrace.client.error import DamagedBatch
 from headrace.client.read.chunk import Chunk, ChunkDecoder
-from headrace.client.read.cursor import Piece
+from headrace.client.read.cursor import FetchedRange
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import Layout
 from headrace.records.encode import encode
@@ -19,8 +19,10 @@ def batch(base_offset: int, count: int, size: int = 1, codec: str = "none") -> b
     return encode(rows, timestamp_ms=0, base_offset=base_offset, codec=codec).data
 
 
-def piece(data: bytes, offset: int = 0, end: int | None = None, next_offset: int = 99) -> Piece:
-    return Piece(CLICKS, offset, end, next_offset, memoryview(data))
+def piece(
+    data: bytes, offset: int = 0, end: int | None = None, next_offset: int = 99
+) -> FetchedRange:
+    return FetchedRange(CLICKS, offset, end, next_offset, memoryview(data))
 
 
 class Decoding:

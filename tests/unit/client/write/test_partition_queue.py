@@ -7,9 +7,9 @@ import pytest
 
 from headrace.client.error import BrokerError, ConnectionLost
 from headrace.client.settings import ClientSettings
-from headrace.client.write.partition_queue import Lane, Verdict
-from headrace.client.write.pending_batch import Outgoing, Room, outgoing
-from headrace.client.write.producer_id import LAST_EPOCH, NOBODY, ProducerIdentity
+from headrace.client.write.partition_queue import PartitionQueue, RetryDecision
+from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
+from headrace.client.write.producer_id import LAST_EPOCH, NO_IDENTITY, ProducerIdentity
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch
 from headrace.records.encode import encode
@@ -21,20 +21,24 @@ MOVED = BrokerError(ErrorCode.not_leader_or_follower)
 OUT_OF_ORDER = BrokerError(ErrorCode.out_of_order_sequence_number)
 
 
-def batches(*sizes: int) -> list[Outgoing]:
+def batches(*sizes: int) -> list[PendingBatch]:
     rows = [pa.record_batch({"value": ["v"] * size}) for size in sizes]
     encoded = [encode(each, timestamp_ms=0).batches[0] for each in rows]
-    return outgoing(encoded, Room(1, len(sizes)))
+    return pending_batches(encoded, SharedBuffer(1, len(sizes)))
 
 
-def lane_of(*sizes: int, identity: ProducerIdentity = ALICE, transactional: bool = False) -> Lane:
-    lane = Lane(TopicPartition("clicks", 0), SETTINGS, identity, transactional=transactional)
+def lane_of(
+    *sizes: int, identity: ProducerIdentity = ALICE, transactional: bool = False
+) -> PartitionQueue:
+    lane = PartitionQueue(
+        TopicPartition("clicks", 0), SETTINGS, identity, transactional=transactional
+    )
     for batch in batches(*sizes):
         lane.push(batch)
     return lane
 
 
-def heads(sent: Sequence[Outgoing]) -> list[tuple[int, int]]:
+def heads(sent: Sequence[PendingBatch]) -> list[tuple[int, int]]:
     """Epoch and sequence of each, as a broker reads them."""
     for batch in sent:
         Batch(batch.data).validate(from_client=True)
@@ -51,7 +55,7 @@ def test_sequences_count_records() -> None:
 
 
 def test_a_batch_without_identity_has_no_sequence() -> None:
-    lane = lane_of(3, identity=NOBODY)
+    lane = lane_of(3, identity=NO_IDENTITY)
 
     assert heads([lane.take()]) == [(-1, -1)]
 
@@ -71,7 +75,7 @@ def test_the_first_batch_of_an_identity_goes_alone() -> None:
 
 
 def test_without_an_identity_nothing_waits_for_the_first() -> None:
-    lane = lane_of(1, 1, identity=NOBODY)
+    lane = lane_of(1, 1, identity=NO_IDENTITY)
 
     lane.take()
 
@@ -82,10 +86,10 @@ def test_what_failed_goes_again_in_order_once_all_is_answered() -> None:
     lane = lane_of(1, 1, 1, 1)
     first, second, third = (lane.take() for _ in range(3))
 
-    assert lane.refuse(first, MOVED, 0.0) is Verdict.AGAIN
+    assert lane.refuse(first, MOVED, 0.0) is RetryDecision.AGAIN
     assert not lane.is_ready(1.0)
-    assert lane.refuse(second, OUT_OF_ORDER, 0.0) is Verdict.AGAIN
-    assert lane.refuse(third, OUT_OF_ORDER, 0.0) is Verdict.AGAIN
+    assert lane.refuse(second, OUT_OF_ORDER, 0.0) is RetryDecision.AGAIN
+    assert lane.refuse(third, OUT_OF_ORDER, 0.0) is RetryDecision.AGAIN
 
     assert lane.is_ready(1.0)
     sent = [lane.take() for _ in range(4)]
@@ -133,10 +137,10 @@ def test_a_lane_waits_before_it_tries_again_and_longer_each_time() -> None:
 def test_patience_ends_a_minute_after_the_first_failure() -> None:
     lane = lane_of(1)
     lost = ConnectionLost("gone")
-    assert lane.refuse(lane.take(), lost, 0.0) is Verdict.AGAIN
-    assert lane.refuse(lane.take(), lost, 59.0) is Verdict.AGAIN
+    assert lane.refuse(lane.take(), lost, 0.0) is RetryDecision.AGAIN
+    assert lane.refuse(lane.take(), lost, 59.0) is RetryDecision.AGAIN
 
-    assert lane.refuse(lane.take(), lost, 61.0) is Verdict.FAILED
+    assert lane.refuse(lane.take(), lost, 61.0) is RetryDecision.FAILED
 
 
 def test_a_success_brings_back_patience() -> None:
@@ -144,7 +148,7 @@ def test_a_success_brings_back_patience() -> None:
     lane.refuse(lane.take(), MOVED, 0.0)
     lane.acknowledge(lane.take(), 0)
 
-    assert lane.refuse(lane.take(), MOVED, 70.0) is Verdict.AGAIN
+    assert lane.refuse(lane.take(), MOVED, 70.0) is RetryDecision.AGAIN
 
 
 def test_a_lane_that_the_broker_forgot_starts_over_with_the_next_epoch() -> None:
@@ -153,8 +157,8 @@ def test_a_lane_that_the_broker_forgot_starts_over_with_the_next_epoch() -> None
     second, third = lane.take(), lane.take()
 
     forgot = BrokerError(ErrorCode.unknown_producer_id)
-    assert lane.refuse(second, forgot, 0.0) is Verdict.AGAIN
-    assert lane.refuse(third, forgot, 0.0) is Verdict.AGAIN
+    assert lane.refuse(second, forgot, 0.0) is RetryDecision.AGAIN
+    assert lane.refuse(third, forgot, 0.0) is RetryDecision.AGAIN
     assert lane.forgotten
     next_identity = ALICE.next
     assert next_identity is not None
@@ -168,7 +172,7 @@ def test_a_lane_that_the_broker_forgot_starts_over_with_the_next_epoch() -> None
 def test_a_transaction_does_not_survive_a_broker_that_forgot_it() -> None:
     lane = lane_of(1, transactional=True)
 
-    assert lane.refuse(lane.take(), OUT_OF_ORDER, 0.0) is Verdict.FAILED
+    assert lane.refuse(lane.take(), OUT_OF_ORDER, 0.0) is RetryDecision.FAILED
 
 
 def test_another_writer_of_the_transactional_id_fences_this_one() -> None:
@@ -176,7 +180,7 @@ def test_another_writer_of_the_transactional_id_fences_this_one() -> None:
 
     old = BrokerError(ErrorCode.invalid_producer_epoch)
 
-    assert lane.refuse(lane.take(), old, 0.0) is Verdict.FENCED
+    assert lane.refuse(lane.take(), old, 0.0) is RetryDecision.FENCED
 
 
 def test_a_batch_that_is_too_large_is_not_sent_again() -> None:
@@ -184,7 +188,7 @@ def test_a_batch_that_is_too_large_is_not_sent_again() -> None:
 
     refused = BrokerError(ErrorCode.message_too_large)
 
-    assert lane.refuse(lane.take(), refused, 0.0) is Verdict.FAILED
+    assert lane.refuse(lane.take(), refused, 0.0) is RetryDecision.FAILED
 
 
 def test_the_lane_knows_what_landed_where() -> None:
@@ -212,6 +216,6 @@ def test_an_identity_ends_before_its_epochs_do() -> None:
 
 
 def test_room_is_free_when_the_last_batch_is_done() -> None:
-    room = Room(100, 2)
+    room = SharedBuffer(100, 2)
 
     assert [room.let_go(), room.let_go()] == [0, 100]

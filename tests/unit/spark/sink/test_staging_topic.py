@@ -13,7 +13,7 @@ from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.records.encode import encode
 from headrace.spark.sink import staging_topic as sink_stage
-from headrace.spark.sink.staging_topic import Stage
+from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task_output import StagedBatch
 from headrace.wire.error_code import ErrorCode
 from testkit.fault.moving_cluster import MovingCluster
@@ -31,11 +31,11 @@ def test_what_waits_is_kept_however_much_it_is(monkeypatch: pytest.MonkeyPatch) 
             return {topic.name: None for topic in topics}
 
     monkeypatch.setattr(sink_stage, "Admin", Admin)
-    monkeypatch.setattr(Stage, "_problem", lambda _: None if made else missing)
+    monkeypatch.setattr(StagingTopic, "_problem", lambda _: None if made else missing)
     pool: Any = type("Pool", (), {"settings": None})
     monkeypatch.setattr(sink_stage, "Retry", lambda _: None)
 
-    Stage(pool, "stage").open()
+    StagingTopic(pool, "stage").open()
 
     # Whatever log.retention.bytes the broker has for other topics.
     assert made[0].configs["retention.bytes"] == "-1"
@@ -51,7 +51,7 @@ def read_stage(cluster: MovingCluster, timeout_ms: int) -> list[tuple[TopicParti
     )
     staged = [StagedBatch(TopicPartition("target", 7), 0, 0)]
     with ConnectionPool(settings) as pool:
-        found = Stage(pool, "clicks").read(staged)
+        found = StagingTopic(pool, "clicks").read(staged)
         return [(target, bytes(batch.data)) for target, batch in found]
 
 

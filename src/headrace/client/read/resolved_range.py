@@ -5,28 +5,34 @@ from typing import NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.offset_lookup import EARLIEST, LATEST, FoundOffset, extents, list_offsets
-from headrace.client.read.offset_lookup import Extent as LogExtent
+from headrace.client.read.offset_lookup import (
+    EARLIEST,
+    LATEST,
+    FoundOffset,
+    LogExtent,
+    extents,
+    list_offsets,
+)
 from headrace.client.read.read_range import Bound, Offset, ReadRange, milliseconds
 from headrace.model.ids import TopicPartition
 
 NOT_FOUND = -1
 
 
-class Extent(NamedTuple):
+class ResolvedRange(NamedTuple):
     """Offsets to read: from `start` up to, and without, `end`; None when there is no end."""
 
     start: int
     end: int | None
 
 
-def find_extents(
+def resolve_ranges(
     pool: ConnectionPool,
     ranges: Mapping[TopicPartition, ReadRange],
     *,
     follow: bool = False,
     read_committed: bool = False,
-) -> dict[TopicPartition, Extent]:
+) -> dict[TopicPartition, ResolvedRange]:
     """Ask the leaders about every bound that is no offset yet; offsets are not looked at.
 
     Args:
@@ -52,7 +58,7 @@ def find_extents(
             if isinstance(wanted.start, int):
                 _check_start(pool, partition, start)
             end = start
-        found[partition] = Extent(start, end)
+        found[partition] = ResolvedRange(start, end)
     return found
 
 

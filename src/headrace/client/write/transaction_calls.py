@@ -9,11 +9,10 @@ Older brokers are told of each partition first, and the epoch stays.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from headrace.client.error import ProducerFenced, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool, CoordinatorOf
 from headrace.client.network.retry import Retry
@@ -39,7 +38,7 @@ _AGAIN = frozenset(
 )
 
 
-class CommittedOffset(NamedTuple):
+class OffsetAndMetadata(NamedTuple):
     """Where a group goes on in a partition, and a note about it."""
 
     offset: int
@@ -56,35 +55,6 @@ class GroupMembership(NamedTuple):
 
 
 NO_MEMBERSHIP: Final = GroupMembership()
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedTransaction:
-    """A transaction whose records are all written and that waits for its end. It pickles.
-
-    `started` is False when nothing was written: then there is nothing to end.
-    """
-
-    transactional_id: str
-    identity: ProducerIdentity
-    started: bool
-
-    def commit(self, pool: ConnectionPool) -> None:
-        """Make its records visible. Harmless twice.
-
-        Raises:
-            ProducerFenced: it timed out, or somebody took over: its records are aborted.
-        """
-        self._end(pool, committed=True)
-
-    def abort(self, pool: ConnectionPool) -> None:
-        """Make sure that nobody ever sees its records. Harmless twice."""
-        self._end(pool, committed=False)
-
-    def _end(self, pool: ConnectionPool, *, committed: bool) -> None:
-        if self.started:
-            calls = TransactionCalls(pool, self.transactional_id)
-            calls.end(self.identity, committed=committed)
 
 
 class TransactionCalls:
@@ -120,7 +90,7 @@ class TransactionCalls:
             "v3_and_below_topics": topics,
         }
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             return connection.call(ApiKey.ADD_PARTITIONS_TO_TXN, body, highest=_LAST_FOR_CLIENTS)
 
         self._until_done(
@@ -144,7 +114,7 @@ class TransactionCalls:
         self,
         identity: ProducerIdentity,
         group: str,
-        offsets: Mapping[TopicPartition, CommittedOffset],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
         membership: GroupMembership,
         *,
         second_version: bool,
@@ -177,7 +147,7 @@ class TransactionCalls:
         """Commit or abort, and return the identity to go on with."""
         body = self._body(identity) | {"committed": committed}
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             highest = None if _has_second_version(connection) else _FIRST_NEW_EPOCH - 1
             return connection.call(ApiKey.END_TXN, body, highest=highest)
 
@@ -220,11 +190,11 @@ def _rank(code: ErrorCode) -> int:
     return 2 if code in _AGAIN else 1
 
 
-def _has_second_version(connection: Connection) -> bool:
+def _has_second_version(connection: BrokerConnection) -> bool:
     return connection.features.get(FEATURE, 0) >= _SECOND
 
 
-def _offset_body(index: int, committed: CommittedOffset) -> dict[str, Any]:
+def _offset_body(index: int, committed: OffsetAndMetadata) -> dict[str, Any]:
     return {
         "partition_index": index,
         "committed_offset": committed.offset,

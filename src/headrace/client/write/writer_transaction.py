@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
 from headrace.client.network.pool import ConnectionPool
+from headrace.client.write.prepared_transaction import PreparedTransaction
 from headrace.client.write.producer_id import (
-    NOBODY,
+    NO_IDENTITY,
     ProducerIdentity,
     transactional_identity,
 )
-from headrace.client.write.transaction import (
-    CommittedOffset,
+from headrace.client.write.transaction_calls import (
     GroupMembership,
-    PreparedTransaction,
+    OffsetAndMetadata,
     TransactionCalls,
 )
 from headrace.model.error import InvalidArgument
@@ -25,7 +25,7 @@ class _Phase(Enum):
     PREPARED = auto()
 
 
-class TransactionState:
+class WriterTransaction:
     """One transactional id, as its writer sees it.
 
     A transaction of which no coordinator knows (nothing was written, no offsets were sent) ends
@@ -37,7 +37,7 @@ class TransactionState:
         self._pool = pool
         self._calls = TransactionCalls(pool, transactional_id)
         self._timeout_ms = timeout_ms
-        self._identity = NOBODY
+        self._identity = NO_IDENTITY
         self._phase = _Phase.READY
         self._partitions: set[TopicPartition] = set()
         self._groups: set[str] = set()
@@ -74,7 +74,7 @@ class TransactionState:
         self._partitions.update(new)
 
     def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupMembership
+        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], who: GroupMembership
     ) -> None:
         if not offsets:
             return

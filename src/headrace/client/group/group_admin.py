@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.client.error import BrokerError, ClientError, error_of
 from headrace.client.group.consumer_protocol import PROTOCOL_TYPE, read_assignment
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.error import PeerError
@@ -23,7 +23,7 @@ _DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
-class ListedGroup:
+class GroupListing:
     """One line of a list. Brokers before Kafka 4.0 tell no type, which is then empty."""
 
     group: str
@@ -34,7 +34,7 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberDescription:
     member_id: str
     instance_id: str | None
     client_id: str
@@ -43,7 +43,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupDescription:
     """A group as its coordinator describes it.
 
     `type` is `classic` or `consumer` (KIP-848); `assignor` is how it shares out partitions.
@@ -54,7 +54,7 @@ class Group:
     type: str
     assignor: str
     coordinator: int
-    members: tuple[Member, ...]
+    members: tuple[MemberDescription, ...]
 
 
 class GroupAdmin:
@@ -68,7 +68,7 @@ class GroupAdmin:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
-    def list_groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
+    def list_groups(self, states: Sequence[str] = ()) -> list[GroupListing]:
         """Every broker's groups, by name.
 
         Raises:
@@ -81,7 +81,7 @@ class GroupAdmin:
             if error is not None:
                 raise error
             found += [
-                ListedGroup(
+                GroupListing(
                     each.group_id,
                     each.group_state,
                     each.protocol_type,
@@ -92,10 +92,10 @@ class GroupAdmin:
             ]
         return sorted(found, key=lambda each: each.group)
 
-    def describe(self, group: str) -> Group | BrokerError:
+    def describe(self, group: str) -> GroupDescription | BrokerError:
         """A group of either kind: the new one is asked for first, where the broker knows it."""
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             if connection.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
                 answer = connection.call(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group]})
                 if answer.groups[0].error_code not in _NOT_CONSUMER:
@@ -121,7 +121,7 @@ class GroupAdmin:
         """
         body = {"groups": [{"group_id": group, "topics": None}], "require_stable": False}
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             answer = connection.call(
                 ApiKey.OFFSET_FETCH, body, lowest=_FIRST_MANY_GROUPS, highest=_LAST_BY_NAME
             )
@@ -207,9 +207,9 @@ class GroupAdmin:
 _NOT_CONSUMER = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
 
 
-def _consumer_group(answer: Any, coordinator: int) -> Group:
+def _consumer_group(answer: Any, coordinator: int) -> GroupDescription:
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.instance_id,
             each.client_id,
@@ -222,15 +222,15 @@ def _consumer_group(answer: Any, coordinator: int) -> Group:
         )
         for each in answer.members
     )
-    return Group(
+    return GroupDescription(
         answer.group_id, answer.group_state, "consumer", answer.assignor_name, coordinator, members
     )
 
 
-def _classic_group(answer: Any, coordinator: int) -> Group:
+def _classic_group(answer: Any, coordinator: int) -> GroupDescription:
     consumers = answer.protocol_type == PROTOCOL_TYPE
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.group_instance_id,
             each.client_id,
@@ -239,7 +239,7 @@ def _classic_group(answer: Any, coordinator: int) -> Group:
         )
         for each in answer.members
     )
-    return Group(
+    return GroupDescription(
         answer.group_id, answer.group_state, "classic", answer.protocol_data, coordinator, members
     )
 
@@ -252,4 +252,4 @@ def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
         return ()
 
 
-__all__ = ["ClientError", "Group", "GroupAdmin", "ListedGroup", "Member"]
+__all__ = ["ClientError", "GroupAdmin", "GroupDescription", "GroupListing", "MemberDescription"]
