@@ -236,13 +236,13 @@ def test_a_broker_that_lost_count_is_told_again_from_zero(
     with Writer(settings(cluster.address), clicks) as writer:
         writer.write(numbered(0, 10))
         writer.flush()
-        [lane] = (lane for lane in writer._sender.lanes.values())
-        lane._next_sequence += 5  # as after an unclean election that lost records
+        [queue] = writer._sender.queues.values()
+        queue._next_sequence += 5  # as after an unclean election that lost records
 
         writer.write(numbered(10, 20))
         writer.flush()
 
-        assert lane.identity.epoch == 1
+        assert queue.identity.epoch == 1
     assert values(cluster.address, clicks) == list(range(20))
 
 

@@ -1,7 +1,7 @@
-"""How a client connects: Kafka's client configuration, as far as it means something here.
+"""How a client connects: the keys of Kafka's client configuration that apply here.
 
-Where Java's client and librdkafka name a thing differently, the plain value wins over the file in
-Java's format (`sasl.username`, `ssl.ca.location`: librdkafka's).
+Where Java's client and librdkafka have different keys for one thing, librdkafka's is used: it takes
+the plain value (`sasl.username`, `ssl.ca.location`) where Java's takes a file in a Java format.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ CLIENT_CONFIG = ConfigTable.of(
     "a client",
     [
         _text("bootstrap.servers", "Brokers to ask first, host:port,host:port.", DEFAULT_BROKERS),
-        _text("client.id", "Who asks, in the broker's logs, metrics and quotas.", "headrace"),
+        _text("client.id", "The client's name in a broker's logs and quotas.", "headrace"),
         _text("security.protocol", "How to connect.", "PLAINTEXT", choices=PROTOCOLS),
         _text("sasl.mechanism", "How to authenticate.", "PLAIN", choices=MECHANISMS),
         _text("sasl.username", "Who to authenticate as."),
@@ -72,7 +72,7 @@ CLIENT_CONFIG = ConfigTable.of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """How the connection is encrypted."""
+    """How connections are encrypted."""
 
     ca_file: str | None
     certificate_file: str | None
@@ -83,7 +83,7 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """Who we are."""
+    """How the client authenticates itself."""
 
     mechanism: str
     username: str
@@ -92,7 +92,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Everything `CLIENT_CONFIG` declares, typed.
+    """Every key of `CLIENT_CONFIG`, typed.
 
     >>> ClientSettings.of({"bootstrap.servers": "10.0.0.1:9093"}).bootstrap
     [Address(host='10.0.0.1', port=9093)]
@@ -113,7 +113,7 @@ class ClientSettings:
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> "ClientSettings":
-        """Read what a user wrote.
+        """Parse what a user wrote.
 
         Raises:
             ConfigError: an unknown key, or a value that its key cannot have.

@@ -1,4 +1,4 @@
-"""A broker of a few lines on loopback: answers what it is told, or misbehaves."""
+"""A broker of a few lines on loopback: sends the responses of a test, or misbehaves."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""Who we are, told to a broker: PLAIN (RFC 4616) and SCRAM (RFC 5802, 7677).
+"""The client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, 7677).
 
 The exchange runs inside SaslAuthenticate requests (KIP-152), after SaslHandshake has agreed on the
 mechanism.
@@ -17,10 +17,10 @@ Call = Callable[[ApiKey, dict[str, Any]], Any]
 
 
 def authenticate(call: Call, sasl: SaslSettings) -> None:
-    """Run the exchange that `sasl` names.
+    """Run the exchange of the mechanism that `sasl` names.
 
     Raises:
-        AuthenticationFailed: in one sentence.
+        AuthenticationFailed: the broker refused the mechanism or the credentials.
     """
     answer = call(ApiKey.SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
     if answer.error_code is not ErrorCode.none:

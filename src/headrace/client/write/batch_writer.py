@@ -1,4 +1,4 @@
-"""Record batches, sent to each partition's leader."""
+"""Sends record batches to each partition's leader."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,24 +19,23 @@ _FIRST_TOPIC_ID = 13
 
 
 class WrittenBatch(NamedTuple):
-    """Where a batch landed. The time is the broker's if the topic wants that, otherwise -1."""
+    """Where a batch was appended. The time is -1 unless the topic uses LogAppendTime."""
 
     base_offset: int
     log_append_time_ms: int
 
 
 class BatchWriter:
-    """Sends one batch a partition at a time and waits until every in-sync replica has it.
+    """Sends one batch per partition at a time and waits until every in-sync replica has it.
 
-    Sending again is harmless only when the batches carry `identity` and a sequence: their maker
-    sees to that.
+    A retry doubles no record only if the caller has put `identity` and a sequence into the batches.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
     def identity(self) -> ProducerIdentity | None:
-        """A new identity, or None from a broker that gives out none."""
+        """Return a new identity, or None if the broker has no producer ids."""
         try:
             return idempotent_identity(self._pool)
         except Unsupported:
@@ -45,7 +44,7 @@ class BatchWriter:
     def write(
         self, batches: Mapping[TopicPartition, memoryview]
     ) -> dict[TopicPartition, WrittenBatch | ClientError]:
-        """Send one batch to each partition."""
+        """Send one batch to each partition; return where each was appended, or its error."""
         return call_leaders(self._pool, batches, self._call)
 
     def _call(
@@ -67,10 +66,12 @@ class BatchWriter:
         answer: ProduceResponse = connection.call(
             ApiKey.PRODUCE, request, highest=_FIRST_TOPIC_ID - 1, wait_ms=timeout_ms
         )
-        found: dict[TopicPartition, WrittenBatch | BrokerError] = {}
+        outcomes: dict[TopicPartition, WrittenBatch | BrokerError] = {}
         for topic in answer.topics:
             for each in topic.partitions:
                 error = error_of(error_code(each.error_code), each.error_message)
                 partition = TopicPartition(topic.name or "", each.partition)
-                found[partition] = error or WrittenBatch(each.base_offset, each.log_append_time_ms)
-        return found
+                outcomes[partition] = error or WrittenBatch(
+                    each.base_offset, each.log_append_time_ms
+                )
+        return outcomes

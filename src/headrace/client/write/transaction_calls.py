@@ -1,11 +1,8 @@
-"""A transactional id's side of a transaction: what its coordinator is asked.
+"""The requests of a transaction to its coordinator.
 
-A transaction is known by three things (transactional id, producer id, epoch), and whoever has them
-can end it: `PreparedTransaction` carries them from the process that wrote to the one that decides.
-
-With transaction.version 2 (KIP-890) brokers add a partition to the transaction when it is written
-to, and every end brings the next epoch, so that nothing late can slip into the next transaction.
-Older brokers are told of each partition first, and the epoch stays.
+With transaction.version 2 (KIP-890) a broker adds a partition to the transaction when it is written
+to, and the end of a transaction returns the next epoch, so that a late batch cannot become part of
+the next transaction. On older brokers the client adds each partition first, and the epoch stays.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +23,7 @@ _SECOND: Final = 2
 _FIRST_NEW_EPOCH: Final = 5  # of EndTxn and TxnOffsetCommit: the versions of KIP-890's second part
 _LAST_FOR_CLIENTS: Final = 3  # of AddPartitionsToTxn
 
-_AGAIN = frozenset(
+_RETRIABLE = frozenset(
     {
         ErrorCode.concurrent_transactions,
         ErrorCode.unknown_topic_or_partition,
@@ -39,7 +36,7 @@ _AGAIN = frozenset(
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Where a group goes on in a partition, and a note about it."""
+    """The next offset that a group reads of a partition, and a note that is stored with it."""
 
     offset: int
     metadata: str = ""
@@ -47,7 +44,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class GroupMembership(NamedTuple):
-    """Who commits, so that a member which the group has replaced is refused (KIP-447)."""
+    """The member that commits, so that a member which was replaced is refused (KIP-447)."""
 
     member_id: str = ""
     generation: int = -1
@@ -58,10 +55,10 @@ NO_MEMBERSHIP: Final = GroupMembership()
 
 
 class TransactionCalls:
-    """What the coordinator of one transactional id is asked, with retries.
+    """The requests of one transactional id to its coordinator, with retries.
 
     Raises:
-        ProducerFenced: from every call, when somebody else has the transactional id.
+        ProducerFenced: from every call, when another writer has the transactional id.
         BrokerError: from every call, when the coordinator refuses for good.
     """
 
@@ -70,7 +67,7 @@ class TransactionCalls:
         self.transactional_id = transactional_id
 
     def second_version(self) -> bool:
-        """Whether the cluster has transaction.version 2 (KIP-890)."""
+        """Return whether the cluster has transaction.version 2 (KIP-890)."""
         found: bool = self._pool.on_coordinator(
             self.transactional_id, _has_second_version, lambda _: (), CoordinatorOf.TRANSACTION
         )
@@ -79,7 +76,7 @@ class TransactionCalls:
     def add_partitions(
         self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Tell that partitions will be written to; for transaction.version below 2."""
+        """Add partitions to the transaction; for transaction.version below 2."""
         topics = [
             {"name": name, "partitions": indexes} for name, indexes in by_topic(partitions).items()
         ]
@@ -103,7 +100,7 @@ class TransactionCalls:
         )
 
     def add_group(self, identity: ProducerIdentity, group: str) -> None:
-        """Tell that a group's offsets will be committed; for transaction.version below 2."""
+        """Add a group's offsets to the transaction; for transaction.version below 2."""
         body = self._body(identity) | {"group_id": group}
         self._until_done(
             lambda connection: connection.call(ApiKey.ADD_OFFSETS_TO_TXN, body),
@@ -119,7 +116,7 @@ class TransactionCalls:
         *,
         second_version: bool,
     ) -> None:
-        """Put a group's offsets into the transaction: they count once it is committed."""
+        """Put a group's offsets into the transaction: they are committed together with it."""
         body = self._body(identity) | {
             "group_id": group,
             "member_id": membership.member_id,
@@ -144,7 +141,7 @@ class TransactionCalls:
         )
 
     def end(self, identity: ProducerIdentity, *, committed: bool) -> ProducerIdentity:
-        """Commit or abort, and return the identity to go on with."""
+        """Commit or abort; return the identity of the next transaction."""
         body = self._body(identity) | {"committed": committed}
 
         def call(connection: BrokerConnection) -> Any:
@@ -170,24 +167,24 @@ class TransactionCalls:
         retry = Retry(self._pool.settings)
         while True:
             answer = self._pool.on_coordinator(name, call, codes, kind)
-            # One that failed drags the others along with OPERATION_NOT_ATTEMPTED.
+            # One partition that fails makes the others fail with OPERATION_NOT_ATTEMPTED.
             errors = [error for code in codes(answer) if (error := error_of(code)) is not None]
             if not errors:
                 return answer
             worst = min(errors, key=lambda error: _rank(error.code))
             if worst.code in FENCED:
                 raise ProducerFenced(self.transactional_id)
-            if worst.code not in _AGAIN or not retry.pause():
+            if worst.code not in _RETRIABLE or not retry.pause():
                 raise worst
 
 
 def _rank(code: ErrorCode) -> int:
-    """Which of several errors to tell: the one that ends it, not the ones that follow from it."""
+    """Rank an error, so that the cause is raised and not an error that follows from it."""
     if code in FENCED:
         return 0
     if code is ErrorCode.operation_not_attempted:
         return 3
-    return 2 if code in _AGAIN else 1
+    return 2 if code in _RETRIABLE else 1
 
 
 def _has_second_version(connection: BrokerConnection) -> bool:

@@ -51,14 +51,14 @@ class BatchTransaction:
         self._state.begin(identity)
 
     def write(self, target: TopicPartition, data: memoryview) -> None:
-        """Send a batch, or wait until there is room for it.
+        """Send a batch, or wait until there is buffer for it.
 
         Args:
             data: one whole batch in memory that can be written to and is not used elsewhere.
         """
-        room = SharedBuffer(len(data), 1)
-        self._sender.hold(room.size_bytes)
-        self._sender.push(target, pending_batches([data], room))
+        buffer = SharedBuffer(len(data), 1)
+        self._sender.hold(buffer.size_bytes)
+        self._sender.push(target, pending_batches([data], buffer))
         self._sender.pump()
         while self._sender.held_bytes > _HELD_MAX_BYTES:
             self._sender.wait()
@@ -67,7 +67,7 @@ class BatchTransaction:
         """Make everything visible, and these offsets of a group with it, if there are any."""
         while not self._sender.is_idle:
             self._sender.wait()
-        self._sender.check()
+        self._sender.raise_failure()
         self._state.commit_offsets(group, offsets, NO_MEMBERSHIP)
         self._state.end(committed=True)
 

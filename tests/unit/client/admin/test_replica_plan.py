@@ -1,4 +1,4 @@
-"""Plans that move little and leave brokers alike."""
+"""Plans move few replicas and leave the brokers balanced."""
 
 from collections import Counter
 

@@ -132,7 +132,7 @@ def test_an_answer_that_does_not_come_in_time_is_lost(tiny_broker: Any) -> None:
     assert connection.closed
 
 
-def test_nobody_listens() -> None:
+def test_an_address_without_a_listener_is_unreachable() -> None:
     address = Address("127.0.0.1", free_port())
     with pytest.raises(Unreachable, match=rf"cannot reach {address}: connection refused"):
         BrokerConnection(address, SETTINGS)
@@ -202,7 +202,7 @@ def test_an_answer_over_tls_is_taken_as_it_comes(tls_broker: Any) -> None:
     connection.close()
 
 
-def test_tls_with_a_certificate_of_another_host_is_refused_unless_told(tls_broker: Any) -> None:
+def test_tls_with_a_certificate_of_another_host_is_refused_by_default(tls_broker: Any) -> None:
     tls_broker.broker.answer = lambda header, frame: versions(header)
     with pytest.raises(Unreachable, match=r"over TLS: its certificate is not trusted"):
         BrokerConnection(tls_broker.broker.address, tls_settings(tls_broker))
@@ -211,7 +211,7 @@ def test_tls_with_a_certificate_of_another_host_is_refused_unless_told(tls_broke
     BrokerConnection(tls_broker.broker.address, lax).close()
 
 
-def test_tls_with_a_certificate_nobody_vouches_for_is_refused(tls_broker: Any) -> None:
+def test_tls_with_an_untrusted_certificate_is_refused(tls_broker: Any) -> None:
     address = Address("localhost", tls_broker.broker.address.port)
     with pytest.raises(Unreachable, match=r"over TLS: its certificate is not trusted"):
         BrokerConnection(address, ClientSettings.of({"security.protocol": "SSL"}))

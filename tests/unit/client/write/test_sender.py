@@ -46,7 +46,7 @@ def test_every_record_once_and_in_order(seed: int) -> None:
             assert cluster.values(partition) == expected(partition, 2000)
 
 
-def test_five_requests_are_on_their_way_to_each_leader_at_once() -> None:
+def test_five_requests_are_in_flight_to_each_leader() -> None:
     with FaultyCluster("clicks", nodes=2, partitions=PARTITIONS) as cluster:
         with Writer(settings(cluster), "clicks", batch_bytes=200) as writer:
             writer.write(rows(0, 4))
@@ -72,9 +72,9 @@ def test_without_idempotence_nothing_is_lost() -> None:
             assert set(cluster.values(partition)) == set(expected(partition, 1000))
 
 
-def test_patience_ends_and_names_a_partition() -> None:
+def test_retries_end_and_the_error_names_a_partition() -> None:
     with FaultyCluster("clicks", nodes=2, partitions=PARTITIONS, faults=10**9) as cluster:
-        cluster._mood = lambda: "closed before"  # type: ignore[method-assign]
+        cluster._next_fault = lambda: "closed before"  # type: ignore[method-assign]
         hasty = settings(cluster) | {"default.api.timeout.ms": "200"}
         writer = Writer(hasty, "clicks")
         writer.write(rows(0, 4))
@@ -110,7 +110,7 @@ def test_after_ctrl_c_a_flush_writes_the_rest(call: str, monkeypatch: pytest.Mon
             assert cluster.values(partition) == expected(partition, 40)
 
 
-def test_gathered_rows_go_out_before_they_take_much_room() -> None:
+def test_accumulated_rows_are_sent_before_they_take_much_memory() -> None:
     with FaultyCluster("clicks", nodes=1, partitions=PARTITIONS) as cluster:
         with Writer(
             settings(cluster), "clicks", batch_bytes=10_000, memory_bytes=40_000, linger_ms=10**6
