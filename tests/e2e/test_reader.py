@@ -42,7 +42,7 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture(params=["broker", "apache_kafka"])
 def cluster(request: pytest.FixtureRequest) -> ServerProcess:
-    """Ours, and Apache Kafka."""
+    """A Headrace broker, and Apache Kafka."""
     found: ServerProcess = request.getfixturevalue(request.param)
     return found
 
@@ -339,7 +339,7 @@ class TestOutsideTheLog:
         assert (error.partition, error.offset) == (partition, 20)
         assert (error.log_start, error.log_end) == (60, 100)
 
-    def test_or_passed_over_when_told_so(self, cluster: ServerProcess, topic: str) -> None:
+    def test_or_skipped_with_reset(self, cluster: ServerProcess, topic: str) -> None:
         create(cluster.address, topic)
         put(cluster.address, topic, 0, 100)
         partition = TopicPartition(topic, 0)
@@ -569,7 +569,7 @@ class TestFailures:
         with pytest.raises(BrokerError, match=f"cannot read {topic}-7"):
             Reader(settings(cluster.address), {TopicPartition(topic, 7): ReadRange()})
 
-    def test_a_topic_that_was_made_anew(self, broker: BrokerProcess, topic: str) -> None:
+    def test_a_topic_that_was_created_again(self, broker: BrokerProcess, topic: str) -> None:
         create(broker.address, topic)
         put(broker.address, topic, 0, 5)
         quick = settings(broker.address, fetch_max_wait_ms="10")
@@ -613,7 +613,7 @@ class TestMemory:
                 reader.poll()
         assert reader.positions == {TopicPartition(topic, 0): 0}
 
-    def test_fetching_stops_when_nobody_takes_what_came(
+    def test_fetching_stops_while_the_caller_does_not_read(
         self, broker: BrokerProcess, topic: str
     ) -> None:
         create(broker.address, topic)

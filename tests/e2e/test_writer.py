@@ -1,5 +1,5 @@
 """The bulk writer against Headrace and Apache Kafka: stock clients read what it wrote, once, in
-order, whatever failed on the way."""
+order, whatever failed meanwhile."""
 
 import doctest
 import pickle
@@ -36,7 +36,7 @@ PARTITIONS = range(6)
 
 @pytest.fixture(params=["broker", "apache_kafka"])
 def cluster(request: pytest.FixtureRequest) -> ServerProcess:
-    """Ours, and Apache Kafka."""
+    """A Headrace broker, and Apache Kafka."""
     found: ServerProcess = request.getfixturevalue(request.param)
     return found
 
@@ -74,14 +74,14 @@ def test_topics_are_known_and_led_as_soon_as_they_are_made(
 
 
 def numbered(first: int, past: int, size: int = 100) -> pa.Table:
-    """Rows whose values are numbers, all with the same key, so that their order can be told."""
+    """Rows whose values are numbers, all with the same key, so that their order is known."""
     return pa.table(
         {"key": ["k"] * (past - first), "value": [b"%0*d" % (size, n) for n in range(first, past)]}
     )
 
 
 def values(address: str, topic: str, *, committed: bool = True) -> list[int]:
-    """The numbers that stand in a topic, of which all have the same key."""
+    """Return the numbers in a topic, which all have the same key."""
     partitions = [TopicPartition(topic, index) for index in PARTITIONS]
     found: list[int] = []
     with ConnectionPool(settings(address)) as pool:
@@ -199,7 +199,8 @@ def test_every_kind_of_acknowledgement(
 
     assert sum(each.records for each in written.values()) == 10
     wait_until(
-        lambda: values(cluster.address, clicks) == list(range(11)), what="records nobody waited for"
+        lambda: values(cluster.address, clicks) == list(range(11)),
+        what="records without acknowledgement",
     )
 
 
@@ -230,7 +231,7 @@ def test_a_topic_that_is_not_there_is_an_error_soon(cluster: ServerProcess, topi
         writer.write(pa.table({"value": ["x"]}), topic)
 
 
-def test_a_broker_that_lost_count_is_told_again_from_zero(
+def test_a_queue_starts_over_when_the_broker_lost_the_producers_state(
     cluster: ServerProcess, clicks: str
 ) -> None:
     with Writer(settings(cluster.address), clicks) as writer:
@@ -419,7 +420,7 @@ class TestTransaction:
 
 class TestHandOver:
     @pytest.mark.parametrize("commit", [True, False])
-    def test_a_prepared_transaction_is_ended_by_somebody_else(
+    def test_a_prepared_transaction_is_ended_by_another_process(
         self, cluster: ServerProcess, clicks: str, commit: bool
     ) -> None:
         writer = Writer(settings(cluster.address), clicks, transactional_id=clicks)

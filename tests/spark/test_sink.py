@@ -196,7 +196,7 @@ def test_a_topic_cannot_be_overwritten(
         writer.mode("overwrite").save()
 
 
-def test_a_wrong_option_is_told_with_the_right_spelling(
+def test_a_wrong_option_is_reported_with_the_right_spelling(
     spark: SparkSession, broker: BrokerProcess, target: str
 ) -> None:
     rows = spark.range(1).selectExpr("string(id) AS value")
@@ -283,7 +283,7 @@ def test_a_stream_with_a_new_checkpoint_is_another_stream(
     assert visible(broker, target) == ["first", "second"]
 
 
-def test_the_sinks_group_tells_the_last_batch(
+def test_the_sinks_group_shows_the_last_batch(
     broker: BrokerProcess, target: str, lines: Lines
 ) -> None:
     lines.add("a")

@@ -1,4 +1,4 @@
-"""The source reads Apache Kafka as it reads us."""
+"""The source reads Apache Kafka as it reads Headrace."""
 
 from collections.abc import Iterator
 

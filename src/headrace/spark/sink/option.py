@@ -1,8 +1,8 @@
 """The options of the sink: the Kafka connector's `topic` and `kafka.*`, and our own.
 
-Rule 1: `kafka.*` settings of a producer that mean something here are honoured; those that only
-tune Java's producer are taken and ignored, so that options move over as they are.
-Rule 2: what would make rows be written differently from what the user believes is an error.
+Rule 1: `kafka.*` settings of a producer that apply here are honoured; those that only tune Java's
+producer are accepted and ignored, so that options can be copied as they are.
+Rule 2: a setting that would write rows differently from what the user expects is an error.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ _REFUSED: Final = {
 
 
 class SinkGuarantee(Enum):
-    """What a reader of committed records may count on."""
+    """How often a reader of committed records sees each row."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -73,10 +73,10 @@ class SinkGuarantee(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What a user asked for, typed. It pickles: tasks get it with the writer.
+    """The options of one sink, typed. They pickle: Spark sends them to tasks with the writer.
 
     Attributes:
-        client: texts for `ClientSettings.of`, which holds nothing that is open.
+        client: what `ClientSettings.of` takes.
         replay_id: `sinkId` and `batchId` of a batch write that may be repeated.
     """
 
@@ -92,14 +92,15 @@ class SinkOptions:
 
     @property
     def settings(self) -> ClientSettings:
+        """The settings of the sink's connections."""
         return ClientSettings.of(self.client)
 
 
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Read what a user wrote.
+    """Parse what a user wrote.
 
     Raises:
-        ConfigError: naming the option that cannot be meant, and what to write instead.
+        ConfigError: names the wrong option, and what to write instead.
     """
     texts = OptionText(options)
     texts.reject_unknown(SINK_OPTIONS)
@@ -151,7 +152,7 @@ def _replay_id(
 
 
 def _name(texts: OptionText, option: str) -> str | None:
-    """A name that a topic, too, could have: the staging topic is called so."""
+    """Read an option that must be a legal topic name: the staging topic has this name."""
     name = texts.get(option)
     if name is None:
         return None
@@ -164,7 +165,7 @@ def _name(texts: OptionText, option: str) -> str | None:
 
 
 def _check_together(prefix: str, sink_id: str) -> None:
-    """In a `foreachBatch` the sink is called by its prefix, its id and the query's id."""
+    """Check the length of a sink's name in a `foreachBatch`: prefix, its id and the query's id."""
     left = TOPIC_NAME_MAX_LENGTH - len(prefix) - _UUID_CHARACTERS - len("--")
     if len(sink_id) > left:
         raise wrong(

@@ -1,13 +1,13 @@
-"""Which batch of a sink was committed last: an offset that is committed with the batch itself.
+"""Records which batch of a sink was committed last: an offset that is committed with the batch.
 
-The sink's group has one entry for each topic that a batch went to, at partition 0, whose offset is
-the number of the batch. Entries are written in the transaction that writes the rows
+The sink has a consumer group with one entry per topic that a batch was written to, at partition 0.
+Its offset is the number of the batch. Entries are written in the transaction that writes the rows
 (TxnOffsetCommit), so that a batch is in the ledger exactly if its rows are in the topics. Batch
-numbers only grow, so the greatest entry is the last batch; and one entry in every topic means that
-it takes the loss of them all to forget a batch.
+numbers only grow, so the greatest entry is the last batch. There is an entry per topic so that a
+batch is only forgotten when all its topics are deleted.
 
 An entry's metadata says how many records the batch had: `records=17`. A batch that comes again with
-another number of them is another batch.
+another number of records is another batch.
 """
 
 import re
@@ -28,7 +28,7 @@ _NOTE: Final = re.compile(r"records=([0-9]{1,18})")
 
 
 class LastBatch(NamedTuple):
-    """A batch that was committed.
+    """The last committed batch of a sink.
 
     Attributes:
         number: -1 when there is none.
@@ -41,18 +41,18 @@ class LastBatch(NamedTuple):
 
 NO_BATCH: Final = LastBatch()
 
-# One request names several groups from 8 on (KIP-709); from 10 on topics go by their ids.
+# From version 8 on a request names several groups (KIP-709); from 10 on topics have ids.
 _FIRST_MANY_GROUPS: Final = 8
 _LAST_BY_NAME: Final = 9
-# A topic that was deleted and made again has lost its entry, which is no error of the batch.
+# A topic that was deleted and created again has lost its entry; that is no error of the batch.
 _NO_ENTRY: Final = frozenset({ErrorCode.none, ErrorCode.unknown_topic_or_partition})
 
 
 def entries(
     topics: Iterable[str], batch_id: int | None, record_count: int
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What to commit to the sink's group along with a batch that goes to these topics; nothing for
-    a batch without a number."""
+    """Return the offsets to commit to the sink's group with a batch for these topics; none for a
+    batch without a number."""
     if batch_id is None:
         return {}
     entry = OffsetAndMetadata(batch_id, f"records={record_count}")
@@ -60,15 +60,15 @@ def entries(
 
 
 def last_batch(pool: ConnectionPool, sink_id: str, topics: Iterable[str]) -> LastBatch:
-    """The greatest number among the entries of `topics`, or `NO_BATCH`.
+    """Return the greatest number among the entries of `topics`, or `NO_BATCH`.
 
-    Entries of a transaction that is being ended are waited for (KIP-447).
+    Waits for entries of a transaction that is being ended (KIP-447).
 
     Raises:
-        BrokerError: the group's coordinator does not tell.
+        BrokerError: the group's coordinator refuses the request.
     """
-    wanted = [{"name": name, "partition_indexes": [0]} for name in topics]
-    body = {"groups": [{"group_id": sink_id, "topics": wanted}], "require_stable": True}
+    entry_partitions = [{"name": name, "partition_indexes": [0]} for name in topics]
+    body = {"groups": [{"group_id": sink_id, "topics": entry_partitions}], "require_stable": True}
     retry = Retry(pool.settings)
     while True:
         answer = pool.on_coordinator(

@@ -86,7 +86,7 @@ def test_says_what_to_write_instead(options: dict[str, str], message: str) -> No
         ({"sinkId": "orders", "batchId": "-1"}, "batchId"),
     ],
 )
-def test_a_batch_write_is_told_what_its_name_and_number_need(
+def test_a_batch_write_needs_both_its_name_and_its_number(
     options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

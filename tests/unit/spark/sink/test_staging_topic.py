@@ -1,4 +1,4 @@
-"""How a staging topic is made, and found again."""
+"""How a staging topic is created, and found again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def test_a_stage_that_a_broker_has_not_heard_of_yet_is_asked_for_again() -> None
         assert read_stage(cluster, 10_000) == [(TopicPartition("target", 7), data)]
 
 
-def test_a_stage_that_stays_away_is_told_by_its_own_error() -> None:
+def test_a_staging_topic_that_never_appears_is_reported_by_its_own_error() -> None:
     data = encode(pa.record_batch({"value": ["v"]}), timestamp_ms=0, base_offset=0).data
     with MovingCluster([data], nodes=1) as cluster:
         cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 10_000
