@@ -3,14 +3,15 @@
     >>> from headrace.spark import session
 
 `docs/spark.md` shows how to use it. Importing the package is cheap, because executors import it
-too: each name is loaded from its own file on first use.
+too: each name is loaded from its own file on first use. The import also lets Spark start the Python
+of this process where it would start any `python3`, so that a program works in a virtual environment
+that was not activated (`headrace.spark.python_path`).
 
 Running:
     session: starts a Spark session in which `format("headrace")` works.
     each_batch: a function for `foreachBatch` that writes each micro-batch exactly once.
-    HeadraceDataSource: the data source, for `spark.dataSource.register`. Spark also finds it
-    itself. connector_folder: where jars of Spark's own Kafka connector are looked for, for
-    real-time mode.
+    HeadraceDataSource: the data source, for `spark.dataSource.register`; Spark finds it too.
+    connector_folder: where jars of Spark's own Kafka connector go, for real-time mode.
 
 Errors:
     SparkUnavailable, JavaMissing: Spark did not start, or there is no Java that it can use.
@@ -24,6 +25,7 @@ Errors:
 from typing import TYPE_CHECKING
 
 from headrace.model.lazy_import import lazy_names
+from headrace.spark.python_path import prefer_this_python
 
 __all__ = [
     "BadValue",
@@ -68,3 +70,5 @@ else:
             "session": "headrace.spark.ready_session",
         },
     )
+
+prefer_this_python()

@@ -85,11 +85,12 @@ class Writer:
         acks: "all" (every in-sync replica has it), 1 (the leader has it), 0 (it was sent).
         idempotent: retries neither double nor reorder records; needs acks="all".
         transactional_id: write in transactions under this name. Only one writer has it at a time.
-        transaction_timeout_ms: how long a transaction may stay open before the coordinator aborts
-        it. codec, level: none, gzip, snappy, lz4 or zstd. batch_bytes: the size at which a batch is
-        full, before compression. max_in_flight: the most requests in flight to each broker.
-        memory_bytes: about how many bytes are held before `write` waits. linger_ms: how long the
-        rows of a small `write` may wait for more.
+        transaction_timeout_ms: how long a transaction may stay open before it is aborted.
+        codec, level: none, gzip, snappy, lz4 or zstd.
+        batch_bytes: the size at which a batch is full, before compression.
+        max_in_flight: the most requests in flight to each broker.
+        memory_bytes: about how many bytes are held before `write` waits.
+        linger_ms: how long the rows of a small `write` may wait for more.
 
     Raises:
         InvalidArgument: a wrong option, or two that contradict each other.
