@@ -9,18 +9,17 @@ Rule 1: variables that the user has set decide. Nothing is changed then.
 Rule 2: otherwise the folder of this interpreter is put first on the PATH of this process, as
 activating the environment does. The PYSPARK variables stay unset, because with a remote master they
 would name a path of this machine to executors on others. The PATH stays on this machine.
+
+Executors import this file too: it needs no module that Python has not loaded at its start.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import MutableMapping
-from pathlib import Path
 
 _CHOSEN = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 # Set by spark-submit: the Java process that starts Python runs already, with a PATH of its own.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-_COMMAND = "python3"
 
 
 def prefer_this_python(
@@ -34,10 +33,11 @@ def prefer_this_python(
     """
     if not executable or any(name in environment for name in (*_CHOSEN, _SUBMITTED)):
         return
-    folder = Path(executable).parent
+    folder, _, _ = executable.rpartition("/")
     path = environment.get("PATH", os.defpath)
-    found = shutil.which(_COMMAND, path=path)
-    if found is not None and Path(found).parent == folder:
-        return
-    if shutil.which(_COMMAND, path=str(folder)) is not None:
-        environment["PATH"] = os.pathsep.join((str(folder), path))
+    if _has_python3(folder) and folder != next(filter(_has_python3, path.split(os.pathsep)), None):
+        environment["PATH"] = os.pathsep.join((folder, path))
+
+
+def _has_python3(folder: str) -> bool:
+    return os.access(f"{folder}/python3", os.X_OK)

@@ -66,9 +66,8 @@ class Sender:
     """The queues of one writer and the connections they share. One thread at a time may use it.
 
     Args:
-        pool: for metadata and producer ids. Produce requests have connections of their own, on
-        which
-            no other response can come in between.
+        pool: for metadata and producer ids. Produce requests have connections of their own, so
+            that no other response comes in between.
         enlist: called with partitions before they are written to, to add them to a transaction.
     """
 
