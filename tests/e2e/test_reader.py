@@ -91,7 +91,7 @@ def prefetching() -> bool:
 
 
 def added(reader: Reader, ranges: dict[TopicPartition, ReadRange]) -> bool:
-    """A partition that was just made may not be known everywhere yet."""
+    """Retry: a new partition may not be known to all brokers yet."""
     try:
         reader.add(ranges)
     except ClientError:
@@ -314,7 +314,7 @@ class TestGaps:
             """Wherever a range begins and ends, in a gap or not, it has what is there."""
             before = read(0, 600)
             parts = [read(start, end) for start, end in pairwise(range(0, 601, 60))]
-            # As long as it is compacted on and on, one cannot tell.
+            # While compaction runs, the expected records are not known.
             return len(before) < 300 and before == [*chain(*parts)] == read(0, 600)
 
         wait_until(parts_make_the_whole, what="a whole made of parts after compaction")
@@ -365,7 +365,7 @@ class TestOutsideTheLog:
                 for chunk in reader:
                     seen += chunk.columns.num_rows
 
-        # Everything up to there was read: the error tells exactly what is missing.
+        # Everything up to there was read: the error says exactly what is missing.
         assert raised.value.offset == reader.positions[partition] == seen
         assert raised.value.log_start == 1900
 
@@ -555,7 +555,7 @@ class TestFailures:
             for chunk in reader:
                 found += [int(value) for value in chunk.columns["value"].to_pylist()]
 
-        # The sound batches before it were handed out, and the error tells where the next begins.
+        # The sound batches before it were returned, and the error says where the next begins.
         assert found == list(range(raised.value.offset))
         assert raised.value.partition == partition
         assert 400 < raised.value.offset <= 500

@@ -101,7 +101,7 @@ def values(address: str, topic: str, *, committed: bool = True) -> list[int]:
 
 
 def wait_for_values(address: str, topic: str, expected: list[int]) -> None:
-    """A coordinator may answer before the markers of a transaction are in all partitions."""
+    """Wait: a coordinator may respond before the markers of a transaction are in all partitions."""
     wait_until(lambda: values(address, topic) == expected, what=f"what was committed to {topic}")
 
 
@@ -191,7 +191,7 @@ def test_every_kind_of_acknowledgement(
     cluster: ServerProcess, clicks: str, acks: "str | int"
 ) -> None:
     with Writer(settings(cluster.address), clicks) as writer:
-        writer.write(numbered(0, 1))  # now there is a leader, of which acks=0 would not hear
+        writer.write(numbered(0, 1))  # waits for a leader, which acks=0 would not
     with Writer(settings(cluster.address), clicks, acks=acks, idempotent=False) as writer:  # type: ignore[arg-type]
         writer.write(numbered(1, 11))
         writer.flush()
