@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import Row, median, seconds, spread
+from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.admin.group_admin import GroupAdmin
-from headrace.client.network.address import Address
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.console.server import ConsoleServer

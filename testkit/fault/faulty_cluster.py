@@ -1,10 +1,10 @@
-"""A cluster that does everything to its producers that a cluster may do.
+"""A cluster with every fault that a producer may meet.
 
-Some nodes on loopback share the logs of one topic, as if they replicated without delay. They answer
-what a producer asks, and, while `faults` lasts, move leaders, drop connections before and after
-they appended, and answer with errors of both kinds (appended or not). Sequences are kept by Kafka's
-rules: of a producer nobody knows any sequence is taken, the last five batches are known again,
-everything else out of order is refused.
+Some nodes on loopback share the logs of one topic, as if they replicated without delay. They serve
+a producer's requests. While `faults` lasts they also move leaders, drop connections before and
+after an append, and respond with errors of both kinds (appended or not). Sequences follow Kafka's
+rules: the first sequence of an unknown producer may be any, the last five batches are recognized as
+duplicates, any other sequence out of order is refused.
 """
 
 import socket
@@ -16,7 +16,7 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.records.batch import Batch
 from headrace.records.decode import decode
 from headrace.wire.api import ApiKey
@@ -44,7 +44,7 @@ class _Producer:
 
 @dataclass
 class _Log:
-    """One partition: the values in it, who leads it, what its producers sent."""
+    """One partition: its values, its leader, and the state of its producers."""
 
     leader: int
     values: list[bytes] = field(default_factory=list)
@@ -79,15 +79,15 @@ class _Log:
         return offset
 
 
-class MoodyCluster:
-    """Several nodes, one topic.
+class FaultyCluster:
+    """Several nodes with one topic.
 
     Attributes:
-        faults: how many more things go wrong, one to a produce request at most.
-        gate: when set, the next so many answers of each node wait until all nodes hold as many.
+        faults: how many more faults happen, at most one per produce request.
+        gate: when set, each node holds back so many responses until all nodes hold as many.
 
     Example:
-        with MoodyCluster("clicks", nodes=2, partitions=4, seed=1, faults=50) as cluster:
+        with FaultyCluster("clicks", nodes=2, partitions=4, seed=1, faults=50) as cluster:
             Writer({"bootstrap.servers": cluster.address}, "clicks")
     """
 
@@ -129,19 +129,19 @@ class MoodyCluster:
             stream = connection.makefile("rb")
             while len(size := stream.read(4)) == 4:
                 request = parse_request(stream.read(int.from_bytes(size, "big")))
-                answer = self._answer(node, request)
-                if answer is None:
+                response = self._respond(node, request)
+                if response is None:
                     return
                 if request.api.key is not ApiKey.PRODUCE or not self._holds(node):
-                    connection.sendall(answer)
+                    connection.sendall(response)
                     continue
-                held.append(answer)
+                held.append(response)
                 if len(held) == self.gate:
                     self._wait_for_others()
                     connection.sendall(b"".join(held))
 
     def _holds(self, node: int) -> bool:
-        """Whether the answer to a produce request has to wait, which counts it."""
+        """Return whether the response to a produce request must wait, and count it."""
         with self._changed:
             if not self.gate or self._held[node] == self.gate:
                 return False
@@ -153,7 +153,7 @@ class MoodyCluster:
         with self._changed:
             self._changed.wait_for(lambda: min(self._held) >= self.gate, timeout=30)
 
-    def _answer(self, node: int, request: Request) -> bytes | None:
+    def _respond(self, node: int, request: Request) -> bytes | None:
         key, version = request.api.key, request.header.api_version
         number = request.header.correlation_id
         if key is ApiKey.PRODUCE:
@@ -187,44 +187,44 @@ class MoodyCluster:
 
     def _produce(self, node: int, version: int, number: int, body: ProduceRequest) -> bytes | None:
         with self._changed:
-            mood = self._mood()
-            if mood == "closed before":
+            fault = self._next_fault()
+            if fault == "closed before":
                 return None
             results = [
-                self._append(node, each.partition, each.records, mood)
+                self._append(node, each.partition, each.records, fault)
                 for topic in body.topics
                 for each in topic.partitions
                 if each.records is not None
             ]
-        if mood == "closed behind":
+        if fault == "closed after":
             return None
         topics = [ProduceTopicResult(self.topic, None, results)]
         return pack_produce_response(version, number, topics)
 
-    def _mood(self) -> str:
+    def _next_fault(self) -> str:
         if not self.faults or self._random.random() < 0.5:
-            return "good"
+            return "none"
         self.faults -= 1
         return self._random.choice(
-            ("closed before", "closed behind", "leader moves", "not appended", "appended")
+            ("closed before", "closed after", "leader moves", "not appended", "appended")
         )
 
     def _append(
-        self, node: int, index: int, records: memoryview, mood: str
+        self, node: int, index: int, records: memoryview, fault: str
     ) -> ProducePartitionResult:
         log = self.logs[index]
-        if mood == "leader moves" and self._random.random() < 0.7:
+        if fault == "leader moves" and self._random.random() < 0.7:
             log.leader = self._random.randrange(len(self._listeners))
         if log.leader != node:
             return ProducePartitionResult(index, ErrorCode.not_leader_or_follower)
-        if mood == "not appended" and self._random.random() < 0.7:
+        if fault == "not appended" and self._random.random() < 0.7:
             return ProducePartitionResult(index, self._random.choice(_NO_APPEND))
         code, offset = log.append(records)
-        if code is ErrorCode.none and mood == "appended":
+        if code is ErrorCode.none and fault == "appended":
             code = self._random.choice(_APPENDED)
         return ProducePartitionResult(index, code, offset)
 
-    def __enter__(self) -> "MoodyCluster":
+    def __enter__(self) -> "FaultyCluster":
         return self
 
     def __exit__(

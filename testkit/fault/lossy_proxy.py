@@ -1,4 +1,4 @@
-"""A network that loses answers: requests get through, then the connection ends."""
+"""A network that loses responses: requests get through, then the connection ends."""
 
 import select
 import socket
@@ -6,18 +6,18 @@ import threading
 from types import TracebackType
 
 _BUFFER_BYTES = 1 << 20
-# A connection that has carried less has only shaken hands: those answers get through.
+# A connection that has carried less has only exchanged versions: those responses get through.
 _BULK_BYTES = 10_000
 
 
 class LossyProxy:
-    """Passes connections on to one broker, and cuts them when told to.
+    """Passes connections on to one broker, and cuts them on request.
 
-    After `lose_answers(n)`, n connections on which records have gone out end when the broker
-    answers: it has done what it was asked, and its client never hears of it.
+    After `lose_answers(n)`, n connections on which records were sent end when the broker responds:
+    the broker has carried out the request, and its client gets no response.
 
-    After `cut_after(a, b)`, the next two connections end in the middle of an answer: when so many
-    bytes have come back on them.
+    After `cut_after(a, b)`, the next two connections end in the middle of a response, after so many
+    bytes of it.
 
     Example:
         with LossyProxy() as proxy:
@@ -47,12 +47,12 @@ class LossyProxy:
         self._target = (host, int(port))
 
     def lose_answers(self, count: int) -> None:
-        """Lose the next `count` answers to produce requests, each with its connection."""
+        """Lose the next `count` responses to produce requests, each with its connection."""
         with self._lock:
             self._to_lose += count
 
     def cut_after(self, *sizes: int) -> None:
-        """Cut one new connection for each size, when it has carried so many bytes of answers."""
+        """Cut one new connection per size, after it has carried so many bytes of responses."""
         with self._lock:
             self._cuts += sizes
 

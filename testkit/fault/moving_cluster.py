@@ -1,7 +1,7 @@
-"""A cluster of a few lines whose leader moves when a test says so: for clients that must follow.
+"""A small cluster whose leader moves when a test says so, for clients that must find it again.
 
-It serves what a reader asks, from batches in memory, and checks leaders and epochs as a broker
-does. What a real one does besides is for the tests with real brokers.
+It serves a reader's requests from batches in memory, and checks leaders and epochs as a broker
+does. All other behaviour of brokers is tested with real ones.
 """
 
 import socket
@@ -42,17 +42,17 @@ class MovingCluster:
     """Brokers 1 to n on loopback and one topic `clicks` with one partition.
 
     Attributes:
-        leader, epoch: who leads. `move` changes both.
-        told: what metadata says of them; `move` changes it only when it is told to.
-        topic_errors: what the next questions about metadata are answered with, one each.
-        tail: how many offsets lie behind the last batch with nothing left at them.
-        configs: what the topic's configuration says, or None where it is kept from clients.
-        silent_fetches: how many fetches from here on are answered with nothing, as those of a
-            remote read that takes too long.
-        garbled_fetches: how many fetches from here on get answers that cannot be read.
-        waits_ms: how long each fetch let the leader wait.
-        refused: the errors that fetches were answered with.
-        on_fetch: called before each fetch is answered, with the node that was asked.
+        leader, epoch: the leader and its epoch. `move` changes both.
+        advertised: leader and epoch in the metadata; `move` updates it unless `advertise` is False.
+        topic_errors: the errors of the next Metadata responses, one each.
+        tail: how many offsets without a record lie after the last batch.
+        configs: the topic's configuration, or None to refuse it to clients.
+        silent_fetches: how many of the next fetches get no records, as when a remote read takes
+            too long.
+        garbled_fetches: how many of the next fetches get responses that cannot be parsed.
+        waits_ms: the max_wait_ms of each fetch.
+        refused: the errors that fetches got.
+        on_fetch: called with the node before it responds to a fetch.
     """
 
     def __init__(self, batches: Sequence[bytes], nodes: int = 2) -> None:
@@ -61,7 +61,7 @@ class MovingCluster:
             node: socket.create_server(("127.0.0.1", 0)) for node in range(1, nodes + 1)
         }
         self.leader, self.epoch = 1, 0
-        self.told = (1, 0)
+        self.advertised = (1, 0)
         self.topic_errors: list[ErrorCode] = []
         self.tail = 0
         self.configs: dict[str, str] | None = {"cleanup.policy": "compact"}
@@ -75,14 +75,15 @@ class MovingCluster:
 
     @property
     def address(self) -> str:
-        """Of the first broker, which tells the others."""
+        """The address of the first broker, whose metadata names the others."""
         host, port = self._listeners[1].getsockname()
         return f"{host}:{port}"
 
-    def move(self, leader: int, *, tell: bool = True) -> None:
+    def move(self, leader: int, *, advertise: bool = True) -> None:
+        """Make another broker the leader, with the next epoch."""
         self.leader, self.epoch = leader, self.epoch + 1
-        if tell:
-            self.told = (self.leader, self.epoch)
+        if advertise:
+            self.advertised = (self.leader, self.epoch)
 
     def _listen(self, node: int) -> None:
         while True:
@@ -115,7 +116,7 @@ class MovingCluster:
 
     def _metadata(self) -> dict[str, Any]:
         addresses = {node: each.getsockname() for node, each in self._listeners.items()}
-        leader, epoch = self.told
+        leader, epoch = self.advertised
         partition = {
             "error_code": 0,
             "partition_index": 0,
@@ -200,7 +201,7 @@ class MovingCluster:
         return ErrorCode.unknown_leader_epoch if epoch > self.epoch else None
 
     def stop(self, node: int) -> None:
-        """Nobody listens there any more; connections that are there stay."""
+        """Stop listening on a node. Its open connections stay."""
         with suppress(OSError):
             self._listeners[node].shutdown(socket.SHUT_RDWR)
         self._listeners[node].close()

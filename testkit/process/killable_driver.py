@@ -1,4 +1,4 @@
-"""A Spark program in drivers that come and go: each is killed with kill -9, but for the last."""
+"""Runs a Spark program in one driver after the other; each but the last is killed with SIGKILL."""
 
 import json
 import os
@@ -16,16 +16,16 @@ from testkit.process.spark_driver import run_driver
 from testkit.process.spark_session import spark_environment
 
 START_SECONDS = 300.0
-"""How long a driver may take until it has done something, on a busy machine."""
+"""How long a driver may take to make progress, on a busy machine."""
 
 _LOG_CHARACTERS = 4_000
 
 
-class MortalDriver:
-    """Its queries keep their checkpoints below `folder`, one folder each, under their names.
+class KillableDriver:
+    """Drivers of one program, whose queries have their checkpoints in `folder`, under their names.
 
     Args:
-        script: gets `task` as `run_driver` tells it.
+        script: the program; it gets `task` as with `run_driver`.
     """
 
     def __init__(self, script: Path, task: Mapping[str, Any], folder: Path) -> None:
@@ -36,7 +36,7 @@ class MortalDriver:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A driver; killed at the end, with its Java process and Python's workers."""
+        """Run a driver; at the end kill it, with its Java process and Python workers."""
         self._count += 1
         self._log = self._folder / f"driver-{self._count}.log"
         with self._log.open("wb") as output:
@@ -53,21 +53,21 @@ class MortalDriver:
         try:
             yield
         finally:
-            with suppress(ProcessLookupError):  # it was quicker than we
+            with suppress(ProcessLookupError):  # it has ended by itself
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(START_SECONDS)
 
     def finish(self) -> Any:
-        """A driver that is left alone; its answer."""
+        """Run a driver to its end and return its result."""
         return run_driver(self._script, self._task, timeout_seconds=2 * START_SECONDS)
 
     def noted(self, query: str, log: str) -> int:
-        """How many batches of a query Spark has begun (`offsets`) or finished (`commits`)."""
+        """Return how many batches Spark has begun (`offsets`) or finished (`commits`)."""
         names = (path.name for path in (self._folder / query / log).glob("*"))
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
     def wait_for(self, what: str, condition: Any) -> None:
-        """Until it holds in the driver that runs.
+        """Wait until a condition holds, while the driver runs.
 
         Raises:
             AssertionError: the driver has ended first.

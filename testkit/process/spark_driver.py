@@ -1,4 +1,4 @@
-"""A Spark program in a process of its own: with another master, with other jars, to be killed."""
+"""Runs a Spark program in a process of its own: with another master, with other jars."""
 
 import json
 import os
@@ -23,13 +23,13 @@ class DriverFailed(HeadraceError):
 def run_driver(
     script: Path, task: Mapping[str, Any], *, timeout_seconds: float = _RUN_SECONDS
 ) -> Any:
-    """Run `script` with `task` as JSON for its only argument, and return what it answers.
+    """Run `script` with `task` as JSON for its only argument, and return its result.
 
-    The answer is the last line of its standard output, as JSON; Spark's own chatter goes to the
-    standard error. See `driver_task` and `answer` for the other side.
+    The result is the last line of its standard output, as JSON; Spark's own output goes to the
+    standard error. The script calls `driver_task` and `answer`.
 
     Raises:
-        DriverFailed: it ended with an error, too late, or without an answer.
+        DriverFailed: it ended with an error, too late, or without a result.
     """
     try:
         done = subprocess.run(
@@ -54,12 +54,12 @@ def run_driver(
 
 
 def driver_task() -> Any:
-    """What `run_driver` gave this program to do."""
+    """Return the task that `run_driver` passed to this program."""
     return json.loads(sys.argv[1])
 
 
 def answer(result: Any) -> None:
-    """Hand the result to `run_driver`; once, at the end."""
+    """Pass the result to `run_driver`; once, at the end."""
     sys.stdout.write("\n" + json.dumps(result) + "\n")
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
-"""The Spark session of a test run: in this process's one Java machine, small and quiet.
+"""The Spark session of a test run, in the one Java process of this Python process.
 
-A Python process has one Java machine and one Spark context for its whole life, so tests share the
-session; a test that needs another kind of session runs a driver of its own (`SparkDriver`).
+A Python process has one Java process and one Spark context for its whole life, so tests share the
+session; a test that needs another kind of session runs a driver of its own (`run_driver`).
 """
 
 import os
@@ -20,7 +20,7 @@ _JAVA_STOP_SECONDS = 30.0
 
 
 def quiet_config(folder: Path) -> dict[str, str]:
-    """Settings for sessions of tests: loopback, no pages, few tasks, files below `folder` only."""
+    """Return settings for tests: loopback, no web pages, few tasks, files below `folder` only."""
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -32,13 +32,13 @@ def quiet_config(folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        # A worker that crashes in C code says where.
+        # A worker that crashes in C code writes a traceback.
         "spark.python.worker.faulthandler.enabled": "true",
     }
 
 
 def spark_environment() -> dict[str, str]:
-    """Variables that Spark reads before any setting: its address, and the Python of its workers."""
+    """Return the variables that Spark reads before any setting: its address and its Python."""
     home = quick_home()
     return {
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -50,7 +50,7 @@ def spark_environment() -> dict[str, str]:
 
 @contextmanager
 def local_spark(folder: Path) -> Iterator[SparkSession]:
-    """A session on two threads of this process; at the end its Java machine is gone too.
+    """Run a session on two threads of this process; at the end stop its Java process too.
 
     Raises:
         PeerMissing: when there is no Java that Spark can use.
@@ -68,10 +68,10 @@ def local_spark(folder: Path) -> Iterator[SparkSession]:
 
 
 def stop_java() -> None:
-    """End the Java machine that PySpark would keep until Python ends; after `session.stop()`."""
+    """Stop the Java process that PySpark keeps; call it after `session.stop()`."""
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is not None:
         gateway.shutdown()
-        gateway.proc.stdin.close()  # the machine ends when its standard input does
+        gateway.proc.stdin.close()  # the Java process ends when its standard input does
         gateway.proc.wait(_JAVA_STOP_SECONDS)

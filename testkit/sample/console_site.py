@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
+from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.admin.group_admin import GroupAdmin
-from headrace.client.network.address import Address
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.config.properties import parse_properties

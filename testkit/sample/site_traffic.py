@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings

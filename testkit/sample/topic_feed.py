@@ -8,7 +8,7 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.write.batch_writer import BatchWriter, Written
+from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import wait_until
 from headrace.wire.error_code import ErrorCode
@@ -65,7 +65,7 @@ class TopicFeed:
         # Apache Kafka answers that a topic is made before its brokers have heard of it.
         wait_until(taken, what=f"a leader of {where}")
         written = outcomes[-1]
-        assert isinstance(written, Written), written
+        assert isinstance(written, WrittenBatch), written
         return written.base_offset
 
     def forget_before(self, offset: int, partition: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""The Spark source without Spark: what Spark calls, called by a test.
+"""The Spark source without Spark: a test calls the methods that Spark would call.
 
-Fast, and the place to try what a session would only make slower: offsets, losses, options. That
-Spark itself gets the same is for a few tests with a real session.
+It is fast: offsets, losses and options are tested this way. A few tests with a real session check
+that Spark itself gets the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,27 +35,29 @@ _COLUMNS: Mapping[str, DataType] = {
 
 
 def source_schema(names: Iterable[str] = tuple(_COLUMNS)) -> StructType:
-    """The columns of the source, or some of them."""
+    """Return the columns of the source, or some of them."""
     return StructType([StructField(name, _COLUMNS[name]) for name in names])
 
 
 def batch_source(
     options: Mapping[str, str], columns: Iterable[str] = tuple(_COLUMNS)
 ) -> BatchSource:
+    """Return the source of a batch read."""
     return BatchSource(SourceOptions.of(options), source_schema(columns))
 
 
 def stream_source(options: Mapping[str, str]) -> StreamSource:
+    """Return the source of a streaming read."""
     return StreamSource(SourceOptions.of(options), source_schema(("value",)))
 
 
 def rows_of(reader: BatchSource | StreamSource, partitions: Iterable[InputPartition]) -> list[Any]:
-    """What the tasks of these partitions would hand to Spark, one after the other."""
+    """Return the rows that the tasks of these partitions would pass to Spark."""
     return [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
 
 
 def values_of(
     reader: BatchSource | StreamSource, partitions: Iterable[InputPartition]
 ) -> list[bytes]:
-    """Only the values."""
+    """Return the values that the tasks of these partitions would pass to Spark."""
     return [row["value"] for row in rows_of(reader, partitions)]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from headrace.client.network.address import Address
-from headrace.client.network.connection import Connection
+from headrace.client.address import Address
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.settings import ClientSettings
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewTopic
@@ -70,7 +70,7 @@ def fetch_as_a_follower(endpoint, topic_id, replica, encryption):
         "sasl.username": "anna",
         "sasl.password": "apple",
     }
-    connection = Connection(Address(endpoint.host, endpoint.port), ClientSettings.of(login))
+    connection = BrokerConnection(Address(endpoint.host, endpoint.port), ClientSettings.of(login))
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
+from headrace.client.address import Address
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.admin.group_admin import GroupAdmin
-from headrace.client.network.address import Address
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings

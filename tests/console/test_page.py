@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
-from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.console.access.user import Users, hash_password
 from headrace.console.server import ConsoleServer

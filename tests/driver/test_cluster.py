@@ -11,7 +11,7 @@ from testkit.process.broker_process import BrokerProcess
 from testkit.process.spark_driver import run_driver
 
 COUNT = 400
-# A task of every stage for each: more would only come one after the other.
+# One task of every stage per executor.
 EXECUTORS = 2
 DRIVER = Path(__file__).with_name("program") / "cluster.py"
 

@@ -25,15 +25,15 @@ TOPICS = {"batch": 2, "stream": 2, "realtime": 2, "views": 1, "bolts": 1, "total
 
 @pytest.fixture(scope="module")
 def seen(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What became of each topic; one driver for all tests, slow to start."""
+    """Return the records of each topic; one driver runs for all tests, because it starts slowly."""
     try:
         CONNECTOR_JARS.find()
     except PeerMissing as missing:
         require_peer(str(missing))
     topics = {name: f"connector-{name}" for name in TOPICS}
     admin = AdminClient({"bootstrap.servers": broker.address})
-    made = [NewTopic(topics[name], partitions, 1) for name, partitions in TOPICS.items()]
-    for future in admin.create_topics(made).values():
+    new = [NewTopic(topics[name], partitions, 1) for name, partitions in TOPICS.items()]
+    for future in admin.create_topics(new).values():
         future.result(60)
     producer = Producer({"bootstrap.servers": broker.address})
     for page, ms in VIEWS:
@@ -58,8 +58,8 @@ def test_real_time_mode_copies_records_that_come_while_it_runs(seen: dict[str, A
 
 
 def test_selects_of_a_topology_run_in_real_time(seen: dict[str, Any]) -> None:
-    wanted = [{"page": page.upper(), "twice": ms * 2} for page, ms in VIEWS if ms > 1]
-    assert [json.loads(each) for each in seen["bolts"]] == wanted
+    expected = [{"page": page.upper(), "twice": ms * 2} for page, ms in VIEWS if ms > 1]
+    assert [json.loads(each) for each in seen["bolts"]] == expected
 
 
 def test_an_aggregate_of_a_topology_runs_in_real_time(seen: dict[str, Any]) -> None:

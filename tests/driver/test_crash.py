@@ -1,9 +1,9 @@
-"""Whole drivers, killed with kill -9 at random points: each record once, in a topic that is copied,
-in totals that are counted with state, and in files that are landed.
+"""Drivers are killed with SIGKILL at random points: each record counts once, in a copied topic, in
+totals that are counted with state, and in landed files.
 
 A driver takes many seconds of processor time to start, so a plain run kills two, and one driver
-runs everything; `HEADRACE_DRIVER_KILLS=20` kills as many as that. What a commit leaves when it ends
-at any single one of its requests is in `test_sink_commit.py`.
+runs all queries; `HEADRACE_DRIVER_KILLS=20` kills twenty. `test_sink_commit.py` tests what a commit
+leaves that ends at any single one of its requests.
 """
 
 import json
@@ -27,7 +27,7 @@ from headrace.client.settings import ClientSettings
 from headrace.flow.land import logged_files, stray_files
 from testkit.peer.transactional import read_to_end
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.killable_driver import START_SECONDS, MortalDriver
+from testkit.process.killable_driver import START_SECONDS, KillableDriver
 
 DRIVER = Path(__file__).with_name("program") / "crash.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "2"))
@@ -35,21 +35,21 @@ QUERIES = ("copy", "count", "land")
 PARTITIONS = 2
 BATCH_ROWS = 20
 BUCKET_MS = 10_000
-# About what a micro-batch takes once its offsets are written down.
+# About how long a micro-batch takes after its offsets are written.
 _BATCH_SECONDS = 1.0
 
 
 class Site:
-    """The topics, what was sent to them, and what became of it."""
+    """The topics, the records that were sent, and the results of the queries."""
 
     def __init__(self, broker: BrokerProcess, topic: str, folder: Path) -> None:
         self._address, self._audit_topic = broker.address, f"{topic}-audit"
         self.source, self.copy, self.totals = f"{topic}-in", f"{topic}-copy", f"{topic}-totals"
         self.lake = folder / "lake"
         admin = AdminClient({"bootstrap.servers": broker.address})
-        wanted = [NewTopic(each, PARTITIONS, 1) for each in (self.source, self.copy)]
-        for made in admin.create_topics([*wanted, NewTopic(self.totals, 1, 1)]).values():
-            made.result(60)
+        topics = [NewTopic(each, PARTITIONS, 1) for each in (self.source, self.copy)]
+        for created in admin.create_topics([*topics, NewTopic(self.totals, 1, 1)]).values():
+            created.result(60)
         self.written: list[bytes] = []
         self.words: Counter[str] = Counter()
         self._sent = Tally("producer", bucket_ms=BUCKET_MS)
@@ -79,7 +79,7 @@ class Site:
         assert self._producer.flush(60) == 0
 
     def copied_to(self) -> list[tuple[int, int]]:
-        """Where the copy ends, with what is not committed."""
+        """Return where the copy ends, with records that are not committed."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self._address,
@@ -99,7 +99,7 @@ class Site:
         return Counter(read_to_end(self._address, self.copy, range(PARTITIONS)))
 
     def counted(self) -> dict[str, list[int]]:
-        """The totals of each word, in the order in which they were written."""
+        """Return the totals of each word, in the order in which they were written."""
         totals: defaultdict[str, list[int]] = defaultdict(list)
         for row in map(json.loads, read_to_end(self._address, self.totals)):
             totals[row["word"]].append(row["n"])
@@ -111,7 +111,7 @@ class Site:
         )
 
     def audit(self) -> list[Row]:
-        """What was sent, and what of it the topology has counted."""
+        """Return how many records were sent, and how many of them the topology has counted."""
         settings = ClientSettings.of({"bootstrap.servers": self._address})
         Reporter(self._sent, settings, topic=self._audit_topic).report()
         found = Reconciliation()
@@ -119,9 +119,9 @@ class Site:
         return found.rows(now_ms=2**60, grace_ms=0)
 
 
-def wait_for_a_moment_to_die(driver: MortalDriver, site: Site, chance: random.Random) -> None:
-    """While batches run: at any time, or just when the sink has written rows, or just when Spark
-    has written down that it begins or ends one; of any of the queries."""
+def wait_for_a_moment_to_die(driver: KillableDriver, site: Site, chance: random.Random) -> None:
+    """Wait for a random moment while batches run: any time, or just after the sink of a query has
+    written rows, or just after Spark has recorded the start or end of a batch."""
     query = chance.choice(QUERIES)
     moment = chance.choice(["anywhere", "rows", "offsets", "commits"])
     match moment:
@@ -134,9 +134,9 @@ def wait_for_a_moment_to_die(driver: MortalDriver, site: Site, chance: random.Ra
             driver.wait_for("rows in the copy", lambda: site.copied_to() != end)
         case _:
             # Not the first of this driver: that one may be a batch which its predecessor began.
-            wanted = driver.noted(query, moment) + 2
+            expected = driver.noted(query, moment) + 2
             driver.wait_for(
-                f"{wanted} {moment} of {query}", lambda: driver.noted(query, moment) >= wanted
+                f"{expected} {moment} of {query}", lambda: driver.noted(query, moment) >= expected
             )
 
 
@@ -147,7 +147,7 @@ def test_every_record_counts_once_whenever_the_driver_is_killed(
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     site = Site(broker, topic, tmp_path)
-    driver = MortalDriver(DRIVER, site.task, tmp_path)
+    driver = KillableDriver(DRIVER, site.task, tmp_path)
 
     for _ in range(KILLS):
         site.feed(batches=4, chance=chance)
@@ -162,11 +162,11 @@ def test_every_record_counts_once_whenever_the_driver_is_killed(
     for word, each in totals.items():
         assert each == sorted(set(each)), f"{word} was written twice or out of order, seed {seed}"
     assert site.landed(list(logged_files(site.lake))) == once, f"seed {seed}"
-    # Readers that do not know Spark's log see the same once what the kills left is removed.
+    # Readers that do not know Spark's log see the same once files of killed drivers are removed.
     for stray in stray_files(site.lake):
         stray.unlink()
     assert site.landed(list(site.lake.glob("date=*/hour=*/*.parquet"))) == once, f"seed {seed}"
     rows = site.audit()
     assert sum(row.sent for row in rows) == len(site.written)
-    told = {(tier.tier, tier.percent) for row in rows for tier in row.tiers}
-    assert told == {("crash", 100.0)}, f"seed {seed}"
+    audited = {(tier.tier, tier.percent) for row in rows for tier in row.tiers}
+    assert audited == {("crash", 100.0)}, f"seed {seed}"

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.client.admin.admin import Admin, NewTopic
-from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.lag.report import GroupLag

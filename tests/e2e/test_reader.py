@@ -42,7 +42,7 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture(params=["broker", "apache_kafka"])
 def cluster(request: pytest.FixtureRequest) -> ServerProcess:
-    """Ours, and Apache Kafka."""
+    """A Headrace broker, and Apache Kafka."""
     found: ServerProcess = request.getfixturevalue(request.param)
     return found
 
@@ -91,7 +91,7 @@ def prefetching() -> bool:
 
 
 def added(reader: Reader, ranges: dict[TopicPartition, ReadRange]) -> bool:
-    """A partition that was just made may not be known everywhere yet."""
+    """Retry: a new partition may not be known to all brokers yet."""
     try:
         reader.add(ranges)
     except ClientError:
@@ -314,7 +314,7 @@ class TestGaps:
             """Wherever a range begins and ends, in a gap or not, it has what is there."""
             before = read(0, 600)
             parts = [read(start, end) for start, end in pairwise(range(0, 601, 60))]
-            # As long as it is compacted on and on, one cannot tell.
+            # While compaction runs, the expected records are not known.
             return len(before) < 300 and before == [*chain(*parts)] == read(0, 600)
 
         wait_until(parts_make_the_whole, what="a whole made of parts after compaction")
@@ -339,7 +339,7 @@ class TestOutsideTheLog:
         assert (error.partition, error.offset) == (partition, 20)
         assert (error.log_start, error.log_end) == (60, 100)
 
-    def test_or_passed_over_when_told_so(self, cluster: ServerProcess, topic: str) -> None:
+    def test_or_skipped_with_reset(self, cluster: ServerProcess, topic: str) -> None:
         create(cluster.address, topic)
         put(cluster.address, topic, 0, 100)
         partition = TopicPartition(topic, 0)
@@ -365,7 +365,7 @@ class TestOutsideTheLog:
                 for chunk in reader:
                     seen += chunk.columns.num_rows
 
-        # Everything up to there was read: the error tells exactly what is missing.
+        # Everything up to there was read: the error says exactly what is missing.
         assert raised.value.offset == reader.positions[partition] == seen
         assert raised.value.log_start == 1900
 
@@ -555,7 +555,7 @@ class TestFailures:
             for chunk in reader:
                 found += [int(value) for value in chunk.columns["value"].to_pylist()]
 
-        # The sound batches before it were handed out, and the error tells where the next begins.
+        # The sound batches before it were returned, and the error says where the next begins.
         assert found == list(range(raised.value.offset))
         assert raised.value.partition == partition
         assert 400 < raised.value.offset <= 500
@@ -569,7 +569,7 @@ class TestFailures:
         with pytest.raises(BrokerError, match=f"cannot read {topic}-7"):
             Reader(settings(cluster.address), {TopicPartition(topic, 7): ReadRange()})
 
-    def test_a_topic_that_was_made_anew(self, broker: BrokerProcess, topic: str) -> None:
+    def test_a_topic_that_was_created_again(self, broker: BrokerProcess, topic: str) -> None:
         create(broker.address, topic)
         put(broker.address, topic, 0, 5)
         quick = settings(broker.address, fetch_max_wait_ms="10")
@@ -613,7 +613,7 @@ class TestMemory:
                 reader.poll()
         assert reader.positions == {TopicPartition(topic, 0): 0}
 
-    def test_fetching_stops_when_nobody_takes_what_came(
+    def test_fetching_stops_while_the_caller_does_not_read(
         self, broker: BrokerProcess, topic: str
     ) -> None:
         create(broker.address, topic)

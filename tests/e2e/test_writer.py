@@ -1,5 +1,5 @@
 """The bulk writer against Headrace and Apache Kafka: stock clients read what it wrote, once, in
-order, whatever failed on the way."""
+order, whatever failed meanwhile."""
 
 import doctest
 import pickle
@@ -16,10 +16,10 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ClientError, ProducerFenced, WriteFailed
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.batch_reader import BatchReader
-from headrace.client.read.offset_lookup import Extent, extents
+from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.client.settings import ClientSettings
 from headrace.client.write import writer as writer_module
-from headrace.client.write.transaction import CommittedOffset
+from headrace.client.write.transaction_calls import OffsetAndMetadata
 from headrace.client.write.writer import Writer
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -36,7 +36,7 @@ PARTITIONS = range(6)
 
 @pytest.fixture(params=["broker", "apache_kafka"])
 def cluster(request: pytest.FixtureRequest) -> ServerProcess:
-    """Ours, and Apache Kafka."""
+    """A Headrace broker, and Apache Kafka."""
     found: ServerProcess = request.getfixturevalue(request.param)
     return found
 
@@ -74,19 +74,19 @@ def test_topics_are_known_and_led_as_soon_as_they_are_made(
 
 
 def numbered(first: int, past: int, size: int = 100) -> pa.Table:
-    """Rows whose values are numbers, all with the same key, so that their order can be told."""
+    """Rows whose values are numbers, all with the same key, so that their order is known."""
     return pa.table(
         {"key": ["k"] * (past - first), "value": [b"%0*d" % (size, n) for n in range(first, past)]}
     )
 
 
 def values(address: str, topic: str, *, committed: bool = True) -> list[int]:
-    """The numbers that stand in a topic, of which all have the same key."""
+    """Return the numbers in a topic, which all have the same key."""
     partitions = [TopicPartition(topic, index) for index in PARTITIONS]
     found: list[int] = []
     with ConnectionPool(settings(address)) as pool:
         ends = extents(pool, partitions, read_committed=committed)
-        past = {each: extent.end for each, extent in ends.items() if isinstance(extent, Extent)}
+        past = {each: extent.end for each, extent in ends.items() if isinstance(extent, LogExtent)}
         start = {each: 0 for each, end in past.items() if end}
         reader = BatchReader(pool, start, read_committed=committed)
         while reader.positions:
@@ -101,7 +101,7 @@ def values(address: str, topic: str, *, committed: bool = True) -> list[int]:
 
 
 def wait_for_values(address: str, topic: str, expected: list[int]) -> None:
-    """A coordinator may answer before the markers of a transaction are in all partitions."""
+    """Wait: a coordinator may respond before the markers of a transaction are in all partitions."""
     wait_until(lambda: values(address, topic) == expected, what=f"what was committed to {topic}")
 
 
@@ -191,7 +191,7 @@ def test_every_kind_of_acknowledgement(
     cluster: ServerProcess, clicks: str, acks: "str | int"
 ) -> None:
     with Writer(settings(cluster.address), clicks) as writer:
-        writer.write(numbered(0, 1))  # now there is a leader, of which acks=0 would not hear
+        writer.write(numbered(0, 1))  # waits for a leader, which acks=0 would not
     with Writer(settings(cluster.address), clicks, acks=acks, idempotent=False) as writer:  # type: ignore[arg-type]
         writer.write(numbered(1, 11))
         writer.flush()
@@ -199,7 +199,8 @@ def test_every_kind_of_acknowledgement(
 
     assert sum(each.records for each in written.values()) == 10
     wait_until(
-        lambda: values(cluster.address, clicks) == list(range(11)), what="records nobody waited for"
+        lambda: values(cluster.address, clicks) == list(range(11)),
+        what="records without acknowledgement",
     )
 
 
@@ -230,19 +231,19 @@ def test_a_topic_that_is_not_there_is_an_error_soon(cluster: ServerProcess, topi
         writer.write(pa.table({"value": ["x"]}), topic)
 
 
-def test_a_broker_that_lost_count_is_told_again_from_zero(
+def test_a_queue_starts_over_when_the_broker_lost_the_producers_state(
     cluster: ServerProcess, clicks: str
 ) -> None:
     with Writer(settings(cluster.address), clicks) as writer:
         writer.write(numbered(0, 10))
         writer.flush()
-        [lane] = (lane for lane in writer._sender.lanes.values())
-        lane._next_sequence += 5  # as after an unclean election that lost records
+        [queue] = writer._sender.queues.values()
+        queue._next_sequence += 5  # as after an unclean election that lost records
 
         writer.write(numbered(10, 20))
         writer.flush()
 
-        assert lane.identity.epoch == 1
+        assert queue.identity.epoch == 1
     assert values(cluster.address, clicks) == list(range(20))
 
 
@@ -304,7 +305,7 @@ def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Transactions as KIP-890 has them, and as they were before."""
     if request.param == "old":
         monkeypatch.setattr(
-            "headrace.client.write.transaction._has_second_version", lambda _: False
+            "headrace.client.write.transaction_calls._has_second_version", lambda _: False
         )
     return
 
@@ -401,7 +402,7 @@ class TestTransaction:
         source = TopicPartition(clicks, 0)
         with Writer(settings(cluster.address), clicks, transactional_id=clicks) as writer:
             with writer.transaction():
-                writer.send_offsets(group, {source: CommittedOffset(7, "batch 1")})
+                writer.send_offsets(group, {source: OffsetAndMetadata(7, "batch 1")})
                 writer.write(numbered(0, 1))
             with pytest.raises(ZeroDivisionError), writer.transaction():
                 writer.send_offsets(group, {source: 9})
@@ -419,7 +420,7 @@ class TestTransaction:
 
 class TestHandOver:
     @pytest.mark.parametrize("commit", [True, False])
-    def test_a_prepared_transaction_is_ended_by_somebody_else(
+    def test_a_prepared_transaction_is_ended_by_another_process(
         self, cluster: ServerProcess, clicks: str, commit: bool
     ) -> None:
         writer = Writer(settings(cluster.address), clicks, transactional_id=clicks)

@@ -1,4 +1,4 @@
-"""`each_batch` in a real Spark session: batches that come again, checkpoints that begin anew."""
+"""`each_batch` in a real Spark session: batches that are repeated, new checkpoints."""
 
 from collections.abc import Callable
 from pathlib import Path

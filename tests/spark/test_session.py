@@ -1,6 +1,9 @@
 """`headrace.spark.session`, and Spark's own way to the data source."""
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -8,6 +11,8 @@ from pyspark.sql.functions import col, udf
 
 import headrace.spark
 from headrace.model.error import InvalidArgument
+from headrace.process.java import find_java
+from testkit.process.spark_session import quiet_config
 
 
 def test_python_workers_run_the_interpreter_of_the_driver(spark: SparkSession) -> None:
@@ -49,3 +54,47 @@ def test_a_running_session_takes_settings_that_can_change(spark: SparkSession) -
     finally:
         for key, value in before.items():
             spark.conf.set(key, value)
+
+
+PLAIN_PROGRAM = """
+import sys
+import headrace.spark
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, udf
+
+builder = SparkSession.builder.master("local[1]")
+for key, value in CONFIG.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "clicks"}
+columns = spark.read.format("headrace").options(**options).load().columns
+prefix = spark.range(1).select(udf(lambda _: sys.prefix)(col("id"))).collect()[0][0]
+print("columns:", *columns)
+print("workers run this environment:", prefix == sys.prefix)
+"""
+
+
+def test_a_plain_session_works_in_an_environment_that_was_not_activated(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"CONFIG = {quiet_config(tmp_path)!r}\n{PLAIN_PROGRAM}")
+    (tmp_path / "local").mkdir()
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
+    }
+    environment["JAVA_HOME"] = str(find_java().path.resolve().parent.parent)
+    environment["PATH"] = "/usr/bin:/bin"
+    environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert "columns: key value topic" in done.stdout, done.stderr[-4000:]
+    assert "workers run this environment: True" in done.stdout

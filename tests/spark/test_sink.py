@@ -61,7 +61,7 @@ class Lines:
         (self._files / f"{self._count:04}.txt").write_text("\n".join(lines) + "\n")
 
     def run(self, peer: ServerProcess, topic: str, **options: str) -> StreamingQuery:
-        """Write everything that is there, one file a batch."""
+        """Write all files, one batch per file."""
         rows = self._spark.readStream.option("maxFilesPerTrigger", "1").text(str(self._files))
         writer = rows.writeStream.format("headrace").trigger(availableNow=True)
         writer = writer.option("kafka.bootstrap.servers", peer.address).options(**options)
@@ -71,7 +71,7 @@ class Lines:
         return query
 
     def forget_commit(self) -> None:
-        """As if the driver had died between the sink's commit and Spark's own."""
+        """Remove Spark's commit, as if the driver had died after the sink's commit."""
         commits = [path for path in (self.checkpoint / "commits").iterdir() if path.name.isdigit()]
         last = max(commits, key=lambda path: int(path.name))
         last.unlink()
@@ -196,7 +196,7 @@ def test_a_topic_cannot_be_overwritten(
         writer.mode("overwrite").save()
 
 
-def test_a_wrong_option_is_told_with_the_right_spelling(
+def test_a_wrong_option_is_reported_with_the_right_spelling(
     spark: SparkSession, broker: BrokerProcess, target: str
 ) -> None:
     rows = spark.range(1).selectExpr("string(id) AS value")
@@ -283,7 +283,7 @@ def test_a_stream_with_a_new_checkpoint_is_another_stream(
     assert visible(broker, target) == ["first", "second"]
 
 
-def test_the_sinks_group_tells_the_last_batch(
+def test_the_sinks_group_shows_the_last_batch(
     broker: BrokerProcess, target: str, lines: Lines
 ) -> None:
     lines.add("a")

@@ -1,4 +1,4 @@
-"""What the driver commits, whatever happens to it in the middle. No Spark runs here."""
+"""The driver's commit of a batch, and failures in the middle of it. No Spark runs here."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError, ConnectionLost
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.spark.sink.batch_transaction import BatchTransaction
@@ -18,14 +18,14 @@ from headrace.spark.sink.commit import (
     BatchChanged,
     BatchOutdated,
     SinkFenced,
-    commit_parcels,
-    discard_parcels,
+    commit_outputs,
+    discard_outputs,
 )
 from headrace.spark.sink.option import SinkOptions, read_sink_options
 from headrace.spark.sink.sink import StreamSink
-from headrace.spark.sink.staging_topic import Stage
-from headrace.spark.sink.task import pack
-from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.staging_topic import StagingTopic
+from headrace.spark.sink.task import SinkTask
+from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.transactional import read_to_end
@@ -51,7 +51,7 @@ class Sink:
             outcome = Admin(pool).create_topics([NewTopic(topic, len(PARTITIONS))])
         assert outcome == {topic: None}
 
-    def task(self, *values: bytes, staged: bool = False) -> Parcel:
+    def task(self, *values: bytes, staged: bool = False) -> TaskOutput:
         """A task whose rows go to all partitions in turn."""
         rows = pa.record_batch(
             {
@@ -61,18 +61,18 @@ class Sink:
                 ),
             }
         )
-        return pack(
+        task = SinkTask(
             self.options,
             SinkColumns(_SCHEMA, self.topic),
-            iter([rows]),
-            stage_topic=self.name,
+            staging_topic=self.name,
             query_id="query",
             carried_max_bytes=0 if staged else 2**20,
         )
+        return task.run(iter([rows]))
 
-    def commit(self, batch_id: int | None, *parcels: Parcel) -> bool:
-        return commit_parcels(
-            self.options, parcels, sink_id=self.name, stage_topic=self.name, batch_id=batch_id
+    def commit(self, batch_id: int | None, *outputs: TaskOutput) -> bool:
+        return commit_outputs(
+            self.options, outputs, sink_id=self.name, staging_topic=self.name, batch_id=batch_id
         )
 
     def visible(self) -> list[bytes]:
@@ -85,10 +85,10 @@ def sink(broker: BrokerProcess, topic: str) -> Sink:
 
 
 def test_shows_the_rows_of_all_tasks_once_the_batch_is_committed(sink: Sink) -> None:
-    parcels = [sink.task(b"a", b"b"), sink.task(b"c", staged=True)]
+    outputs = [sink.task(b"a", b"b"), sink.task(b"c", staged=True)]
     before = sink.visible()
 
-    assert sink.commit(0, *parcels)
+    assert sink.commit(0, *outputs)
 
     assert (before, sink.visible()) == ([], [b"a", b"b", b"c"])
 
@@ -137,11 +137,11 @@ def test_skips_any_earlier_batch_of_a_write_that_is_repeated_from_the_start(sink
     for batch_id, value in enumerate([b"a", b"b"]):
         sink.commit(batch_id, sink.task(value))
 
-    written = commit_parcels(
+    written = commit_outputs(
         sink.options,
         [sink.task(b"a")],
         sink_id=sink.name,
-        stage_topic=sink.name,
+        staging_topic=sink.name,
         batch_id=0,
         only_last_is_replayed=False,
     )
@@ -160,23 +160,23 @@ def test_writes_the_next_batch_after_a_replay(sink: Sink) -> None:
 
 
 def test_shows_nothing_of_a_batch_whose_tasks_were_not_all_done(sink: Sink) -> None:
-    parcel = sink.task(b"a", staged=True)
+    output = sink.task(b"a", staged=True)
 
-    discard_parcels(sink.options, [parcel], stage_topic=sink.name)
+    discard_outputs(sink.options, [output], staging_topic=sink.name)
 
     assert sink.visible() == []
 
 
-def test_empties_the_stage_of_a_batch_that_spark_aborts(sink: Sink) -> None:
+def test_empties_the_staging_topic_of_a_batch_that_spark_aborts(sink: Sink) -> None:
     options = {"kafka.bootstrap.servers": sink.address, "topic": sink.topic, "sinkIdPrefix": "ends"}
     stream = StreamSink(options, _SCHEMA)
     sink.name = "ends-query"
-    parcel = sink.task(b"a", staged=True)
+    output = sink.task(b"a", staged=True)
 
-    stream.abort([parcel, None], 0)
+    stream.abort([output, None], 0)
 
     with ConnectionPool(sink.options.settings) as pool, pytest.raises(BrokerError, match="staged"):
-        list(Stage(pool, sink.name).read(parcel.staged))
+        list(StagingTopic(pool, sink.name).read(output.staged))
     assert sink.visible() == []
 
 
@@ -189,7 +189,7 @@ def test_takes_only_one_of_two_attempts_at_the_same_task(sink: Sink) -> None:
     assert sink.visible() == [b"a", b"b"]
 
 
-def test_stages_in_a_topic_that_somebody_has_made_for_it(sink: Sink) -> None:
+def test_stages_in_a_topic_that_an_administrator_has_created(sink: Sink) -> None:
     with ConnectionPool(sink.options.settings) as pool:
         assert Admin(pool).create_topics([NewTopic(sink.name, 1)]) == {sink.name: None}
 
@@ -207,12 +207,12 @@ def test_encodes_large_rows_a_few_at_a_time(sink: Sink) -> None:
 
 
 def test_fails_when_staged_rows_are_gone_and_shows_nothing(sink: Sink) -> None:
-    parcels = [sink.task(b"a"), sink.task(b"b", staged=True)]
-    discard_parcels(sink.options, parcels[1:], stage_topic=sink.name)
+    outputs = [sink.task(b"a"), sink.task(b"b", staged=True)]
+    discard_outputs(sink.options, outputs[1:], staging_topic=sink.name)
     sink.task(b"c", staged=True)
 
     with pytest.raises(BrokerError, match="staged"):
-        sink.commit(0, *parcels)
+        sink.commit(0, *outputs)
 
     assert sink.visible() == []
 
@@ -229,19 +229,19 @@ def test_gives_up_when_staged_rows_do_not_come(sink: Sink) -> None:
     beyond = staged._replace(offset=staged.offset + 1)
 
     with ConnectionPool(hasty) as pool, pytest.raises(BrokerError, match="staged"):
-        list(Stage(pool, sink.name).read([beyond]))
+        list(StagingTopic(pool, sink.name).read([beyond]))
 
 
-def test_names_a_topic_that_is_not_there_and_that_nobody_makes(
+def test_names_a_topic_that_does_not_exist_and_is_not_created(
     own_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_broker.settings["auto.create.topics.enable"] = "false"
     own_broker.start()
     sink = Sink(own_broker, topic)
-    sink.topic = "nobody-made-this"
+    sink.topic = "never-created"
     monkeypatch.setattr("headrace.spark.sink.topic._PATIENCE_SECONDS", 0.2)
 
-    with pytest.raises(BrokerError, match="nobody-made-this"):
+    with pytest.raises(BrokerError, match="never-created"):
         sink.task(b"a")
 
 
@@ -274,7 +274,7 @@ def test_a_driver_that_another_one_has_replaced_cannot_commit(sink: Sink) -> Non
 
 
 def test_says_that_two_drivers_run_one_query(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    parcel = sink.task(b"a")
+    output = sink.task(b"a")
     other = sink.task(b"a")
 
     def taken_over_meanwhile(*_: object) -> LastBatch:
@@ -284,33 +284,33 @@ def test_says_that_two_drivers_run_one_query(sink: Sink, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("headrace.spark.sink.commit.last_batch", taken_over_meanwhile)
     with pytest.raises(SinkFenced, match="another driver"):
-        sink.commit(0, parcel)
+        sink.commit(0, output)
 
     assert sink.visible() == [b"a"]
 
 
 class Killed(BaseException):
-    """The driver is gone: nothing is cleaned up."""
+    """The driver is dead: nothing is cleaned up."""
 
 
 @pytest.fixture
 def die_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, bool], None]]:
-    """Arms a bomb: this process is dead before or after it has sent its n-th request."""
-    send = Connection._send
+    """Let this process die before or after it has sent its n-th request."""
+    send = BrokerConnection._send
 
     def arm(request: int, after_sending: bool) -> None:
         left = [request]
 
-        def sometimes(self: Connection, *arguments: Any) -> Any:
+        def sometimes(self: BrokerConnection, *arguments: Any) -> Any:
             left[0] -= 1
             if left[0] > 0:
                 return send(self, *arguments)
             if left[0] == 0 and after_sending:
                 send(self, *arguments)
-            # Whatever a dying process would still like to say, nobody hears it.
+            # A dead process sends nothing more.
             raise Killed
 
-        monkeypatch.setattr(Connection, "_send", sometimes)
+        monkeypatch.setattr(BrokerConnection, "_send", sometimes)
 
     yield arm
     monkeypatch.undo()
@@ -323,22 +323,22 @@ def test_each_record_is_there_once_wherever_the_driver_dies(
     monkeypatch: pytest.MonkeyPatch,
     after_sending: bool,
 ) -> None:
-    send = Connection._send
+    send = BrokerConnection._send
     deaths = 0
     expected: list[bytes] = []
     for batch_id in range(100):
         first, second = b"%d-first" % batch_id, b"%d-second" % batch_id
         expected += [first, second]
-        parcels = [sink.task(first), sink.task(second, staged=True)]
+        outputs = [sink.task(first), sink.task(second, staged=True)]
         die_at(batch_id + 1, after_sending)
         try:
-            sink.commit(batch_id, *parcels)
+            sink.commit(batch_id, *outputs)
         except Killed:
             deaths += 1
         else:
             break
         finally:
-            monkeypatch.setattr(Connection, "_send", send)
+            monkeypatch.setattr(BrokerConnection, "_send", send)
         # Spark has not written its commit log: the new driver does the whole batch again.
         sink.commit(batch_id, sink.task(first), sink.task(second, staged=True))
 
@@ -351,7 +351,7 @@ def test_commits_after_the_broker_was_killed_while_it_did(
 ) -> None:
     own_broker.start()
     sink = Sink(own_broker, topic)
-    parcels = [sink.task(b"a"), sink.task(b"b", staged=True)]
+    outputs = [sink.task(b"a"), sink.task(b"b", staged=True)]
     write = BatchTransaction.write
     kills = iter([True])
 
@@ -363,9 +363,9 @@ def test_commits_after_the_broker_was_killed_while_it_did(
 
     monkeypatch.setattr(BatchTransaction, "write", kill_in_between)
     try:
-        sink.commit(0, *parcels)
+        sink.commit(0, *outputs)
     except (BrokerError, ConnectionLost):
-        sink.commit(0, *parcels)
+        sink.commit(0, *outputs)
 
     assert sink.visible() == [b"a", b"b"]
 

@@ -1,4 +1,4 @@
-"""`format("headrace")` in a real Spark session: that Spark gets what the source gives."""
+"""`format("headrace")` in a real Spark session: Spark gets the rows of the source."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -132,7 +132,7 @@ def test_filters_hold_with_and_without_pushdown(
         ({"minPartitions": "none"}, "option minPartitions cannot be 'none'"),
     ],
 )
-def test_a_wrong_option_is_told_when_loading(
+def test_a_wrong_option_is_reported_when_loading(
     load: Load, options: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(AnalysisException) as raised:

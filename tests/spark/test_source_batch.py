@@ -158,7 +158,7 @@ def test_a_pattern_matches_whole_names(broker: BrokerProcess, feed: TopicFeed, s
     assert read(source(subscribePattern=f"{feed.topic}.*")) == [b"a", b"b"]
 
 
-def test_a_missing_topic_is_told_with_one_like_it(feed: TopicFeed, source: Any) -> None:
+def test_a_missing_topic_is_reported_with_one_like_it(feed: TopicFeed, source: Any) -> None:
     with pytest.raises(TopicMissing, match=f"no topic {feed.topic}x; did you mean {feed.topic}"):
         source(subscribe=f"{feed.topic}x").partitions()
 

@@ -1,11 +1,11 @@
-"""The source reads Apache Kafka as it reads us."""
+"""The source reads Apache Kafka as it reads Headrace."""
 
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition

@@ -1,4 +1,4 @@
-"""Streaming reads: what Spark asks of a source, asked by the tests, against a real broker."""
+"""Streaming reads: tests call the source as Spark does, against a real broker."""
 
 import json
 import logging
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from headrace.client.admin.group_admin import GroupAdmin
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
@@ -239,7 +239,7 @@ def test_a_deleted_topic_is_a_loss(
     assert f"{feed.topic}-0 is gone" in caplog.text
 
 
-def test_a_topic_made_anew_is_a_loss(
+def test_a_topic_created_again_is_a_loss(
     broker: BrokerProcess, feed: TopicFeed, source: MakeSource
 ) -> None:
     feed.write(b"a", b"b")
@@ -335,7 +335,7 @@ def test_a_group_that_refuses_progress_does_not_stop_the_stream(
         end = reader.latestOffset(start, ALL)
 
     assert batch(reader, start, end) == [b"a"]
-    assert f"progress cannot be committed to group {group}" in caplog.text
+    assert f"progress_commit_failed group={group}" in caplog.text
     member.close()
 
 

@@ -11,7 +11,7 @@ from headrace.cli.terminal.epilog import epilog
 from headrace.cli.terminal.listen_address import parse_listen_address
 from headrace.cli.terminal.option import BrokersOption, bootstrap_servers
 from headrace.cli.terminal.stop import Stop
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.flow.drpc.client import DrpcClient
 from headrace.flow.drpc.function_topics import FunctionTopics
 from headrace.flow.drpc.gateway import DEFAULT_PORT, Gateway

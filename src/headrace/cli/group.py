@@ -19,10 +19,10 @@ from headrace.cli.terminal.output import (
 )
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.choice import chosen_partitions
-from headrace.client.admin.group_admin import Group, GroupAdmin
 from headrace.client.error import BrokerError, ClientError
+from headrace.client.group.group_admin import GroupAdmin, GroupDescription
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.offset_lookup import Extent, extents
+from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.model.clock import SystemClock
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -100,7 +100,7 @@ def describe(
     finish(problems)
 
 
-def _describe(pool: ConnectionPool, group: Group) -> dict[str, Any]:
+def _describe(pool: ConnectionPool, group: GroupDescription) -> dict[str, Any]:
     committed = GroupAdmin(pool).offsets(group.group)
     owners = {each: member for member in group.members for each in member.partitions}
     partitions = sorted({*committed, *owners})
@@ -130,7 +130,7 @@ def _describe(pool: ConnectionPool, group: Group) -> dict[str, Any]:
     }
 
 
-def _lag(committed: int | None, extent: Extent | ClientError) -> dict[str, Any]:
+def _lag(committed: int | None, extent: LogExtent | ClientError) -> dict[str, Any]:
     """Return the lag of a partition. Without a committed offset it is the whole log."""
     if isinstance(extent, ClientError):
         return {"offset": committed, "log_start": None, "log_end": None, "lag": None}

@@ -1,9 +1,9 @@
 """What can go wrong between a client and a cluster.
 
-Rule 1: `BrokerError` is an answer: a broker understood the request and said no. The others mean
-that no answer came, or none that can be used.
+Rule 1: `BrokerError` is a response: a broker understood the request and refused it. The others
+mean that no response came, or none that can be used.
 Rule 2: a call for many items never raises for one of them. It returns the `BrokerError` in that
-item's place, so that whoever asked can tell a status for each.
+item's place, so that the caller can report a status per item.
 """
 
 from typing import Any
@@ -14,30 +14,30 @@ from headrace.wire.error_code import ErrorCode
 
 
 class ClientError(HeadraceError):
-    """The root of what the client raises on purpose."""
+    """The base of every error that the client raises on purpose."""
 
 
 class Unreachable(ClientError):
-    """No broker could be reached, or the one that is needed is not there."""
+    """No broker could be reached, or the one that is needed is not part of the cluster."""
 
 
 class ConnectionLost(ClientError):
-    """A connection ended, or went silent for too long, while an answer was due.
+    """A connection ended, or stayed silent for too long, before a response came.
 
-    Whether the broker carried out the request is not known.
+    The client does not know whether the broker carried out the request.
     """
 
 
 class Unsupported(ClientError):
-    """The broker lacks an API, or every version of it that we speak."""
+    """The broker lacks an API, or every version of it that this client speaks."""
 
 
 class AuthenticationFailed(ClientError):
-    """The broker does not take our credentials, or none of its mechanisms is ours."""
+    """The broker refused the credentials, or offers none of the client's SASL mechanisms."""
 
 
 class BrokerError(ClientError):
-    """A broker's "no" to one item of a request.
+    """A broker's refusal of one item of a request.
 
     Attributes:
         code: Kafka's error code.
@@ -51,7 +51,7 @@ class BrokerError(ClientError):
 
     @property
     def name(self) -> str:
-        """As Kafka spells it: `TOPIC_ALREADY_EXISTS`."""
+        """The error code as Kafka spells it: `TOPIC_ALREADY_EXISTS`."""
         return self.code.name.upper()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,11 +59,11 @@ class BrokerError(ClientError):
 
 
 class WriteFailed(ClientError):
-    """Records could not be written to a partition. Those before them were.
+    """Records could not be written to a partition. The records before them were written.
 
     Attributes:
-        partition: where they were to go.
-        reason: what the broker, or the connection to it, said last.
+        partition: the partition they were meant for.
+        reason: the last error of the broker, or of the connection to it.
     """
 
     def __init__(self, partition: TopicPartition, reason: ClientError) -> None:
@@ -76,11 +76,11 @@ class WriteFailed(ClientError):
 
 
 class ProducerFenced(ClientError):
-    """Somebody else has taken over the transactional id, or the transaction took too long and was
-    aborted by its coordinator. Nothing more is written under this identity.
+    """Another writer took over the transactional id, or the coordinator aborted a transaction that
+    took too long. Nothing more is written under this identity.
 
     Attributes:
-        transactional_id: what was taken over.
+        transactional_id: the id that was taken over.
     """
 
     def __init__(self, transactional_id: str) -> None:
@@ -95,11 +95,11 @@ class ProducerFenced(ClientError):
 
 
 class PositionOutOfRange(ClientError):
-    """A reader is to read what is not, or not any more, in the log.
+    """A reader asked for an offset that the log does not hold, or no longer holds.
 
     Attributes:
-        offset: what was asked for.
-        log_start, log_end: what is there instead.
+        offset: the offset that was asked for.
+        log_start, log_end: the offsets that the log does hold.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class PositionOutOfRange(ClientError):
 
 
 class DamagedBatch(ClientError):
-    """A batch came that is none, or whose CRC does not match. Everything before it was read.
+    """Bytes that are no record batch, or whose CRC does not match. All batches before it were read.
 
     Attributes:
         offset: the first offset that could not be read.
@@ -135,7 +135,7 @@ class DamagedBatch(ClientError):
         return type(self), (self.partition, self.offset, self.reason)
 
 
-# The codes a user meets most, for brokers that send no message along.
+# The codes that users meet most often, for brokers that send no message with them.
 _SENTENCES = {
     ErrorCode.unknown_topic_or_partition: "there is no such topic or partition",
     ErrorCode.topic_already_exists: "a topic of this name is there already",
@@ -163,5 +163,5 @@ _SENTENCES = {
 
 
 def error_of(code: ErrorCode, detail: str | None = None) -> BrokerError | None:
-    """The error of an answer's code, or None when it says that all is well."""
+    """Return the error of a response's code, or None for the code NONE."""
     return None if code is ErrorCode.none else BrokerError(code, detail)

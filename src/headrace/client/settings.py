@@ -1,13 +1,13 @@
-"""How a client connects: Kafka's client configuration, as far as it means something here.
+"""How a client connects: the keys of Kafka's client configuration that apply here.
 
-Where Java's client and librdkafka name a thing differently, the plain value wins over the file in
-Java's format (`sasl.username`, `ssl.ca.location`: librdkafka's).
+Where Java's client and librdkafka have different keys for one thing, librdkafka's is used: it takes
+the plain value (`sasl.username`, `ssl.ca.location`) where Java's takes a file in a Java format.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.client.network.address import Address, parse_addresses
+from headrace.client.address import Address, parse_addresses
 from headrace.model.config import ConfigKey, ConfigTable, ConfigType
 from headrace.model.error import ConfigError
 
@@ -41,7 +41,7 @@ CLIENT_CONFIG = ConfigTable.of(
     "a client",
     [
         _text("bootstrap.servers", "Brokers to ask first, host:port,host:port.", DEFAULT_BROKERS),
-        _text("client.id", "Who asks, in the broker's logs, metrics and quotas.", "headrace"),
+        _text("client.id", "The client's name in a broker's logs and quotas.", "headrace"),
         _text("security.protocol", "How to connect.", "PLAINTEXT", choices=PROTOCOLS),
         _text("sasl.mechanism", "How to authenticate.", "PLAIN", choices=MECHANISMS),
         _text("sasl.username", "Who to authenticate as."),
@@ -71,8 +71,8 @@ CLIENT_CONFIG = ConfigTable.of(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
-    """How the connection is encrypted."""
+class TlsSettings:
+    """How connections are encrypted."""
 
     ca_file: str | None
     certificate_file: str | None
@@ -82,8 +82,8 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sasl:
-    """Who we are."""
+class SaslSettings:
+    """How the client authenticates itself."""
 
     mechanism: str
     username: str
@@ -92,7 +92,7 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """Everything `CLIENT_CONFIG` declares, typed.
+    """Every key of `CLIENT_CONFIG`, typed.
 
     >>> ClientSettings.of({"bootstrap.servers": "10.0.0.1:9093"}).bootstrap
     [Address(host='10.0.0.1', port=9093)]
@@ -100,8 +100,8 @@ class ClientSettings:
 
     bootstrap: list[Address]
     client_id: str
-    tls: Tls | None
-    sasl: Sasl | None
+    tls: TlsSettings | None
+    sasl: SaslSettings | None
     request_timeout_ms: int
     api_timeout_ms: int
     connect_timeout_ms: int
@@ -113,7 +113,7 @@ class ClientSettings:
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> "ClientSettings":
-        """Read what a user wrote.
+        """Parse what a user wrote.
 
         Raises:
             ConfigError: an unknown key, or a value that its key cannot have.
@@ -130,7 +130,7 @@ class ClientSettings:
             return int(text(name))
 
         protocol = text("security.protocol")
-        tls = Tls(
+        tls = TlsSettings(
             ca_file=optional("ssl.ca.location"),
             certificate_file=optional("ssl.certificate.location"),
             key_file=optional("ssl.key.location"),
@@ -155,7 +155,7 @@ class ClientSettings:
         )
 
 
-def _sasl(mechanism: str, username: str | None, password: str | None) -> Sasl:
+def _sasl(mechanism: str, username: str | None, password: str | None) -> SaslSettings:
     if username is None or password is None:
         raise ConfigError("SASL needs a name and a password: set sasl.username and sasl.password")
-    return Sasl(mechanism=mechanism, username=username, password=password)
+    return SaslSettings(mechanism=mechanism, username=username, password=password)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.audit.record import TOPIC as AUDIT_TOPIC
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.access.user import Users
 from headrace.console.change_log import TOPIC as CHANGES_TOPIC

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from headrace.client.admin.group_admin import GroupAdmin, ListedGroup
 from headrace.client.error import BrokerError
+from headrace.client.group.group_admin import GroupAdmin, GroupListing
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import LATEST, FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings
@@ -138,7 +138,7 @@ class LagWatch:
 
     def _sample(
         self,
-        groups: Iterable[ListedGroup],
+        groups: Iterable[GroupListing],
         committed: Mapping[str, Mapping[TopicPartition, int]],
         ends: Mapping[TopicPartition, int],
     ) -> None:
@@ -153,7 +153,7 @@ class LagWatch:
 
     def _report(
         self,
-        group: ListedGroup,
+        group: GroupListing,
         committed: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
     ) -> GroupLag:

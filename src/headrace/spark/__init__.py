@@ -1,20 +1,74 @@
 """Topics as Spark tables and streams: the data source `headrace`, its source and its sink.
 
-`headrace.spark.session()` starts a session. It is loaded when asked for: executors load this
-package too, and need none of it.
+    >>> from headrace.spark import session
+
+`docs/spark.md` shows how to use it. Importing the package is cheap, because executors import it
+too: each name is loaded from its own file on first use. The import also lets Spark start the Python
+of this process where it would start any `python3`, so that a program works in a virtual environment
+that was not activated (`headrace.spark.python_path`).
+
+Running:
+    session: starts a Spark session in which `format("headrace")` works.
+    each_batch: a function for `foreachBatch` that writes each micro-batch exactly once.
+    HeadraceDataSource: the data source, for `spark.dataSource.register`; Spark finds it too.
+    connector_folder: where jars of Spark's own Kafka connector go, for real-time mode.
+
+Errors:
+    SparkUnavailable, JavaMissing: Spark did not start, or there is no Java that it can use.
+    TopicMissing: a topic or partition to read does not exist.
+    DataLoss: records are gone that were not read.
+    BadValue: a value that cannot be decoded, with valueMode FAILFAST.
+    SinkFenced: another driver commits batches of the same sink.
+    BatchOutdated, BatchChanged: a checkpoint was set back, so that a batch cannot be written once.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headrace.model.lazy_import import lazy_names
+from headrace.spark.python_path import prefer_this_python
+
+__all__ = [
+    "BadValue",
+    "BatchChanged",
+    "BatchOutdated",
+    "DataLoss",
+    "HeadraceDataSource",
+    "JavaMissing",
+    "SinkFenced",
+    "SparkUnavailable",
+    "TopicMissing",
+    "connector_folder",
+    "each_batch",
+    "session",
+]
 
 if TYPE_CHECKING:
-    from headrace.spark.ready_session import session
+    from headrace.process.java import JavaMissing
+    from headrace.spark.connector import connector_folder
+    from headrace.spark.data_source import HeadraceDataSource
+    from headrace.spark.ready_session import SparkUnavailable, session
+    from headrace.spark.sink.commit import BatchChanged, BatchOutdated, SinkFenced
+    from headrace.spark.sink.each_batch import each_batch
+    from headrace.spark.source.data_loss import DataLoss
+    from headrace.spark.source.topic_choice import TopicMissing
+    from headrace.spark.value.error import BadValue
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "BadValue": "headrace.spark.value.error",
+            "BatchChanged": "headrace.spark.sink.commit",
+            "BatchOutdated": "headrace.spark.sink.commit",
+            "DataLoss": "headrace.spark.source.data_loss",
+            "HeadraceDataSource": "headrace.spark.data_source",
+            "JavaMissing": "headrace.process.java",
+            "SinkFenced": "headrace.spark.sink.commit",
+            "SparkUnavailable": "headrace.spark.ready_session",
+            "TopicMissing": "headrace.spark.source.topic_choice",
+            "connector_folder": "headrace.spark.connector",
+            "each_batch": "headrace.spark.sink.each_batch",
+            "session": "headrace.spark.ready_session",
+        },
+    )
 
-__all__ = ["session"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "session":
-        from headrace.spark.ready_session import session
-
-        return session
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+prefer_this_python()

@@ -1,7 +1,7 @@
-"""Spark's own Kafka connector (format `kafka`): wanted for real-time mode, which only it can do.
+"""Finds Spark's own Kafka connector (format `kafka`), which real-time mode needs.
 
-It is a jar, matched to one version of Spark. Jars that lie in `connector_folder()` are taken;
-without them Spark is told to fetch its own version's from Maven Central when it starts.
+It is a jar for one version of Spark. Jars in `connector_folder()` are used; without them Spark
+downloads those of its own version from Maven Central when it starts.
 """
 
 import os
@@ -14,7 +14,7 @@ _ARTIFACT = "spark-sql-kafka-0-10"
 
 
 def connector_coordinate() -> str:
-    """What `spark.jars.packages` calls the connector of the Spark that is installed.
+    """Return the Maven coordinate of the connector for the installed Spark.
 
     >>> connector_coordinate().split(":")[:2]
     ['org.apache.spark', 'spark-sql-kafka-0-10_2.13']
@@ -23,7 +23,7 @@ def connector_coordinate() -> str:
 
 
 def connector_folder() -> Path:
-    """Where jars of the connector are looked for: one folder for each version of Spark.
+    """Return the folder for jars of the connector: one per version of Spark.
 
     `$XDG_CACHE_HOME/headrace/spark-<version>-kafka`, by default below `~/.cache`.
     """
@@ -33,9 +33,9 @@ def connector_folder() -> Path:
 
 
 def connector_config(config: Mapping[str, str]) -> dict[str, str]:
-    """The settings that bring the connector into a session with `config`; none if it is there.
+    """Return the settings that add the connector to a session; none if `config` has it already.
 
-    Jars that Spark has itself are left out: two copies of a class would quarrel.
+    Jars that Spark itself has are left out: two copies of a class would conflict.
     """
     named = config.get("spark.jars", "") + config.get("spark.jars.packages", "")
     if _ARTIFACT in named:

@@ -1,7 +1,7 @@
 """The format `headrace` of Spark: topics read and written, in batches and in streams.
 
-Spark makes an object of this class for every DataFrame, in a Python process of its own, and sends
-it on pickled. Everything heavy is imported when it is needed.
+Spark creates an object of this class for every DataFrame, in a Python process of its own, and sends
+it to other processes pickled. Heavy modules are imported where they are needed.
 """
 
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ class HeadraceDataSource(DataSource):
         return "headrace"
 
     def schema(self) -> str:
-        """The columns; wrong options are told here, when the user calls `load()`."""
+        """Return the columns. Wrong options are reported here, when the user calls `load()`."""
         from headrace.spark.source.option import SourceOptions
         from headrace.spark.source.schema import source_ddl
 

@@ -1,10 +1,10 @@
 """`kafka.*` options: Kafka's client configuration, as Java's clients and librdkafka spell it.
 
-Rule 1: what our client has too is handed on; what only tunes Java's consumer is taken and ignored.
-Rule 2: what would change what is read, or who we are, and cannot be honoured is an error. So is a
-name that Kafka does not know.
-Rule 3: Java's way to name a login (`sasl.jaas.config`) and PEM files (`ssl.truststore.location`) is
-understood, so that options move over as they are.
+Rule 1: options that our client has are passed on; those that only tune Java's consumer are ignored.
+Rule 2: an option that would change what is read, or the identity of the client, and that cannot be
+honoured is an error. So is a name that Kafka does not know.
+Rule 3: Java's options for a login (`sasl.jaas.config`) and PEM files (`ssl.truststore.location`)
+are understood, so that options can be copied as they are.
 """
 
 import difflib
@@ -57,7 +57,7 @@ IGNORED: Final = frozenset(
         "ssl.trustmanager.algorithm",
     )
 )
-"""Kafka's consumer has them, and they mean nothing here."""
+"""Options of Kafka's consumer that have no effect here."""
 
 _PEM_STORES: Final = {
     "ssl.truststore": ("ssl.ca.location",),
@@ -71,13 +71,13 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def client_texts(kafka: Mapping[str, str], others: Iterable[str] = ()) -> dict[str, str]:
-    """The texts for `ClientSettings.of`, from `kafka.*` options without their prefix.
+    """Convert `kafka.*` options, without their prefix, to what `ClientSettings.of` takes.
 
     Args:
-        others: names that the caller reads by itself: `group.id`, `acks`, ...
+        others: names that the caller reads itself: `group.id`, `acks`, ...
 
     Raises:
-        ConfigError: something that Kafka's client, or ours, does not have.
+        ConfigError: an option that Kafka's client, or ours, does not have.
     """
     own = set(others)
     if not kafka.get("bootstrap.servers", "").strip():
@@ -94,12 +94,12 @@ def client_texts(kafka: Mapping[str, str], others: Iterable[str] = ()) -> dict[s
         found |= _pem(store, targets, kafka)
     if "ssl.key.password" not in found and "ssl.keystore.password" in kafka:
         found["ssl.key.password"] = kafka["ssl.keystore.password"]
-    ClientSettings.of(found)  # whatever is wrong is told now, on the driver
+    ClientSettings.of(found)  # reports wrong values now, on the driver
     return found
 
 
 def _login(text: str) -> dict[str, str]:
-    """What stands in a JAAS line: `...ScramLoginModule required username="a" password="b";`."""
+    """Parse a JAAS line: `...ScramLoginModule required username="a" password="b";`."""
     parts = {name: _ESCAPED.sub(r"\1", value) for name, value in _JAAS_LOGIN.findall(text)}
     if set(parts) != {"username", "password"}:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""What a user wrote as options, found under any spelling of their names and read with clear errors.
+"""Reads the options that a user wrote, with errors that name the option and the fix.
 
 Rule 1: names are case-insensitive, as all of Spark's options are; errors spell them as documented.
-Rule 2: a name nobody knows is an error that tells the nearest one. Spark's Kafka connector ignores
+Rule 2: an unknown name is an error that suggests the nearest one. Spark's Kafka connector ignores
 it, and its users then wonder why `startingOffset` does nothing.
 """
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 KAFKA_PREFIX: Final = "kafka."
 
-# Spark itself may put these among the options of a source or a sink.
+# Spark itself may add these to the options of a source or a sink.
 _SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d{1,20}")
 _DURATION: Final = re.compile(r"(\d{1,15})\s*([a-z]*)")
@@ -46,11 +46,12 @@ class OptionText:
         return name.lower() in self._texts
 
     def get(self, name: str) -> str | None:
+        """Return an option without surrounding blanks, or None."""
         text = self._texts.get(name.lower())
         return None if text is None else text.strip()
 
     def kafka(self) -> dict[str, str]:
-        """Every `kafka.*` option, under Kafka's own name."""
+        """Return every `kafka.*` option, under Kafka's own name."""
         return {
             name.removeprefix(KAFKA_PREFIX): text
             for name, text in self._texts.items()
@@ -58,8 +59,10 @@ class OptionText:
         }
 
     def reject_unknown(self, known: Iterable[str]) -> None:
-        """Raises:
-        ConfigError: for the first option that is none of the known ones, telling the nearest.
+        """Check that every option is known.
+
+        Raises:
+            ConfigError: names the first unknown option and the nearest known one.
         """
         spelled = {name.lower(): name for name in known}
         for name in self._texts:
@@ -72,6 +75,7 @@ class OptionText:
             raise ConfigError(f"the format headrace has no option {name}; {hint}")
 
     def boolean(self, name: str, default: bool) -> bool:
+        """Return an option that is `true` or `false`."""
         text = self.get(name)
         if text is None:
             return default
@@ -80,6 +84,7 @@ class OptionText:
         return text.lower() == "true"
 
     def number(self, name: str, lowest: int, highest: int) -> int | None:
+        """Return an option that is a whole number within bounds, or None."""
         text = self.get(name)
         if text is None:
             return None
@@ -90,7 +95,7 @@ class OptionText:
         return int(text)
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        """One of the allowed texts, spelled as there."""
+        """Return one of the allowed texts, in the spelling of `allowed`."""
         text = self.get(name)
         if text is None:
             return default
@@ -100,7 +105,7 @@ class OptionText:
         raise wrong(name, text, "write one of " + ", ".join(allowed))
 
     def duration_ms(self, name: str, default_ms: int) -> int:
-        """A time as Spark's settings have it: `15m`, `30s`; a bare number is milliseconds."""
+        """Return a duration as Spark writes it: `15m`, `30s`; a bare number is milliseconds."""
         text = self.get(name)
         if text is None:
             return default_ms
@@ -110,13 +115,13 @@ class OptionText:
         return int(found[1]) * _MILLISECONDS[found[2]]
 
     def parsed(self, name: str, parse: Callable[[str, str], T]) -> T | None:
-        """What `parse(name, text)` makes of it."""
+        """Return the result of `parse(name, text)`, or None without the option."""
         text = self.get(name)
         return None if text is None else parse(name, text)
 
 
 def wrong(name: str, text: str, instead: str) -> ConfigError:
-    """The error for a value that an option cannot have."""
+    """Return the error for a value that an option cannot have."""
     return ConfigError(f"option {name} cannot be {text!r}: {instead}")
 
 

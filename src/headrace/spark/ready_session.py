@@ -1,4 +1,4 @@
-"""A Spark session in which `format("headrace")` works; `headrace.spark.session` starts it."""
+"""Starts a Spark session in which `format("headrace")` works: `headrace.spark.session`."""
 
 import os
 import sys
@@ -14,17 +14,19 @@ from headrace.spark.connector import connector_config, connector_folder
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.spark.quick_home import quick_home
 
-# Present below spark-submit, which has chosen the master by then.
+# Set by spark-submit, which has chosen the master by then.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+# Only spark-submit reads these settings by itself.
 _PYTHON = "spark.pyspark.python"
+_DRIVER_PYTHON = "spark.pyspark.driver.python"
 _STACK = "-Xss16m"
-# What the source is better with than without, unless the user says otherwise.
-_BETTER_WITH = {"spark.sql.python.filterPushdown.enabled": "true"}
+# Settings that speed up the source, unless the user sets them.
+_DEFAULTS = {"spark.sql.python.filterPushdown.enabled": "true"}
 
 
 class SparkUnavailable(HeadraceError):
-    """Spark did not start; the message says what it needs."""
+    """Spark did not start. The message says what it needs."""
 
 
 def session(
@@ -34,16 +36,16 @@ def session(
     realtime: bool = False,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The Spark session of this process, started if there is none.
+    """Return the Spark session of this process; start one if there is none.
 
     Args:
-        app_name: what Spark's pages call the program.
-        master: any master of Spark's (`spark://host:7077`, `yarn`, `k8s://…`); if none is given,
-            what `spark-submit` says, or else `local[*]`.
+        app_name: the name of the program on Spark's pages.
+        master: any master of Spark's (`spark://host:7077`, `yarn`, `k8s://…`). By default that of
+            `spark-submit`, or else `local[*]`.
         realtime: add Spark's own Kafka connector, whose source and sink `kafka` can run with
             `trigger(realTime="5 seconds")`. Its jars come from `connector_folder()` or else from
             Maven Central, when Spark starts.
-        config: settings of Spark's; they go before those that are made here.
+        config: settings of Spark; they take precedence over those of this function.
 
     Raises:
         JavaMissing: there is no Java, or an old one.
@@ -54,32 +56,32 @@ def session(
         spark = headrace.spark.session("page counts", config={"spark.sql.shuffle.partitions": "4"})
         clicks = spark.read.format("headrace").option("subscribe", "clicks")
     """
-    wanted = _BETTER_WITH | {key: str(value) for key, value in (config or {}).items()}
+    settings = _DEFAULTS | {key: str(value) for key, value in (config or {}).items()}
     if master is not None:
-        wanted["spark.master"] = master
+        settings["spark.master"] = master
     running = SparkSession.getActiveSession()
     if running is None:
-        running = _start(app_name, wanted, realtime)
+        running = _start(app_name, settings, realtime)
     else:
-        _adapt(running, wanted, realtime)
-    # Spark finds it by itself, but then it calls executors' Python what the driver's is called.
+        _apply(running, settings, realtime)
+    # Spark finds the source by itself too, but then starts executors' Python by the driver's path.
     running.dataSource.register(HeadraceDataSource)
     return running
 
 
-def _start(app_name: str, wanted: dict[str, str], realtime: bool) -> SparkSession:
+def _start(app_name: str, settings: dict[str, str], realtime: bool) -> SparkSession:
     find_java()
-    settings = dict(wanted)
-    # The processes in which Spark looks for data sources must find what this process finds.
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = dict(settings)
+    # The processes in which Spark looks for data sources must have the packages of this process.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", settings.get(_DRIVER_PYTHON, sys.executable))
     if _SUBMITTED not in os.environ:
         settings.setdefault("spark.master", "local[*]")
     if settings.get("spark.master", "").startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", settings.get(_PYTHON, sys.executable))
         home = None if _PYTHON in settings else quick_home()
         if home is not None:
             os.environ["SPARK_HOME"] = str(home)
-        # A laptop's own name may lead to an address at which it cannot be reached.
+        # A laptop's own host name may resolve to an address that cannot be reached.
         settings.setdefault("spark.driver.host", "127.0.0.1")
         settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
     settings["spark.driver.extraJavaOptions"] = _java_options(settings)
@@ -90,7 +92,7 @@ def _start(app_name: str, wanted: dict[str, str], realtime: bool) -> SparkSessio
     except PySparkRuntimeError as error:
         raise SparkUnavailable(_what_it_needs(settings)) from error
     if realtime and not _has_connector(started):
-        # The Java process outlives a stopped session, with the jars that it was started with.
+        # The Java process outlives a stopped session, and keeps the jars of its start.
         started.stop()
         raise InvalidArgument(
             "Spark has run in this process before, without its Kafka connector: start a session"
@@ -100,8 +102,8 @@ def _start(app_name: str, wanted: dict[str, str], realtime: bool) -> SparkSessio
 
 
 def _java_options(settings: Mapping[str, str]) -> str:
-    """Those of the user, and a stack that is deep enough: Spark matches the message of a batch that
-    was interrupted with a regular expression that overflows Java's default."""
+    """Return the user's Java options, with a deeper stack: Spark matches the message of an
+    interrupted batch with a regular expression that overflows Java's default stack."""
     given = settings.get("spark.driver.extraJavaOptions", "")
     return given if "-Xss" in given else f"{given} {_STACK}".strip()
 
@@ -119,20 +121,24 @@ def _what_it_needs(settings: Mapping[str, str]) -> str:
     )
 
 
-def _adapt(running: SparkSession, wanted: Mapping[str, str], realtime: bool) -> None:
-    """What a running session can still change; a second one cannot exist beside it."""
+def _apply(running: SparkSession, settings: Mapping[str, str], realtime: bool) -> None:
+    """Apply settings to a running session; there cannot be a second one beside it.
+
+    Raises:
+        InvalidArgument: it has another master, or lacks the connector.
+    """
     master = running.conf.get("spark.master")
-    if wanted.get("spark.master", master) != master:
+    if settings.get("spark.master", master) != master:
         raise InvalidArgument(
             f"a Spark session runs already, on {master}: stop() it before you start one on"
-            f" {wanted['spark.master']}"
+            f" {settings['spark.master']}"
         )
     if realtime and not _has_connector(running):
         raise InvalidArgument(
             "a Spark session runs already, without Spark's Kafka connector: start a session with"
             " realtime=True in a new process"
         )
-    for key, value in wanted.items():
+    for key, value in settings.items():
         if running.conf.isModifiable(key):
             running.conf.set(key, value)
 

@@ -1,14 +1,14 @@
-"""Garbage collection in Spark's Python workers, which serve one task after the other.
+"""Garbage collection in Spark's Python workers, which run one task after the other.
 
-Spark collects after every task, over everything the worker has ever imported: with Arrow, pandas
-and the kernels that is some 80 ms of a core, more than a small task takes. What is imported stays
-until the worker ends, so it is taken out of the collector's sight.
+Spark collects garbage after every task, over all objects of all modules that the worker has
+imported. With Arrow, pandas and the kernels that takes 80 ms of a core, more than a small task.
+Imported modules stay until the worker ends, so they are excluded from collection (`gc.freeze`).
 """
 
 import gc
 import sys
 
-# A worker imports what it needs in its first tasks; one that never stops importing is left alone.
+# A worker imports its modules in its first tasks. One that never stops importing is left alone.
 _MAX_FREEZES = 8
 
 _freezes = 0
@@ -16,10 +16,10 @@ _modules = 0
 
 
 def settle() -> None:
-    """Call it at the end of a task. What is alive and imported is not looked at again.
+    """Exclude the objects that are alive at the end of a task from later collections.
 
-    Objects that are in sight now and become a cycle of garbage later are never collected: a task
-    keeps none, and what a bolt keeps it keeps for good.
+    Such an object that becomes part of a garbage cycle later is never collected. A task leaves
+    none, and a bolt keeps its objects until the worker ends.
     """
     global _freezes, _modules
     if len(sys.modules) == _modules or _freezes == _MAX_FREEZES:

@@ -16,7 +16,7 @@ spark = headrace.spark.session(
         **quiet_config(folder),
         "spark.executor.memory": task["executor_memory"],
         "spark.executor.extraJavaOptions": " ".join(SHORT_RUN),
-        # Do not begin before both executors are there: a test that runs on one proves half.
+        # Wait for both executors: the test must run on both.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
     },

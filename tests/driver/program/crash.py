@@ -1,5 +1,5 @@
-"""Three queries over one topic, until nothing is left or somebody kills us: a copy, a topology that
-counts with state, and a landing in Parquet files."""
+"""Three queries over one topic, until all is read or a test kills the driver: a copy, a topology
+that counts with state, and a landing in Parquet files."""
 
 from pathlib import Path
 

@@ -16,7 +16,7 @@ from testkit.peer.transactional import read_to_end
 
 
 class RealTime:
-    """The views in `views`; what becomes of them in `bolts` and `totals`."""
+    """Topologies that read the topic `views` and write to `bolts` and `totals`."""
 
     def __init__(self, spark, task):
         self.spark, self.task, self.folder = spark, task, Path(task["folder"])
@@ -38,32 +38,34 @@ class RealTime:
         )
 
     def topology(self, name):
-        made = Topology(name, latency="realtime", guarantee="at-least-once", dead_letters=None)
-        made.spout("views", self.views())
-        made.bolt("slow", Select(where="ms > 1")).shuffle("views")
-        return made
+        topology = Topology(name, latency="realtime", guarantee="at-least-once", dead_letters=None)
+        topology.spout("views", self.views())
+        topology.bolt("slow", Select(where="ms > 1")).shuffle("views")
+        return topology
 
     def two_bolts(self):
-        made = self.topology("two-bolts")
+        topology = self.topology("two-bolts")
         shown = Select(page="upper(page)", twice="ms * 2")
-        made.bolt("shown", shown, output="page STRING, twice INT").shuffle("slow")
-        made.sink("out", TopicSink(self.task["bolts"])).shuffle("shown")
-        return made
+        topology.bolt("shown", shown, output="page STRING, twice INT").shuffle("slow")
+        topology.sink("out", TopicSink(self.task["bolts"])).shuffle("shown")
+        return topology
 
     def totals(self):
-        made = self.topology("totals")
-        made.bolt("totals", Aggregate("page", n="count", most="max(ms)")).fields("slow", "page")
-        made.sink("out", TopicSink(self.task["totals"])).shuffle("totals")
-        return made
+        topology = self.topology("totals")
+        topology.bolt("totals", Aggregate("page", n="count", most="max(ms)")).fields("slow", "page")
+        topology.sink("out", TopicSink(self.task["totals"])).shuffle("totals")
+        return topology
 
-    def run(self, made, target, last):
-        """Until a record that only the last view can make is there."""
-        checkpoint = self.folder / f"checkpoint-{made.name}"
-        query = start(made.plan(), self.spark, brokers=self.task["address"], checkpoint=checkpoint)
+    def run(self, topology, target, last):
+        """Run a topology until the record of the last view is in its target; return its records."""
+        checkpoint = self.folder / f"checkpoint-{topology.name}"
+        query = start(
+            topology.plan(), self.spark, brokers=self.task["address"], checkpoint=checkpoint
+        )
         try:
             wait_until(
                 lambda: query.exception() is not None or last in self.read(target),
-                what=f"records of {made.name}",
+                what=f"records of {topology.name}",
                 timeout_seconds=240,
             )
             if query.exception() is not None:
@@ -77,7 +79,7 @@ class RealTime:
         return [each.decode() for each in found]
 
     def refusal(self):
-        """What Spark says when there is Python between its source and its sink."""
+        """Return Spark's error for Python between its source and its sink."""
         rows = self.views().kafka_frame(self.spark)
         rows = rows.mapInArrow(lambda batches: batches, "page STRING, ms INT")
         writer = rows.selectExpr("page AS value").writeStream.format("kafka")

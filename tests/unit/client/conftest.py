@@ -1,4 +1,4 @@
-"""A broker of a few lines on loopback: answers what it is told, or misbehaves."""
+"""A broker of a few lines on loopback: sends the responses of a test, or misbehaves."""
 
 import socket
 import ssl
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.network.address import Address
-from headrace.client.network.connection import Connection
+from headrace.client.address import Address
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.settings import ClientSettings
 from headrace.wire.header import RequestHeader
 from headrace.wire.request import Request, parse_request
@@ -119,13 +119,13 @@ def tls_broker(tmp_path: Path) -> Iterator[TlsBroker]:
 
 
 @pytest.fixture
-def connect(tiny_broker: TinyBroker) -> Iterator[Callable[[], Connection]]:
+def connect(tiny_broker: TinyBroker) -> Iterator[Callable[[], BrokerConnection]]:
     """Connects to the tiny broker; closed at the end of the test."""
-    made: list[Connection] = []
+    made: list[BrokerConnection] = []
 
-    def make() -> Connection:
+    def make() -> BrokerConnection:
         settings = ClientSettings.of({"request.timeout.ms": "5000"})
-        made.append(Connection(tiny_broker.address, settings))
+        made.append(BrokerConnection(tiny_broker.address, settings))
         return made[-1]
 
     yield make

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
 

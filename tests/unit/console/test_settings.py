@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.client.settings import ClientSettings
 from headrace.console.access.user import Users, hash_password
 from headrace.console.server import ConsoleServer

@@ -28,7 +28,7 @@ def test_the_schema_needs_no_broker() -> None:
     assert found.startswith("`key` BINARY, `value` STRUCT<a INT>, `topic` STRING")
 
 
-def test_wrong_options_are_told_with_the_schema() -> None:
+def test_wrong_options_are_reported_with_the_schema() -> None:
     with pytest.raises(ConfigError, match="did you mean subscribe"):
         HeadraceDataSource({**OPTIONS, "subscribed": "x"}).schema()
 

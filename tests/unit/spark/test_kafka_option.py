@@ -22,12 +22,12 @@ def test_what_the_caller_reads_is_left_to_it() -> None:
     assert client_texts({**SERVERS, "group.id": "mine"}, ["group.id"]) == SERVERS
 
 
-def test_a_name_kafka_does_not_have_is_told_with_the_right_one() -> None:
+def test_a_name_kafka_does_not_have_is_reported_with_the_right_one() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.security\.protocl .*kafka\.security\.protocol"):
         client_texts({**SERVERS, "security.protocl": "SSL"})
 
 
-def test_a_wrong_value_is_told_before_anything_connects() -> None:
+def test_a_wrong_value_is_reported_before_anything_connects() -> None:
     with pytest.raises(ConfigError, match=r"fetch\.max\.bytes cannot be 'much'"):
         client_texts({**SERVERS, "fetch.max.bytes": "much"})
 
@@ -51,7 +51,7 @@ def test_javas_login_line_is_understood() -> None:
     assert found["sasl.password"] == 'sec"ret'
 
 
-def test_a_login_line_without_a_login_is_told_without_showing_it() -> None:
+def test_a_login_line_without_a_login_is_reported_without_showing_it() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.sasl\.jaas\.config has no username") as raised:
         client_texts({**SERVERS, "sasl.jaas.config": "Module required password=secret;"})
     assert "secret" not in str(raised.value)

@@ -1,6 +1,8 @@
 """What `headrace.spark.session` says before Spark starts."""
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
@@ -35,24 +37,67 @@ class NotNow(PySparkRuntimeError):
     """Spark does not start in this test."""
 
 
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], dict[str, str]]:
+    """Starts a session up to the point where Spark would start; returns its settings."""
+
+    def start(config: dict[str, str]) -> dict[str, str]:
+        settings: dict[str, str] = {}
+
+        def get_or_create(builder: SparkSession.Builder) -> SparkSession:
+            settings.update(builder._options)
+            raise NotNow("not in this test", messageParameters={})
+
+        monkeypatch.setattr(SparkSession.Builder, "getOrCreate", get_or_create)
+        monkeypatch.setattr("headrace.spark.ready_session.find_java", lambda: None)
+        monkeypatch.setattr("headrace.spark.ready_session.quick_home", lambda: None)
+        with pytest.raises(SparkUnavailable):
+            headrace.spark.session(config=config)
+        return settings
+
+    return start
+
+
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [("", "-Xss16m"), ("-Dx=y", "-Dx=y -Xss16m"), ("-Xss4m", "-Xss4m")],
 )
 def test_java_gets_a_deep_stack_unless_the_user_chose_one(
-    given: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+    given: str, expected: str, start: Callable[[dict[str, str]], dict[str, str]]
 ) -> None:
-    asked: dict[str, str] = {}
+    settings = start({"spark.driver.extraJavaOptions": given} if given else {})
 
-    def start(builder: SparkSession.Builder) -> SparkSession:
-        asked.update(builder._options)
-        raise NotNow("not in this test", messageParameters={})
+    assert settings["spark.driver.extraJavaOptions"] == expected
 
-    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", start)
-    monkeypatch.setattr("headrace.spark.ready_session.find_java", lambda: None)
-    config = {"spark.driver.extraJavaOptions": given} if given else {}
 
-    with pytest.raises(SparkUnavailable):
-        headrace.spark.session(config=config)
+@pytest.mark.parametrize(
+    ("variables", "config", "expected"),
+    [
+        ({}, {}, sys.executable),
+        ({}, {"spark.pyspark.python": "/opt/python"}, "/opt/python"),
+        ({"PYSPARK_PYTHON": "/usr/bin/python3"}, {}, "/usr/bin/python3"),
+        (
+            {"PYSPARK_PYTHON": "/usr/bin/python3"},
+            {"spark.pyspark.python": "/opt/python"},
+            "/usr/bin/python3",
+        ),
+        ({}, {"spark.master": "spark://somewhere:7077"}, None),
+    ],
+)
+def test_local_workers_run_this_python_unless_the_user_chose_another(
+    variables: dict[str, str],
+    config: dict[str, str],
+    expected: str | None,
+    start: Callable[[dict[str, str]], dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "so that it is restored")
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
 
-    assert asked["spark.driver.extraJavaOptions"] == wanted
+    start(config)
+
+    assert os.environ.get("PYSPARK_PYTHON") == expected
+    assert os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable

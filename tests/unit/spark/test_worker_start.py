@@ -1,4 +1,4 @@
-"""What a Python worker of Spark must not pay for before it reads."""
+"""What a Python worker of Spark must not import before it reads."""
 
 import subprocess
 import sys

@@ -21,8 +21,8 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import (
     EARLIEST,
     LATEST,
-    Extent,
     FoundOffset,
+    LogExtent,
     extents,
     list_offsets,
 )
@@ -167,7 +167,7 @@ def _bounded(
     bounded: dict[TopicPartition, int | ClientError] = {}
     for partition, offset in offsets.items():
         extent = logs[partition]
-        if isinstance(offset, int) and isinstance(extent, Extent):
+        if isinstance(offset, int) and isinstance(extent, LogExtent):
             offset = min(max(offset, extent.start), extent.end)
         bounded[partition] = offset
     return bounded

@@ -1,6 +1,6 @@
 """The address that a command listens on, as `--listen` and `--monitor` take it."""
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.model.error import ConfigError
 
 _LOOPBACK = "127.0.0.1"

@@ -18,7 +18,7 @@ from headrace.cli.terminal.stop import Stop
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.group.member import GroupMember
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.batch_reader import BatchReader, Fetched
+from headrace.client.read.batch_reader import BatchReader, FetchedBatches
 from headrace.client.read.offset_lookup import extents
 from headrace.model.ids import TopicPartition
 from headrace.records.decode import decode
@@ -122,7 +122,7 @@ class Consumption:
             positions |= start(new)
         return self._reader(positions), committed
 
-    def _idle(self) -> list[Fetched]:
+    def _idle(self) -> list[FetchedBatches]:
         """Wait for the next heartbeat: with more members than partitions there is nothing to
         fetch."""
         time.sleep(self.pool.settings.fetch_max_wait_ms / 1000)
@@ -147,7 +147,7 @@ class Consumption:
         }
         return BatchReader(self.pool, unfinished, read_committed=self.read_committed)
 
-    def _print_all(self, reader: BatchReader, answers: list[Fetched]) -> None:
+    def _print_all(self, reader: BatchReader, answers: list[FetchedBatches]) -> None:
         for fetched in answers:
             if fetched.error is not None:
                 self._handle(reader, fetched, fetched.error)
@@ -156,7 +156,7 @@ class Consumption:
         sys.stdout.buffer.flush()
         _check_output()
 
-    def _print(self, reader: BatchReader, fetched: Fetched) -> None:
+    def _print(self, reader: BatchReader, fetched: FetchedBatches) -> None:
         partition, past = fetched.partition, self.past.get(fetched.partition)
         needed = dict.fromkeys(("offset", *self.format.columns))
         # One call may leave batches over (one that is cut off, or too large to decompress at once):
@@ -181,7 +181,7 @@ class Consumption:
         if past is not None and position >= past:
             del reader.positions[partition]
 
-    def _handle(self, reader: BatchReader, fetched: Fetched, error: BrokerError) -> None:
+    def _handle(self, reader: BatchReader, fetched: FetchedBatches, error: BrokerError) -> None:
         partition = fetched.partition
         if error.code is not ErrorCode.offset_out_of_range:
             raise ClientError(f"cannot read {partition}: {error}")

@@ -14,7 +14,7 @@ from headrace.client.admin.admin import Admin, ConfigEntry, ResourceType
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.offset_lookup import Extent, extents
+from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.model.ids import uuid_text
 
 EXAMPLES = """
@@ -103,7 +103,7 @@ def _describe(pool: ConnectionPool, topic: TopicMetadata, shown: Sequence[str]) 
     return description
 
 
-def _extent(outcome: Extent | ClientError) -> dict[str, Any]:
+def _extent(outcome: LogExtent | ClientError) -> dict[str, Any]:
     if isinstance(outcome, ClientError):
         return {"log_start": None, "log_end": None, "records": None, "error": status(outcome)}
     count = outcome.end - outcome.start

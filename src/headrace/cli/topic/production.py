@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.write.partition_queue import Landed
+from headrace.client.write.partition_queue import AcknowledgedRecords
 from headrace.client.write.partitioner import partition_of
 from headrace.client.write.writer import Writer
 
@@ -27,7 +27,7 @@ class Production:
         self._next = 0
 
     @property
-    def done(self) -> dict[int, Landed]:
+    def done(self) -> dict[int, AcknowledgedRecords]:
         """What was written to each partition."""
         return {each.partition: landed for each, landed in self._writer.written.items()}
 

@@ -1,1 +1,1 @@
-"""Topics, configurations, groups and replicas, changed over the wire."""
+"""Changes to the topics, configurations and replicas of a cluster."""

@@ -1,7 +1,7 @@
-"""Topics, their configuration and their beginnings, changed over the wire.
+"""Changes to topics, their configuration and their first offsets.
 
-Every call takes many items and returns an outcome for each: the error in an item's place, never an
-exception for it.
+Every call takes many items and returns one outcome per item. An item that fails has its error as
+the outcome; the call does not raise for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from headrace.client.error import BrokerError, ClientError, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, call_leaders, walk
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
@@ -25,11 +25,13 @@ TO_THE_END = -1
 BROKER_CHOOSES = -1
 """Partitions or replicas as the broker's num.partitions and default.replication.factor say."""
 
-_HEARD_OF_SECONDS = 10.0
-_UNHEARD_OF = (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available)
+_VISIBLE_SECONDS = 10.0
+_NOT_VISIBLE = (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available)
 
 
 class ResourceType(IntEnum):
+    """What a configuration belongs to, as DescribeConfigs numbers it."""
+
     TOPIC = 2
     BROKER = 4
 
@@ -49,7 +51,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What `IncrementalAlterConfigs` does with a value (KIP-339)."""
+    """What IncrementalAlterConfigs does with a value (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -59,6 +61,8 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
+    """A topic to create. Without numbers, the broker's defaults apply."""
+
     name: str
     partitions: int = BROKER_CHOOSES
     replication_factor: int = BROKER_CHOOSES
@@ -67,6 +71,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
+    """One change to one key of a configuration."""
+
     operation: ConfigOperation
     name: str
     value: str | None = None
@@ -74,7 +80,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One key as a broker sees it. The value of a sensitive one is None."""
+    """One key of a configuration as a broker reports it. The value of a sensitive key is None."""
 
     name: str
     value: str | None
@@ -84,11 +90,12 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
+        """Whether the value is Kafka's default, set nowhere."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
 class Admin:
-    """Changes to topics and configurations of one cluster.
+    """Creates, changes and deletes topics of one cluster, and reads and changes configurations.
 
     Example:
         with ConnectionPool(ClientSettings.of({})) as pool:
@@ -101,7 +108,7 @@ class Admin:
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> dict[str, BrokerError | None]:
-        """Make topics; those without an error can be written to when this returns."""
+        """Create topics. Those without an error can be written to when this returns."""
         body = {
             "topics": [
                 {
@@ -124,23 +131,24 @@ class Admin:
     def _wait_for(
         self, totals: Mapping[str, int], outcomes: Mapping[str, BrokerError | None]
     ) -> None:
-        """Until topics that have been made or grown are known with so many partitions, and led.
+        """Wait until created or grown topics are visible with all partitions, each with a leader.
 
-        Apache Kafka answers before its brokers have heard of a topic, and whoever makes one writes
-        to it next. Not for long: they are made, whatever holds their leaders up.
+        Apache Kafka responds before all brokers know a new topic, and callers write to it next.
+        Gives up after `_VISIBLE_SECONDS`: the topics exist, whatever delays their leaders.
         """
-        retry = Retry(self._pool.settings, _HEARD_OF_SECONDS)
+        retry = Retry(self._pool.settings, _VISIBLE_SECONDS)
         names = [name for name, error in outcomes.items() if error is None]
         while names:
             try:
-                found = self._pool.metadata(names).topics
+                topics = self._pool.metadata(names).topics
             except ClientError:
                 return
-            names = [name for name in names if _is_unheard_of(found.get(name), totals[name])]
+            names = [name for name in names if _is_not_visible(topics.get(name), totals[name])]
             if names and not retry.pause():
                 return
 
     def delete_topics(self, names: Sequence[str]) -> dict[str, BrokerError | None]:
+        """Delete topics with all their records."""
         body = {
             "topics": [{"name": name} for name in names],
             "topic_names": names,
@@ -150,7 +158,7 @@ class Admin:
         return _outcomes(answer.responses, names)
 
     def create_partitions(self, totals: Mapping[str, int]) -> dict[str, BrokerError | None]:
-        """Grow each topic to a total number of partitions, which can be written to then."""
+        """Grow each topic to a total number of partitions. New ones can be written to then."""
         body = {
             "topics": [{"name": name, "count": total} for name, total in totals.items()],
             "timeout": self._timeout_ms,
@@ -163,10 +171,10 @@ class Admin:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | ClientError]:
-        """Forget everything below an offset; the new log start of each partition."""
+        """Delete the records below an offset; return the new log start of each partition."""
 
         def call(
-            connection: Connection, wanted: Mapping[TopicPartition, int]
+            connection: BrokerConnection, led: Mapping[TopicPartition, int]
         ) -> dict[TopicPartition, int | BrokerError]:
             topics = [
                 {
@@ -174,12 +182,12 @@ class Admin:
                     "partitions": [
                         {
                             "partition_index": index,
-                            "offset": wanted[TopicPartition(topic, index)],
+                            "offset": led[TopicPartition(topic, index)],
                         }
                         for index in indexes
                     ],
                 }
-                for topic, indexes in by_topic(wanted).items()
+                for topic, indexes in by_topic(led).items()
             ]
             body = {"topics": topics, "timeout": self._timeout_ms}
             answer = connection.call(ApiKey.DELETE_RECORDS, body)
@@ -193,18 +201,19 @@ class Admin:
     def describe_configs(
         self, kind: ResourceType, names: Sequence[str]
     ) -> dict[str, list[ConfigEntry] | BrokerError]:
-        """All keys of topics or brokers. A broker is asked itself, because only it knows."""
+        """Return all keys of topics or brokers. Each broker reports its own."""
         if kind is ResourceType.BROKER:
-            found: dict[str, list[ConfigEntry] | BrokerError] = {}
+            configs: dict[str, list[ConfigEntry] | BrokerError] = {}
             self._pool.metadata(())
             for name in names:
-                found |= _describe(self._pool.node(int(name)), kind, [name])
-            return found
+                configs |= _describe(self._pool.node(int(name)), kind, [name])
+            return configs
         return self._pool.on_any(lambda connection: _describe(connection, kind, names))
 
     def alter_configs(
         self, kind: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
     ) -> dict[str, BrokerError | None]:
+        """Change the configuration of topics or brokers, by name; keys that are not named stay."""
         body = {
             "resources": [
                 {
@@ -229,7 +238,7 @@ class Admin:
         def codes(answer: Any) -> Iterable[ErrorCode]:
             return [each.error_code for each in getattr(answer, items)]
 
-        # The broker may use up all of the time it is given, and then still answers.
+        # The broker may use up the timeout of the request and still respond.
         wait_ms = self._timeout_ms
         return self._pool.on_controller(
             lambda connection: connection.call(api, body, wait_ms=wait_ms), codes
@@ -237,7 +246,7 @@ class Admin:
 
 
 def _describe(
-    connection: Connection, kind: ResourceType, names: Sequence[str]
+    connection: BrokerConnection, kind: ResourceType, names: Sequence[str]
 ) -> dict[str, list[ConfigEntry] | BrokerError]:
     body = {
         "resources": [
@@ -246,11 +255,11 @@ def _describe(
         ]
     }
     answer = connection.call(ApiKey.DESCRIBE_CONFIGS, body)
-    found: dict[str, list[ConfigEntry] | BrokerError] = {}
+    configs: dict[str, list[ConfigEntry] | BrokerError] = {}
     for each in answer.results:
         error = error_of(each.error_code, each.error_message)
-        found[each.resource_name] = error or [_entry(config) for config in each.configs]
-    return found
+        configs[each.resource_name] = error or [_entry(config) for config in each.configs]
+    return configs
 
 
 def _entry(config: Any) -> ConfigEntry:
@@ -261,12 +270,12 @@ def _entry(config: Any) -> ConfigEntry:
     return ConfigEntry(config.name, config.value, source, config.read_only, config.is_sensitive)
 
 
-def _is_unheard_of(topic: TopicMetadata | None, partitions: int) -> bool:
-    """Whether the brokers may hear of it yet; one that they do not show us is as good as ready."""
+def _is_not_visible(topic: TopicMetadata | None, partitions: int) -> bool:
+    """Return whether waiting may still help. A topic that we may not see counts as visible."""
     if topic is None:
         return True
     if topic.error is not None:
-        return topic.error.code in _UNHEARD_OF
+        return topic.error.code in _NOT_VISIBLE
     leaders = [each.leader for each in topic.partitions.values()]
     return len(leaders) < partitions or min(leaders, default=-1) < 0
 
@@ -274,7 +283,7 @@ def _is_unheard_of(topic: TopicMetadata | None, partitions: int) -> bool:
 def _outcomes(
     answers: Iterable[Any], names: Sequence[str], name: str = "name"
 ) -> dict[str, BrokerError | None]:
-    """In the order of the request, whatever the answer's is."""
+    """Return the outcome per name, in the order of the request."""
     found = {
         getattr(each, name): error_of(each.error_code, getattr(each, "error_message", None))
         for each in answers

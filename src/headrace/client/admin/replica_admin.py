@@ -1,4 +1,4 @@
-"""Where replicas lie and who leads, changed over the wire: elections and moves."""
+"""Leader elections, and moves of replicas between brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _TIMEOUT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition on its way: all its replicas now, and which come and go."""
+    """A partition that is being moved: all its replicas now, those added and those removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -26,7 +26,7 @@ class Move:
 
 
 class ReplicaAdmin:
-    """Elections and moves in one cluster."""
+    """Elects leaders and moves replicas of one cluster."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -34,11 +34,11 @@ class ReplicaAdmin:
     def elect(
         self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Let preferred replicas lead (KIP-460).
+        """Make preferred replicas the leaders (KIP-460).
 
         Args:
-            partitions: None means all; only those where a leader changed are in the answer then.
-            unclean: any replica where there is no leader. Committed records may be lost.
+            partitions: None means all; the result then has only those whose leader changed.
+            unclean: elect any replica where there is no leader. Committed records may be lost.
         """
         body = {
             "election_type": _UNCLEAN if unclean else _PREFERRED,
@@ -60,20 +60,20 @@ class ReplicaAdmin:
         }
 
     def reassign(
-        self, wanted: Mapping[TopicPartition, Sequence[int] | None]
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Begin to move partitions to these replicas; None gives a move up (KIP-455)."""
+        """Start to move partitions to these replicas; None cancels a move (KIP-455)."""
         body = {
             "timeout": _TIMEOUT_MS,
             "topics": [
                 {
                     "name": topic,
                     "partitions": [
-                        {"partition_index": each.partition, "replicas": wanted[each]}
+                        {"partition_index": each.partition, "replicas": replicas[each]}
                         for each in found
                     ],
                 }
-                for topic, found in _by_topic(wanted)
+                for topic, found in _by_topic(replicas)
             ],
         }
         answer = self._call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, body)
@@ -86,7 +86,7 @@ class ReplicaAdmin:
         }
 
     def moves(self) -> dict[TopicPartition, Move]:
-        """What is being moved."""
+        """Return the partitions that are being moved."""
         body = {"timeout": _TIMEOUT_MS, "topics": None}
         answer = self._call(ApiKey.LIST_PARTITION_REASSIGNMENTS, body)
         return {

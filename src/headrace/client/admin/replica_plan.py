@@ -1,12 +1,12 @@
-"""Which replicas to move so that brokers carry alike, or so that one carries nothing.
+"""Plans which replicas to move: to balance the brokers, or to empty one.
 
-Pure: the metadata of a cluster in, the replicas that partitions should have out. What holds:
+Pure: takes the metadata of a cluster, returns the replicas that partitions should have. Rules:
 
 1. a partition keeps its number of replicas, each on another broker;
 2. as few replicas move as it takes;
-3. a replica moves to a rack that its partition is not on yet, where there is one, and there to the
-   broker that carries least;
-4. the first replica, which leads if it can, is on every broker about as often.
+3. a replica moves to a rack that its partition is not on yet, if there is one, and there to the
+   broker with the fewest replicas;
+4. every broker has about as many first replicas, which are the preferred leaders.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ Plan = dict[TopicPartition, list[int]]
 
 
 def current(metadata: Metadata) -> Plan:
-    """Where the replicas lie now."""
+    """Return the replicas that each partition has now."""
     return {
         topic.partition(index): list(partition.replicas)
         for _, topic in sorted(metadata.topics.items())
@@ -29,7 +29,11 @@ def current(metadata: Metadata) -> Plan:
 
 
 def decommission(metadata: Metadata, leaving: int) -> Plan:
-    """What to move so that a broker has nothing any more."""
+    """Return the moves that leave a broker without replicas.
+
+    Raises:
+        InvalidArgument: too few brokers would be left for a partition's replicas.
+    """
     racks = {each.node_id: each.rack for each in metadata.brokers.values()}
     targets = sorted(set(racks) - {leaving})
     before = current(metadata)
@@ -52,7 +56,7 @@ def decommission(metadata: Metadata, leaving: int) -> Plan:
 
 
 def rebalance(metadata: Metadata) -> Plan:
-    """What to move so that all brokers have, and lead, as many replicas, give or take one."""
+    """Return the moves after which all brokers have and lead as many replicas, within one."""
     racks = {each.node_id: each.rack for each in metadata.brokers.values()}
     before = current(metadata)
     after = {partition: list(replicas) for partition, replicas in before.items()}
@@ -102,7 +106,7 @@ def _place(
 
 
 def _even_leaders(plan: Plan) -> None:
-    """Turn the order of replicas, which moves nothing, until no broker leads two more."""
+    """Reorder replicas, which moves no data, until no broker leads two more than another."""
     leads = Counter(replicas[0] for replicas in plan.values())
     for partition, replicas in sorted(plan.items()):
         first = replicas[0]

@@ -1,1 +1,1 @@
-"""Membership in a classic consumer group."""
+"""Consumer groups: membership in one, and their description and administration from outside."""

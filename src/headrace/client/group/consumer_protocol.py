@@ -1,12 +1,12 @@
-"""What the members of a classic consumer group tell each other through their coordinator.
+"""The messages that members of a classic consumer group exchange through their coordinator.
 
-The bytes are the clients' own (ConsumerProtocolSubscription and ConsumerProtocolAssignment); a
-coordinator passes them on unread.
+The coordinator passes these bytes on without reading them (ConsumerProtocolSubscription and
+ConsumerProtocolAssignment).
 
     subscription: version int16, topics [string], user data nullable bytes, (1+) owned partitions
     assignment:   version int16, [topic string, partitions [int32]], user data nullable bytes
 
-Later versions append fields, so we write version 0 and read the beginning of any.
+Later versions append fields, so this client writes version 0 and reads the start of any version.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,15 +34,16 @@ _NO_USER_DATA = INT32.pack(-1)
 
 
 def pack_subscription(topics: Iterable[str]) -> bytes:
+    """Encode the topics that a member subscribes to."""
     names = [pack_string(name, False) for name in sorted(topics)]
     return b"".join((_VERSION_0, pack_count(len(names), False), *names, _NO_USER_DATA))
 
 
 def read_subscription(data: bytes) -> list[str]:
-    """The topics a member wants.
+    """Return the topics that a member subscribes to.
 
     Raises:
-        PeerError: these are not a consumer's bytes.
+        PeerError: the bytes follow another protocol.
     """
     try:
         count, at = read_count(data, 2, False, 2)
@@ -56,6 +57,7 @@ def read_subscription(data: bytes) -> list[str]:
 
 
 def pack_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """Encode the partitions that the group's leader assigns to a member."""
     topics = by_topic(sorted(partitions))
     parts = [_VERSION_0, pack_count(len(topics), False)]
     for topic, indexes in topics.items():
@@ -65,34 +67,34 @@ def pack_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: bytes) -> list[TopicPartition]:
-    """The partitions a member got; none when it was given no bytes at all.
+    """Return the partitions assigned to a member; none when there are no bytes.
 
     Raises:
-        PeerError: these are not a consumer's bytes.
+        PeerError: the bytes follow another protocol.
     """
-    found: list[TopicPartition] = []
+    assigned: list[TopicPartition] = []
     if not data:
-        return found
+        return assigned
     try:
         count, at = read_count(data, 2, False, 6)
         for _ in range(count):
             name, at = read_string(data, at, False)
             partitions, at = read_count(data, at, False, 4)
             indexes = Struct(f">{max(partitions, 0)}i").unpack_from(data, at)
-            found += [TopicPartition(name or "", index) for index in indexes]
+            assigned += [TopicPartition(name or "", index) for index in indexes]
             at += 4 * max(partitions, 0)
     except READ_ERRORS as error:
         raise PeerError(f"a member's assignment cannot be read: {error}") from error
-    return found
+    return assigned
 
 
 def assign_range(
     members: Mapping[str, Iterable[str]], partitions: Mapping[str, Iterable[int]]
 ) -> dict[str, list[TopicPartition]]:
-    """Kafka's range assignor: topic by topic, neighbouring partitions to one member.
+    """Assign partitions as Kafka's range assignor does: per topic, consecutive ones to one member.
 
     Args:
-        members: the topics each member wants.
+        members: the topics that each member subscribes to.
         partitions: the partitions of each topic; a topic that does not exist has none.
 
     >>> shares = assign_range({"a": ["t"], "b": ["t"]}, {"t": range(3)})
@@ -100,13 +102,13 @@ def assign_range(
     [('a', [0, 1]), ('b', [2])]
     """
     shares: dict[str, list[TopicPartition]] = {member: [] for member in sorted(members)}
-    wanted = {member: frozenset(topics) for member, topics in members.items()}
-    for topic in sorted(frozenset[str]().union(*wanted.values())):
-        takers = [member for member in shares if topic in wanted[member]]
+    subscriptions = {member: frozenset(topics) for member, topics in members.items()}
+    for topic in sorted(frozenset[str]().union(*subscriptions.values())):
+        subscribers = [member for member in shares if topic in subscriptions[member]]
         indexes = sorted(partitions.get(topic, ()))
-        each, more = divmod(len(indexes), len(takers))
+        each, more = divmod(len(indexes), len(subscribers))
         first = 0
-        for number, member in enumerate(takers):
+        for number, member in enumerate(subscribers):
             past = first + each + (number < more)
             shares[member] += [TopicPartition(topic, index) for index in indexes[first:past]]
             first = past

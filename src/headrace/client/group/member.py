@@ -1,19 +1,18 @@
-"""Membership in a classic consumer group: join, share out, stay alive, commit, leave.
+"""Membership in a classic consumer group: join, assign, send heartbeats, commit, leave.
 
-Rule 1: the owner calls `is_current` often, at least every `HEARTBEAT_SECONDS`; it sends the
-heartbeats. When it answers False the partitions belong to nobody until `join` has been called.
-Rule 2: the leader looks for new partitions every metadata.max.age.ms and joins again when there are
-some: that makes the coordinator ask everybody.
-Rule 3: what was read is committed before joining again, as long as the coordinator still takes it:
-a rebalance then doubles no record. One that comes too late is refused, and those records are read
-twice.
+Rule 1: the owner calls `is_current` at least every `HEARTBEAT_SECONDS`; it sends the heartbeats.
+When it returns False the owner stops reading and calls `join`.
+Rule 2: the group's leader looks for new partitions every metadata.max.age.ms and joins again when
+it finds some. The coordinator then starts a rebalance.
+Rule 3: the owner commits what it has read before it joins again. As long as the coordinator accepts
+the commit, a rebalance makes no record be read twice. It refuses a commit that comes too late, and
+the next owner reads those records again.
 """
 
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.error import BrokerError, ClientError, error_of
 from headrace.client.group.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -24,7 +23,8 @@ from headrace.client.group.consumer_protocol import (
     read_assignment,
     read_subscription,
 )
-from headrace.client.network.connection import Connection
+from headrace.client.group.group_admin import GroupAdmin
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
@@ -45,7 +45,7 @@ _JOIN_AGAIN = frozenset(
 
 
 class GroupMember:
-    """One member. Not for several threads at once."""
+    """One member of a group. One thread at a time may use it."""
 
     def __init__(self, pool: ConnectionPool, group: str, topics: Iterable[str]) -> None:
         self.group = group
@@ -55,24 +55,24 @@ class GroupMember:
         self._generation = -1
         self._next_heartbeat = 0.0
         self._next_look = 0.0
-        self._shared_out: dict[str, int] | None = None  # partitions by topic, if we lead
+        self._assigned_counts: dict[str, int] | None = None  # partitions by topic, if we lead
 
     def join(self) -> list[TopicPartition]:
-        """Wait for the group to gather, and return the partitions that are ours now.
+        """Wait until the group has rebalanced, and return the partitions assigned to this member.
 
         Raises:
-            BrokerError: the group does not take us (another protocol, no access).
+            BrokerError: the group refuses this member (another protocol, no access).
         """
         while True:
             joined = self._call(ApiKey.JOIN_GROUP, self._join_body(), REBALANCE_TIMEOUT_MS)
             if joined.member_id:
                 self._member_id = joined.member_id
-            if self._again(joined.error_code):
+            if self._must_join(joined.error_code):
                 continue
             self._generation = joined.generation_id
             leads = joined.leader == self._member_id
-            self._shared_out = None
-            shares = self._share_out(joined.members) if leads else []
+            self._assigned_counts = None
+            shares = self._assign(joined.members) if leads else []
             body = {
                 "group_id": self.group,
                 "generation_id": self._generation,
@@ -82,13 +82,13 @@ class GroupMember:
                 "assignments": shares,
             }
             synced = self._call(ApiKey.SYNC_GROUP, body, REBALANCE_TIMEOUT_MS)
-            if self._again(synced.error_code):
+            if self._must_join(synced.error_code):
                 continue
             self._next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
             return sorted(read_assignment(synced.assignment))
 
     def is_current(self) -> bool:
-        """Whether our partitions are still ours; sends a heartbeat when one is due."""
+        """Return whether the assignment still holds; send a heartbeat when one is due."""
         if time.monotonic() < self._next_heartbeat:
             return True
         self._next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
@@ -98,14 +98,14 @@ class GroupMember:
             "member_id": self._member_id,
         }
         answer = self._call(ApiKey.HEARTBEAT, body)
-        return not self._again(answer.error_code) and not self._has_grown()
+        return not self._must_join(answer.error_code) and not self._has_grown()
 
     def committed(self) -> dict[TopicPartition, int]:
-        """Where the group has read to."""
+        """Return the offsets that the group has committed."""
         return GroupAdmin(self._pool).offsets(self.group)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Commit positions; False when the group has moved on without us.
+        """Commit positions. Return False when the group has rebalanced without this member.
 
         Raises:
             BrokerError: for any other reason.
@@ -122,7 +122,10 @@ class GroupMember:
         return True
 
     def leave(self) -> None:
-        """Let the others have our partitions at once. Never raises: the session runs out anyway."""
+        """Leave, so that the other members get the partitions at once.
+
+        Never raises: if it fails, the coordinator removes this member when its session times out.
+        """
         if not self._member_id:
             return
         body = {
@@ -146,34 +149,36 @@ class GroupMember:
             "protocols": [{"name": RANGE, "metadata": pack_subscription(self.topics)}],
         }
 
-    def _share_out(self, members: Iterable[Any]) -> list[dict[str, Any]]:
-        """The leader's part: every member's partitions."""
-        wanted = {each.member_id: read_subscription(each.metadata) for each in members}
-        topics = {topic for each in wanted.values() for topic in each}
+    def _assign(self, members: Iterable[Any]) -> list[dict[str, Any]]:
+        """Assign partitions to every member, as the group's leader does."""
+        subscriptions = {each.member_id: read_subscription(each.metadata) for each in members}
+        topics = {topic for each in subscriptions.values() for topic in each}
         metadata = self._pool.metadata(topics)
         partitions = {name: list(topic.partitions) for name, topic in metadata.topics.items()}
-        self._shared_out = {name: len(indexes) for name, indexes in partitions.items()}
-        self._look_later()
+        self._assigned_counts = {name: len(indexes) for name, indexes in partitions.items()}
+        self._schedule_look()
         return [
             {"member_id": member, "assignment": pack_assignment(share)}
-            for member, share in assign_range(wanted, partitions).items()
+            for member, share in assign_range(subscriptions, partitions).items()
         ]
 
-    def _look_later(self) -> None:
+    def _schedule_look(self) -> None:
         self._next_look = time.monotonic() + self._pool.settings.metadata_max_age_ms / 1000
 
     def _has_grown(self) -> bool:
-        if self._shared_out is None or time.monotonic() < self._next_look:
+        if self._assigned_counts is None or time.monotonic() < self._next_look:
             return False
-        self._look_later()
-        topics = self._pool.metadata(self._shared_out).topics
-        return {name: len(topic.partitions) for name, topic in topics.items()} != self._shared_out
+        self._schedule_look()
+        topics = self._pool.metadata(self._assigned_counts).topics
+        return {
+            name: len(topic.partitions) for name, topic in topics.items()
+        } != self._assigned_counts
 
-    def _again(self, code: ErrorCode) -> bool:
-        """Whether we have to join (again).
+    def _must_join(self, code: ErrorCode) -> bool:
+        """Return whether the member must join again.
 
         Raises:
-            BrokerError: joining would not help.
+            BrokerError: joining again would not help.
         """
         if code is ErrorCode.none:
             return False
@@ -184,7 +189,7 @@ class GroupMember:
         return True
 
     def _call(self, api: ApiKey, body: Mapping[str, Any], wait_ms: int = 0) -> Any:
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             return connection.call(api, body, wait_ms=wait_ms)
 
         return self._pool.on_coordinator(self.group, call, lambda answer: [answer.error_code])

@@ -1,1 +1,1 @@
-"""Connections to the brokers of a cluster, and the metadata that says who leads what."""
+"""Connections to the brokers of a cluster, and the metadata that names each partition's leader."""

@@ -1,11 +1,12 @@
-"""One connection to one broker: requests out, answers in, in order.
+"""One connection to one broker: requests out, responses in, in order.
 
-Rule 1: a connection that failed in the middle of an answer is closed. What follows on it could
-belong to anything.
-Rule 2: versions are agreed on first (ApiVersions, KIP-35). A broker that does not know our version
-of that very request answers in the layout of version 0, which is read, and asked again (KIP-511).
-Rule 3: answers are taken in the order of their requests. Who waits for several brokers at once
-polls their sockets and calls `try_finish`, which never waits.
+Rule 1: a connection that fails in the middle of a response is closed. The bytes that follow could
+belong to any response.
+Rule 2: the versions are negotiated first (ApiVersions, KIP-35). A broker that does not know our
+version of ApiVersions responds in the layout of version 0; the client then retries with that
+version (KIP-511).
+Rule 3: responses are received in the order of their requests. A caller that waits for several
+brokers at once polls their sockets and calls `try_finish`, which never waits.
 """
 
 import socket
@@ -18,11 +19,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from kio.index import load_response_schema
 
 from headrace import __version__
+from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, Unsupported
-from headrace.client.network.address import Address
 from headrace.client.network.inbox import Allocate, Inbox
 from headrace.client.network.sasl import authenticate
-from headrace.client.settings import ClientSettings, Tls
+from headrace.client.settings import ClientSettings, TlsSettings
 from headrace.model.error import ConfigError
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -35,13 +36,13 @@ from headrace.wire.upgrade import upgrade
 
 _SHORTEST_WAIT_SECONDS: Final = 1.0
 _SLOWEST_BYTES_PER_SECOND: Final = 65_536
-"""A large answer over a slow line may take longer than request.timeout.ms, at no less than this."""
+"""A large response may take longer than request.timeout.ms if it arrives at least this fast."""
 
 Body: TypeAlias = Mapping[str, Any] | ProduceRequest | FetchRequest
 
 
-class Pending(NamedTuple):
-    """A request that is on its way."""
+class PendingRequest(NamedTuple):
+    """A request that the broker has not answered yet."""
 
     api: ApiKey
     version: int
@@ -49,19 +50,20 @@ class Pending(NamedTuple):
     deadline: float
 
 
-class Connection:
-    """A connected, authenticated socket. Not for several threads at once.
+class BrokerConnection:
+    """A connected, authenticated socket. One thread at a time may use it.
 
     Example:
-        connection = Connection(Address("127.0.0.1", 9092), ClientSettings.of({}))
+        connection = BrokerConnection(Address("127.0.0.1", 9092), ClientSettings.of({}))
         connection.call(ApiKey.LIST_GROUPS, {}).groups
 
     Args:
-        allocate: makes the buffers that answers are read into.
+        allocate: allocates the buffers that responses are read into.
 
     Raises:
-        Unreachable: nobody listens there, or it is no Kafka broker.
-        AuthenticationFailed: it does not know us.
+        Unreachable: no process listens at the address.
+        ConnectionLost: the listener closed the connection, or is no Kafka broker.
+        AuthenticationFailed: the broker refused the credentials.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Connection:
         self.address = address
         self._settings = settings
         self._correlation_id = 0
-        self._pending: deque[Pending] = deque()
+        self._pending: deque[PendingRequest] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self._inbox = Inbox(address, allocate)
@@ -85,7 +87,7 @@ class Connection:
             raise
 
     def version(self, api: ApiKey, *, lowest: int = 0, highest: int | None = None) -> int:
-        """The newest version of `api` that both sides speak, from `lowest` to `highest`.
+        """Return the newest version of `api` that both sides speak, from `lowest` to `highest`.
 
         Raises:
             Unsupported: there is none.
@@ -102,6 +104,7 @@ class Connection:
         return chosen
 
     def serves(self, api: ApiKey) -> bool:
+        """Return whether the broker serves a version of `api` that this client speaks."""
         try:
             self.version(api)
         except Unsupported:
@@ -117,7 +120,7 @@ class Connection:
         highest: int | None = None,
         wait_ms: int = 0,
     ) -> Any:
-        """Ask and wait for the answer, in the shape of its newest version."""
+        """Send a request and return the response, in the layout of its newest version."""
         return self.finish(self.begin(api, body, lowest=lowest, highest=highest, wait_ms=wait_ms))
 
     def begin(
@@ -128,47 +131,47 @@ class Connection:
         lowest: int = 0,
         highest: int | None = None,
         wait_ms: int = 0,
-    ) -> Pending:
-        """Send a request without waiting.
+    ) -> PendingRequest:
+        """Send a request without waiting for the response.
 
         Args:
-            wait_ms: how long the broker may take on purpose, on top of request.timeout.ms.
+            wait_ms: how long the request lets the broker wait, on top of request.timeout.ms.
         """
         return self._send(api, self.version(api, lowest=lowest, highest=highest), body, wait_ms)
 
-    def tell(self, api: ApiKey, body: Body, *, highest: int | None = None) -> None:
+    def send_only(self, api: ApiKey, body: Body, *, highest: int | None = None) -> None:
         """Send a request that the broker does not answer: Produce with acks=0."""
         self._send(api, self.version(api, highest=highest), body, 0)
         self._pending.pop()
 
     @property
     def in_flight(self) -> int:
-        """How many requests are on their way."""
+        """How many requests the broker has not answered yet."""
         return len(self._pending)
 
-    def deadline(self, pending: Pending) -> float:
-        """When to give up on an answer, of which the oldest may have come in part."""
+    def deadline(self, pending: PendingRequest) -> float:
+        """Return when to give up on a response. Bytes that have arrived of it extend the time."""
         return pending.deadline + self._inbox.filled_bytes / _SLOWEST_BYTES_PER_SECOND
 
     def fileno(self) -> int:
-        """For `select`: readable when more of an answer can be taken. -1 once it is closed."""
+        """Return the descriptor to poll, or -1 once the connection is closed."""
         return self._socket.fileno()
 
     @property
     def holds_bytes(self) -> bool:
-        """Bytes of an answer have left the socket already, where `select` does not see them."""
+        """Whether TLS has decrypted bytes already, which `poll` does not see in the socket."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
-    def finish(self, pending: Pending) -> Any:
-        """The answer of the oldest request that is on its way, which `pending` must be.
+    def finish(self, pending: PendingRequest) -> Any:
+        """Wait for the response to `pending`, which must be the oldest request in flight.
 
         Raises:
-            ConnectionLost: it did not come.
+            ConnectionLost: no response came.
         """
         return _upgraded(pending, self._receive(pending))
 
-    def try_finish(self, pending: Pending) -> Any | None:
-        """What `finish` returns, or None as long as it has not arrived whole."""
+    def try_finish(self, pending: PendingRequest) -> Any | None:
+        """Return what `finish` returns, or None while the response has not arrived whole."""
         self._check_oldest(pending)
         try:
             self._socket.settimeout(0)
@@ -184,6 +187,7 @@ class Connection:
             raise
 
     def close(self) -> None:
+        """Disconnect. Requests in flight are not answered any more."""
         self.closed = True
         self._socket.close()
 
@@ -206,11 +210,11 @@ class Connection:
             for each in getattr(answer, "finalized_features", ())
         }
 
-    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> Pending:
+    def _send(self, api: ApiKey, version: int, body: Body, wait_ms: int) -> PendingRequest:
         self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
         parts = _pack(api, version, self._correlation_id, self._settings.client_id, body)
         timeout = (self._settings.request_timeout_ms + wait_ms) / 1000
-        pending = Pending(api, version, self._correlation_id, time.monotonic() + timeout)
+        pending = PendingRequest(api, version, self._correlation_id, time.monotonic() + timeout)
         try:
             self._socket.settimeout(timeout)
             for part in parts:
@@ -221,9 +225,9 @@ class Connection:
         self._pending.append(pending)
         return pending
 
-    def _receive(self, pending: Pending) -> Any:
+    def _receive(self, pending: PendingRequest) -> Any:
         self._check_oldest(pending)
-        # An answer that waited for its reader, not the reader for it, is taken all the same.
+        # A caller that comes after the deadline still gets a response that has arrived meanwhile.
         now = time.monotonic()
         patience = 0.0 if now < pending.deadline else now + _SHORTEST_WAIT_SECONDS
         try:
@@ -239,11 +243,11 @@ class Connection:
             self._broken(error)
             raise
 
-    def _check_oldest(self, pending: Pending) -> None:
-        assert self._pending, "nothing is on its way"
-        assert self._pending[0] is pending, "an older request is on its way"
+    def _check_oldest(self, pending: PendingRequest) -> None:
+        assert self._pending, "no request is in flight"
+        assert self._pending[0] is pending, "an older request is in flight"
 
-    def _parse(self, pending: Pending, frame: Frame) -> Any:
+    def _parse(self, pending: PendingRequest, frame: Frame) -> Any:
         self._pending.popleft()
         correlation_id, body = parse_response(pending.api, pending.version, frame)
         if correlation_id != pending.correlation_id:
@@ -251,7 +255,7 @@ class Connection:
         return body
 
     def _broken(self, error: BaseException) -> None:
-        """Close, and name what the operating system says in our words."""
+        """Close, and raise an error of the operating system as a `ConnectionLost`."""
         self.close()
         if isinstance(error, TimeoutError):
             raise ConnectionLost(f"the broker at {self.address} did not answer in time") from error
@@ -261,17 +265,17 @@ class Connection:
             ) from error
 
 
-def _upgraded(pending: Pending, body: Any) -> Any:
+def _upgraded(pending: PendingRequest, body: Any) -> Any:
     if pending.api in (ApiKey.PRODUCE, ApiKey.FETCH):
         return body
     return upgrade(body, _newest(pending.api, pending.version))
 
 
 def _newest(api: ApiKey, version: int) -> type[Any]:
-    """The shape in which `finish` returns an answer.
+    """Return the class of the responses that `finish` returns.
 
-    Where a version replaced names by topic ids, an older answer keeps its own shape: there is no id
-    in it to carry over.
+    Where a version replaced names by topic ids, an older response keeps its own layout: it has no
+    id that could be carried over.
     """
     highest = APIS[api].highest
     by_id = _FIRST_BY_ID.get(api)
@@ -284,7 +288,7 @@ def _newest(api: ApiKey, version: int) -> type[Any]:
 _FIRST_BY_ID: Final = {
     ApiKey.OFFSET_COMMIT: 10,
     ApiKey.OFFSET_FETCH: 10,
-    ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # from here on for brokers only, in a shape of its own
+    ApiKey.ADD_PARTITIONS_TO_TXN: 4,  # from here on for brokers only, in another layout
 }
 
 
@@ -309,7 +313,7 @@ def _connect(address: Address, settings: ClientSettings) -> socket.socket:
         raise Unreachable(f"cannot reach {address}: {_reason(error)}") from error
 
 
-def _encrypted(plain: socket.socket, address: Address, tls: Tls) -> socket.socket:
+def _encrypted(plain: socket.socket, address: Address, tls: TlsSettings) -> socket.socket:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         context.check_hostname = tls.check_host
@@ -324,7 +328,7 @@ def _encrypted(plain: socket.socket, address: Address, tls: Tls) -> socket.socke
 
 
 def _reason(error: OSError) -> str:
-    """The operating system's words, in lower case as they follow a colon."""
+    """Return the operating system's message, in lower case because it follows a colon."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,11 +1,11 @@
-"""Requests about partitions, each to the broker that leads it."""
+"""Requests about partitions, each sent to the partition's leader."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from headrace.client.error import BrokerError, ClientError, ConnectionLost, Unreachable
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import STALE_LEADER, Retry
@@ -18,16 +18,16 @@ Item = TypeVar("Item")
 def call_leaders(
     pool: ConnectionPool,
     items: Mapping[TopicPartition, Item],
-    call: Callable[[Connection, Mapping[TopicPartition, Item]], Mapping[TopicPartition, Any]],
+    call: Callable[[BrokerConnection, Mapping[TopicPartition, Item]], Mapping[TopicPartition, Any]],
 ) -> dict[TopicPartition, Any]:
-    """Ask every partition's leader about its items, once more where the leader has moved.
+    """Send every partition's item to its leader, and again to the new one where a leader moved.
 
     Args:
-        call: asks one broker about the partitions it leads and returns, for each, a result or its
-            error. Anything it asks must be harmless twice.
+        call: sends one request to one broker for the partitions it leads, and returns a result or
+            an error per partition. Sending the request twice must do no harm.
 
     Returns:
-        A result or a `ClientError` for each partition, in the order of `items`.
+        A result or a `ClientError` per partition, in the order of `items`.
     """
     retry = Retry(pool.settings)
     done: dict[TopicPartition, Any] = {}
@@ -37,9 +37,9 @@ def call_leaders(
         missing, by_leader = split_by_leader(metadata, left)
         done |= missing
         for leader, partitions in by_leader.items():
-            wanted = {partition: items[partition] for partition in partitions}
+            led = {partition: items[partition] for partition in partitions}
             try:
-                done |= call(pool.node(leader), wanted)
+                done |= call(pool.node(leader), led)
             except (ConnectionLost, Unreachable) as error:
                 done |= dict.fromkeys(partitions, error)
         left = {each: items[each] for each in left if _worth_a_retry(done.get(each))}
@@ -53,7 +53,7 @@ def call_leaders(
 def split_by_leader(
     metadata: Metadata, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, BrokerError], dict[int, list[TopicPartition]]]:
-    """Why some partitions cannot be asked about, and the others by the broker that leads them."""
+    """Return the errors of partitions without a leader, and the other partitions by leader."""
     missing: dict[TopicPartition, BrokerError] = {}
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition in partitions:
@@ -66,6 +66,7 @@ def split_by_leader(
 
 
 def partition_error(metadata: Metadata, partition: TopicPartition) -> BrokerError | None:
+    """Return why no request about this partition can be sent, or None if it has a leader."""
     topic = metadata.topics.get(partition.topic)
     if topic is None:
         return BrokerError(ErrorCode.unknown_topic_or_partition)
@@ -83,7 +84,7 @@ def partition_error(metadata: Metadata, partition: TopicPartition) -> BrokerErro
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topic by topic, as requests list them."""
+    """Group partition indexes by topic, as requests list them."""
     found: dict[str, list[int]] = defaultdict(list)
     for partition in partitions:
         found[partition.topic].append(partition.partition)
@@ -93,7 +94,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def walk(
     topics: Iterable[Any], index: str = "partition_index"
 ) -> Iterator[tuple[TopicPartition, Any]]:
-    """The partitions of an answer that lists them topic by topic."""
+    """Iterate over the partitions of a response that groups them by topic."""
     for topic in topics:
         for partition in topic.partitions:
             yield TopicPartition(topic.name, getattr(partition, index)), partition

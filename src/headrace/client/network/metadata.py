@@ -1,11 +1,11 @@
-"""What a cluster says of itself: its brokers, its topics, and who leads which partition."""
+"""A cluster's metadata: its brokers, its topics, and the leader of each partition."""
 
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from headrace.client.address import Address
 from headrace.client.error import BrokerError, error_of
-from headrace.client.network.address import Address
 from headrace.model.ids import TopicPartition
 
 NO_NODE = -1
@@ -13,6 +13,8 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerMetadata:
+    """One broker: its id, its advertised address and its rack."""
+
     node_id: int
     address: Address
     rack: str | None
@@ -37,7 +39,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """One topic, or why nothing is known of it."""
+    """One topic, or the error that the cluster returned for it."""
 
     name: str
     topic_id: UUID | None
@@ -55,7 +57,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """A snapshot; it may be out of date as soon as it is read."""
+    """A snapshot of a cluster. It may be out of date as soon as it is read."""
 
     cluster_id: str | None
     controller: int
@@ -64,7 +66,7 @@ class Metadata:
 
     @classmethod
     def of(cls, answer: Any) -> "Metadata":
-        """Read a Metadata response in its newest shape."""
+        """Read a Metadata response in the layout of its newest version."""
         brokers = {
             each.node_id: BrokerMetadata(each.node_id, Address(each.host, each.port), each.rack)
             for each in answer.brokers
@@ -73,7 +75,7 @@ class Metadata:
         return cls(answer.cluster_id, answer.controller_id, brokers, topics)
 
     def leader(self, partition: TopicPartition) -> int:
-        """The id of the broker that leads, or -1."""
+        """Return the id of the partition's leader, or -1."""
         topic = self.topics.get(partition.topic)
         found = None if topic is None else topic.partitions.get(partition.partition)
         return NO_NODE if found is None else found.leader

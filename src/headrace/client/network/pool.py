@@ -1,13 +1,13 @@
-"""The connections to a cluster: one to each broker, made when it is first needed."""
+"""The connections to a cluster: one per broker, opened on first use."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, TypeVar
 
+from headrace.client.address import Address
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
-from headrace.client.network.address import Address
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.inbox import Allocate
 from headrace.client.network.metadata import BrokerMetadata, Metadata
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
@@ -26,40 +26,40 @@ class CoordinatorOf(IntEnum):
     TRANSACTION = 1
 
 
-# From here on one request names several keys (KIP-699), in a shape of its own: Kafka 3.0.
+# From this version on a request names several keys (KIP-699), in another layout: Kafka 3.0.
 _FIRST_MANY_KEYS = 4
 
 
 class ConnectionPool:
-    """A cluster as one thread sees it.
+    """The connections of one thread to one cluster, and the metadata it fetched last.
 
     Example:
         with ConnectionPool(ClientSettings.of({"bootstrap.servers": "127.0.0.1:9092"})) as pool:
             print(pool.metadata().topics)
 
     Args:
-        allocate: makes the buffers that answers are read into.
+        allocate: allocates the buffers that responses are read into.
     """
 
     def __init__(self, settings: ClientSettings, allocate: Allocate = bytearray) -> None:
         self.settings = settings
         self._allocate = allocate
-        self._seed: Connection | None = None
-        self._connections: dict[int, Connection] = {}
+        self._seed: BrokerConnection | None = None
+        self._connections: dict[int, BrokerConnection] = {}
         self._brokers: dict[int, BrokerMetadata] = {}
         self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
         self._controller = -1
         self._known: Metadata | None = None
 
-    def any(self, but: Collection[Address] = ()) -> Connection:
-        """A connection to whichever broker answers first: one that is open, one that is known, or
-        one of bootstrap.servers.
+    def any(self, but: Collection[Address] = ()) -> BrokerConnection:
+        """Return an open connection, or else connect to the first broker of bootstrap.servers or of
+        the known metadata that can be reached.
 
         Args:
-            but: leave these out.
+            but: addresses to leave out.
 
         Raises:
-            Unreachable: none of them does.
+            Unreachable: no broker can be reached.
         """
         for connection in (*self._connections.values(), self._seed):
             if connection is not None and not connection.closed and connection.address not in but:
@@ -69,18 +69,18 @@ class ConnectionPool:
         problems = []
         for address in addresses:
             try:
-                self._seed = Connection(address, self.settings, self._allocate)
+                self._seed = BrokerConnection(address, self.settings, self._allocate)
             except (Unreachable, ConnectionLost) as error:
                 problems.append(error)
             else:
                 return self._seed
-        raise _nobody(addresses, problems)
+        raise _unreachable(addresses, problems)
 
-    def node(self, node_id: int) -> Connection:
-        """The connection to one broker.
+    def node(self, node_id: int) -> BrokerConnection:
+        """Return the connection to one broker, and open it if there is none.
 
         Raises:
-            Unreachable: it is not part of the cluster, or does not answer.
+            Unreachable: the broker is not part of the cluster, or cannot be reached.
         """
         connection = self._connections.get(node_id)
         if connection is not None and not connection.closed:
@@ -89,40 +89,42 @@ class ConnectionPool:
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
         try:
-            connection = Connection(broker.address, self.settings, self._allocate)
+            connection = BrokerConnection(broker.address, self.settings, self._allocate)
         except Unreachable as error:
             raise Unreachable(f"broker {node_id}, as the cluster advertises it: {error}") from error
         self._connections[node_id] = connection
         return connection
 
     def metadata(self, topics: Iterable[str] | None = None) -> Metadata:
-        """Ask about some topics, or about all of them. Never creates one."""
+        """Fetch the metadata of some topics, or of all of them. Never creates a topic."""
         names = None if topics is None else [{"name": name} for name in dict.fromkeys(topics)]
         body = {"topics": names, "allow_auto_topic_creation": False}
         answer = self.on_any(lambda connection: connection.call(ApiKey.METADATA, body))
-        found = Metadata.of(answer)
-        self._brokers = found.brokers
-        self._controller = found.controller
-        self._known = found
-        return found
+        metadata = Metadata.of(answer)
+        self._brokers = metadata.brokers
+        self._controller = metadata.controller
+        self._known = metadata
+        return metadata
 
     def known_metadata(self, partitions: Collection[TopicPartition]) -> Metadata:
-        """What was heard last, if all of these partitions were there and well; else ask.
+        """Return the last metadata if it has a leader for all of these partitions; else fetch it.
 
-        It may be out of date: a broker that leads no longer says so, and then `metadata` is asked.
+        It may be out of date. A broker that no longer leads a partition responds with an error, and
+        the caller then fetches `metadata`.
         """
         known = self._known
         if known is not None and all(known.leader(each) >= 0 for each in partitions):
             return known
         return self.metadata({each.topic for each in partitions})
 
-    def on_any(self, call: Callable[[Connection], T]) -> T:
-        """Ask any broker, and the next one when that one hangs up or does not answer, for
-        default.api.timeout.ms at most. For questions only.
+    def on_any(self, call: Callable[[BrokerConnection], T]) -> T:
+        """Call any broker, and the next one when a broker disconnects or does not respond, for
+        default.api.timeout.ms at most. The call must change nothing: it may be sent twice.
 
-        A broker that is cut off from its cluster takes connections and answers nothing, so it is
-        not asked again before all others have been. A cluster that has answered before is waited
-        for; one that never did may not exist, or may not want us.
+        A broker that is cut off from its cluster accepts connections and never responds, so it is
+        not called again before all others have been. A cluster that has responded before is retried
+        until the timeout. One that never has may not exist or may refuse this client: that error is
+        raised at once.
         """
         retry = Retry(self.settings)
         silent: set[Address] = set()
@@ -145,11 +147,11 @@ class ConnectionPool:
                 silent.add(connection.address)
                 lost = error
 
-    def on_controller(self, call: Callable[[Connection], Any], codes: "Codes") -> Any:
-        """Ask the broker that changes the cluster, and follow it when it moves.
+    def on_controller(self, call: Callable[[BrokerConnection], Any], codes: "Codes") -> Any:
+        """Call the controller, and the new one when it has moved.
 
         Args:
-            codes: the error codes of an answer; NOT_CONTROLLER among them means "ask again".
+            codes: returns the error codes of a response; NOT_CONTROLLER among them means "retry".
         """
         retry = Retry(self.settings)
         while True:
@@ -159,7 +161,7 @@ class ConnectionPool:
             try:
                 connection = self.node(self._controller) if known else self.any()
             except Unreachable:
-                # Nothing was asked yet: another broker may be the controller by now.
+                # Nothing was sent yet: another broker may be the controller by now.
                 if not retry.pause():
                     raise
                 self._controller = -1
@@ -172,13 +174,14 @@ class ConnectionPool:
     def on_coordinator(
         self,
         name: str,
-        call: Callable[[Connection], Any],
+        call: Callable[[BrokerConnection], Any],
         codes: "Codes",
         kind: CoordinatorOf = CoordinatorOf.GROUP,
     ) -> Any:
-        """Ask the coordinator of a group, or of a transactional id, and follow it when it moves.
+        """Call the coordinator of a group, or of a transactional id, and the new one when it moved.
 
-        A request that got lost is sent again: everything a coordinator is asked is harmless twice.
+        A request that was lost is sent again: no request to a coordinator does harm when it is
+        carried out twice.
         """
         retry = Retry(self.settings)
         while True:
@@ -194,7 +197,7 @@ class ConnectionPool:
             self._coordinators.pop((kind, name), None)
 
     def coordinators(self, groups: Iterable[str]) -> dict[str, int]:
-        """The broker that coordinates each group."""
+        """Return the id of each group's coordinator."""
         return {group: self._coordinator(group) for group in groups}
 
     def _coordinator(self, name: str, kind: CoordinatorOf = CoordinatorOf.GROUP) -> int:
@@ -203,19 +206,19 @@ class ConnectionPool:
             return known
         retry = Retry(self.settings)
         while True:
-            found = self.on_any(lambda connection: _find_coordinator(connection, name, kind))
-            error = error_of(found.error_code, found.error_message)
+            broker = self.on_any(lambda connection: _find_coordinator(connection, name, kind))
+            error = error_of(broker.error_code, broker.error_message)
             if error is None:
                 break
             if error.code not in STALE_COORDINATOR or not retry.pause():
                 raise error
-        node_id = int(found.node_id)
-        self._brokers[node_id] = BrokerMetadata(node_id, Address(found.host, found.port), None)
+        node_id = int(broker.node_id)
+        self._brokers[node_id] = BrokerMetadata(node_id, Address(broker.host, broker.port), None)
         self._coordinators[kind, name] = node_id
         return node_id
 
     def _with_hint(self, lost: ConnectionLost) -> ConnectionLost:
-        """Brokers close connections without a word when they expected something else."""
+        """Add what to check: a broker that expects TLS or SASL closes the connection silently."""
         hint = "check security.protocol and sasl.mechanism"
         if self.settings.sasl is None:
             hint = "if it asks for a login, set security.protocol and sasl.mechanism"
@@ -225,6 +228,7 @@ class ConnectionPool:
         return [broker.address for broker in self._brokers.values()]
 
     def close(self) -> None:
+        """Close every connection."""
         for connection in (*self._connections.values(), self._seed):
             if connection is not None:
                 connection.close()
@@ -244,7 +248,7 @@ class ConnectionPool:
 Codes = Callable[[Any], Iterable[ErrorCode]]
 
 
-def _find_coordinator(connection: Connection, name: str, kind: CoordinatorOf) -> Any:
+def _find_coordinator(connection: BrokerConnection, name: str, kind: CoordinatorOf) -> Any:
     body = {"key_type": int(kind), "coordinator_keys": [name]}
     answer = connection.call(ApiKey.FIND_COORDINATOR, body, lowest=_FIRST_MANY_KEYS)
     if not answer.coordinators:
@@ -252,7 +256,7 @@ def _find_coordinator(connection: Connection, name: str, kind: CoordinatorOf) ->
     return answer.coordinators[0]
 
 
-def _nobody(addresses: list[Address], problems: Sequence[Exception]) -> Unreachable:
+def _unreachable(addresses: list[Address], problems: Sequence[Exception]) -> Unreachable:
     if not problems:
         return Unreachable("no broker answers")
     text = str(problems[0]) if len(addresses) == 1 else "; ".join(map(str, problems))

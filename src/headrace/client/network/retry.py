@@ -1,4 +1,4 @@
-"""When to try again, and when to give up."""
+"""When to retry a request, and when to give up."""
 
 import math
 import time
@@ -20,7 +20,7 @@ STALE_LEADER = frozenset(
         ErrorCode.unknown_topic_id,
     }
 )
-"""The leader has moved, or is not ready yet: ask for metadata, then again."""
+"""The leader has moved, or is not ready yet: fetch metadata, then retry."""
 
 STALE_COORDINATOR = frozenset(
     {
@@ -29,12 +29,15 @@ STALE_COORDINATOR = frozenset(
         ErrorCode.not_coordinator,
     }
 )
-"""The coordinator has moved, or is reading its log: find it, then ask again."""
+"""The coordinator has moved, or is loading its log: find it, then retry."""
 
 
 class Retry:
-    """One call's patience: default.api.timeout.ms over all attempts, or less if `most_seconds` is,
-    and longer pauses each time."""
+    """The attempts of one call: for default.api.timeout.ms in total, with growing pauses between.
+
+    Args:
+        most_seconds: a shorter limit than default.api.timeout.ms.
+    """
 
     def __init__(self, settings: ClientSettings, most_seconds: float = math.inf) -> None:
         self._deadline = time.monotonic() + min(settings.api_timeout_ms / 1000, most_seconds)
@@ -42,11 +45,11 @@ class Retry:
 
     @property
     def over(self) -> bool:
-        """Whether there is no time left, not even for an attempt without a pause."""
+        """Whether the time is up, even for an attempt without a pause."""
         return time.monotonic() >= self._deadline
 
     def pause(self) -> bool:
-        """Wait before the next attempt; False when there is no time left for one."""
+        """Wait before the next attempt. Return False at once when no time is left for one."""
         if time.monotonic() + self._pause > self._deadline:
             return False
         time.sleep(self._pause)

@@ -1,4 +1,4 @@
-"""Who we are, told to a broker: PLAIN (RFC 4616) and SCRAM (RFC 5802, 7677).
+"""The client's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, 7677).
 
 The exchange runs inside SaslAuthenticate requests (KIP-152), after SaslHandshake has agreed on the
 mechanism.
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.client.error import AuthenticationFailed
-from headrace.client.settings import Sasl
+from headrace.client.settings import SaslSettings
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.scram import ScramClient, ScramRefused
@@ -16,11 +16,11 @@ from headrace.wire.scram import ScramClient, ScramRefused
 Call = Callable[[ApiKey, dict[str, Any]], Any]
 
 
-def authenticate(call: Call, sasl: Sasl) -> None:
-    """Run the exchange that `sasl` names.
+def authenticate(call: Call, sasl: SaslSettings) -> None:
+    """Run the exchange of the mechanism that `sasl` names.
 
     Raises:
-        AuthenticationFailed: in one sentence.
+        AuthenticationFailed: the broker refused the mechanism or the credentials.
     """
     answer = call(ApiKey.SASL_HANDSHAKE, {"mechanism": sasl.mechanism})
     if answer.error_code is not ErrorCode.none:

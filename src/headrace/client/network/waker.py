@@ -1,12 +1,16 @@
-"""Wakes a thread that polls sockets."""
+"""Wakes a thread that waits in `poll` on sockets."""
 
 import socket
 from contextlib import suppress
 
 
-class Bell:
-    """A pair of sockets with a few bytes in between. `ring` from any thread, the rest from the
-    poller's. Sockets and not a pipe: to ring one that was closed reaches nobody else's file."""
+class Waker:
+    """A pair of connected sockets: a byte written to one makes the other readable.
+
+    Threads: any thread calls `wake`, the polling thread alone calls the other methods.
+    It is a socket pair and not a pipe because `wake` may race with `close`. A closed socket object
+    raises, while a closed pipe's number may already belong to another file.
+    """
 
     def __init__(self) -> None:
         self._out, self._in = socket.socketpair()
@@ -14,15 +18,19 @@ class Bell:
         self._in.setblocking(False)
 
     def fileno(self) -> int:
-        """Readable once it was rung."""
+        """Return the descriptor to poll; it is readable after `wake`."""
         return self._out.fileno()
 
-    def ring(self) -> None:
-        """Harmless once it is closed; one that takes no more has been rung often enough."""
+    def wake(self) -> None:
+        """Make the polling thread return from `poll`.
+
+        Does nothing once it is closed, or when the socket is full of bytes that already wake it.
+        """
         with suppress(OSError):
             self._in.send(b"!")
 
-    def hush(self) -> None:
+    def clear(self) -> None:
+        """Consume the bytes of earlier calls of `wake`."""
         with suppress(BlockingIOError):
             self._out.recv(512)
 

@@ -1,1 +1,1 @@
-"""Topics out, as Arrow columns."""
+"""Reads topics as Arrow columns."""

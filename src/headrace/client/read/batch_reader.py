@@ -1,11 +1,11 @@
-"""Record batches as they lie in the log, fetched from each partition's leader."""
+"""Fetches record batches as they lie in the log, from each partition's leader."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.error import BrokerError, ConnectionLost, Unreachable, error_of
-from headrace.client.network.connection import Connection, Pending
+from headrace.client.network.connection import BrokerConnection, PendingRequest
 from headrace.client.network.leader_call import split_by_leader
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
@@ -20,15 +20,15 @@ _NO_RECORDS = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """What one partition gave.
+class FetchedBatches:
+    """What one fetch returned of one partition.
 
     Attributes:
-        data: whole batches; the last one may be cut off. They start with the batch that holds
-            `offset`, whose first records may lie before it.
+        data: batches; the last one may be incomplete. The first is the batch that holds `offset`;
+            some of its records may lie before it.
         aborted: (producer id, first offset) of aborted transactions, for `records.decode`.
         end: where the log ends for this reader.
-        error: why there is nothing; the leader's moves are dealt with before they get here.
+        error: why there is no data. The reader itself retries while a leader moves.
     """
 
     partition: TopicPartition
@@ -41,7 +41,7 @@ class Fetched:
 
 
 class BatchReader:
-    """Follows partitions from given positions. The reader's owner moves the positions on.
+    """Reads partitions from given positions. The caller advances the positions.
 
     Example:
         reader = BatchReader(pool, {TopicPartition("clicks", 0): 0})
@@ -65,16 +65,16 @@ class BatchReader:
         self._turn = 0
 
     def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Follow more partitions, which may be new in the cluster."""
+        """Read more partitions, which may be new in the cluster."""
         self.positions |= positions
         self._metadata = None
 
-    def poll(self, max_wait_ms: int | None = None) -> list[Fetched]:
-        """Ask every leader once and wait for all of them.
+    def poll(self, max_wait_ms: int | None = None) -> list[FetchedBatches]:
+        """Send one fetch to every leader and wait for all responses.
 
         Returns:
-            What came. Nothing after fetch.max.wait.ms without records, or when a leader has moved:
-            then ask again.
+            What the leaders returned. It is empty after fetch.max.wait.ms without records, or when
+            a leader has moved; the caller polls again.
         """
         wait_ms = self._pool.settings.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms
         if not self.positions:
@@ -82,15 +82,15 @@ class BatchReader:
         if self._metadata is None:
             self._metadata = self._pool.metadata({each.topic for each in self.positions})
         missing, by_leader = split_by_leader(self._metadata, self._in_turn())
-        found = [self._failed(partition, error) for partition, error in missing.items()]
-        started: deque[tuple[Connection, Pending]] = deque()
+        fetched = [self._failed(partition, error) for partition, error in missing.items()]
+        started: deque[tuple[BrokerConnection, PendingRequest]] = deque()
         try:
             for leader, partitions in by_leader.items():
                 connection = self._pool.node(leader)
                 started.append((connection, self._begin(connection, partitions, wait_ms)))
             while started:
                 connection, pending = started[0]
-                found += self._results(connection.finish(pending))
+                fetched += self._results(connection.finish(pending))
                 started.popleft()
         except (ConnectionLost, Unreachable):
             self._give_up(started)
@@ -100,17 +100,17 @@ class BatchReader:
         except BaseException:
             self._give_up(started)
             raise
-        return self._settled(found)
+        return self._without_stale(fetched)
 
-    def _settled(self, found: list[Fetched]) -> list[Fetched]:
-        """Leave out what a moved leader explains, as long as there is patience."""
-        stale = [each for each in found if each.error and each.error.code in STALE_LEADER]
+    def _without_stale(self, fetched: list[FetchedBatches]) -> list[FetchedBatches]:
+        """Leave out errors that a moved leader explains, until the retries are used up."""
+        stale = [each for each in fetched if each.error and each.error.code in STALE_LEADER]
         if not stale:
             self._retry = None
-            return found
+            return fetched
         if not self._may_retry():
-            return found
-        return [each for each in found if each not in stale]
+            return fetched
+        return [each for each in fetched if each not in stale]
 
     def _may_retry(self) -> bool:
         self._metadata = None
@@ -118,20 +118,20 @@ class BatchReader:
             self._retry = Retry(self._pool.settings)
         return self._retry.pause()
 
-    def _give_up(self, started: "deque[tuple[Connection, Pending]]") -> None:
-        """Answers that nobody waits for any more would come before those of the next poll."""
+    def _give_up(self, started: "deque[tuple[BrokerConnection, PendingRequest]]") -> None:
+        """Close the connections: a late response would be taken for that of the next poll."""
         for connection, _ in started:
             connection.close()
 
     def _in_turn(self) -> list[TopicPartition]:
-        """A broker fills its answer in the order of the request: each partition is first once."""
+        """Rotate the partitions: a broker fills its response in the order of the request."""
         partitions = list(self.positions)
         self._turn = (self._turn + 1) % len(partitions)
         return partitions[self._turn :] + partitions[: self._turn]
 
     def _begin(
-        self, connection: Connection, partitions: Sequence[TopicPartition], wait_ms: int
-    ) -> Pending:
+        self, connection: BrokerConnection, partitions: Sequence[TopicPartition], wait_ms: int
+    ) -> PendingRequest:
         assert self._metadata is not None
         topics: dict[str, FetchTopic] = {}
         for each in partitions:
@@ -160,24 +160,24 @@ class BatchReader:
         highest = FIRST_TOPIC_ID - 1 if by_name else None
         return connection.begin(ApiKey.FETCH, request, highest=highest, wait_ms=wait_ms)
 
-    def _results(self, answer: FetchResponse) -> list[Fetched]:
+    def _results(self, answer: FetchResponse) -> list[FetchedBatches]:
         if answer.error_code:
             raise BrokerError(error_code(answer.error_code))
         assert self._metadata is not None
         names = {topic.topic_id: name for name, topic in self._metadata.topics.items()}
-        found = []
+        fetched = []
         for topic in answer.topics:
             name = topic.name if topic.name is not None else names.get(topic.topic_id)
             for result in topic.partitions:
                 partition = TopicPartition(name or "", result.partition)
                 if partition in self.positions:
-                    found.append(self._result(partition, result))
-        return found
+                    fetched.append(self._result(partition, result))
+        return fetched
 
     def _result(
         self, partition: TopicPartition, result: FetchPartitionResult[memoryview]
-    ) -> Fetched:
-        return Fetched(
+    ) -> FetchedBatches:
+        return FetchedBatches(
             partition,
             self.positions[partition],
             _NO_RECORDS if result.records is None else result.records,
@@ -187,5 +187,5 @@ class BatchReader:
             error_of(error_code(result.error_code)),
         )
 
-    def _failed(self, partition: TopicPartition, error: BrokerError) -> Fetched:
-        return Fetched(partition, self.positions[partition], _NO_RECORDS, [], -1, -1, error)
+    def _failed(self, partition: TopicPartition, error: BrokerError) -> FetchedBatches:
+        return FetchedBatches(partition, self.positions[partition], _NO_RECORDS, [], -1, -1, error)

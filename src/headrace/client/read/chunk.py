@@ -1,4 +1,4 @@
-"""Fetched pieces, decoded into columns of a handy size."""
+"""Decodes fetched ranges into columns of a bounded number of rows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from headrace.client.error import DamagedBatch
-from headrace.client.read.cursor import Piece
+from headrace.client.read.cursor import FetchedRange
 from headrace.model.error import BatchTooLarge, PeerError
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import iter_batches
@@ -15,7 +15,7 @@ from headrace.records.column import BINARY_SCHEMA, VIEW_SCHEMA
 from headrace.records.decode import LARGEST_INPUT_BYTES, Decoded, Layout, decode
 
 _INFLATE_BYTES: Final = 64 * 1024 * 1024
-"""How much is inflated at once, unless a single batch needs more."""
+"""How many bytes are decompressed at once, unless a single batch needs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Chunk:
     """Some records of one partition, in the order of their offsets. Never empty.
 
     Attributes:
-        columns: a row for each record.
-        next_offset: where to read on behind these. Larger than the last offset plus one when what
-            follows it was aborted, or compacted away, or a marker.
+        columns: one row per record.
+        next_offset: where to continue after these records. It is larger than the last offset plus
+            one when aborted or compacted records or transaction markers follow.
     """
 
     partition: TopicPartition
@@ -35,13 +35,13 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDecoder:
-    """How pieces become chunks.
+    """How fetched ranges are decoded into chunks.
 
     Attributes:
-        columns: the names of the columns to make.
+        columns: the names of the columns to decode.
         layout: "view" to let keys and values point into the fetched bytes.
-        rows: how many a chunk has at most.
-        done: told how many bytes of a piece are no longer needed.
+        rows: the most rows of a chunk.
+        done: called with the number of fetched bytes that are no longer needed.
     """
 
     columns: Sequence[str]
@@ -51,35 +51,36 @@ class ChunkDecoder:
 
     @property
     def schema(self) -> pa.Schema:
+        """The Arrow schema of every chunk."""
         every = BINARY_SCHEMA if self.layout == "binary" else VIEW_SCHEMA
         return pa.schema([every.field(name) for name in self.columns])
 
-    def chunks(self, piece: Piece) -> Iterator[Chunk]:
-        """All chunks of a piece; nothing is decoded before it is asked for.
+    def chunks(self, fetched: FetchedRange) -> Iterator[Chunk]:
+        """Yield all chunks of a fetched range. Each is decoded when the caller asks for it.
 
         Raises:
             DamagedBatch: after the chunks of the batches before it.
         """
-        data, aborted, offset = piece.data, piece.aborted, piece.offset
+        data, aborted, offset = fetched.data, fetched.aborted, fetched.offset
         left = len(data)
         try:
             while len(data):
                 try:
-                    decoded = self._decode(data, aborted, offset, piece.end)
+                    decoded = self._decode(data, aborted, offset, fetched.end)
                 except PeerError as error:
-                    good, reason = self._before_damage(data, aborted, offset, piece.end, error)
+                    good, reason = self._before_damage(data, aborted, offset, fetched.end, error)
                     if good is not None:
-                        yield from self._cut(piece.partition, good, good.next_offset)
+                        yield from self._cut(fetched.partition, good, good.next_offset)
                         offset = good.next_offset
-                    raise DamagedBatch(piece.partition, offset, reason) from error
+                    raise DamagedBatch(fetched.partition, offset, reason) from error
                 if not decoded.consumed_bytes:
                     break
                 data, aborted = data[decoded.consumed_bytes :], decoded.aborted
-                offset = decoded.next_offset if len(data) else piece.next_offset
+                offset = decoded.next_offset if len(data) else fetched.next_offset
                 if self.layout == "binary":  # views keep the bytes they point into
                     left -= decoded.consumed_bytes
                     self.done(decoded.consumed_bytes)
-                yield from self._cut(piece.partition, decoded, offset)
+                yield from self._cut(fetched.partition, decoded, offset)
         finally:
             self.done(left)
 
@@ -108,11 +109,11 @@ class ChunkDecoder:
 
     @property
     def _decoded_columns(self) -> list[str]:
-        """Offsets are needed to say where a chunk ends, also if nobody wants to see them."""
+        """The columns to decode. Offsets are always decoded: they say where a chunk ends."""
         return list(dict.fromkeys((*self.columns, "offset")))
 
     def _cut(self, partition: TopicPartition, decoded: Decoded, past: int) -> Iterator[Chunk]:
-        """Rows are shared, not copied. The last chunk goes on to where the decoding came."""
+        """Slice decoded rows into chunks without a copy. The last one's `next_offset` is `past`."""
         columns = decoded.columns
         shown = columns if "offset" in self.columns else columns.select(list(self.columns))
         for first in range(0, columns.num_rows, self.rows):
@@ -129,12 +130,12 @@ class ChunkDecoder:
         end: int | None,
         error: PeerError,
     ) -> tuple[Decoded | None, str]:
-        """What stands before the first batch that is no sound one, and what is wrong with that."""
+        """Decode the batches before the first damaged one; return them and what is wrong."""
         batches = iter_batches(data)
         sound = 0
         try:
             for batch in batches:
-                # One by one: slow, but this is the last that is read.
+                # One by one: slow, but the reader stops after this range.
                 decode(batch.data, max_inflated_bytes=LARGEST_INPUT_BYTES)
                 sound = batches.consumed_bytes
         except PeerError as damage:

@@ -1,12 +1,13 @@
-"""How far fetching has come in one partition. Pure: answers go in, what is to be decoded comes out.
+"""The position of fetching in one partition. Pure: takes responses, returns ranges to decode.
 
-Rule 1: the position moves only over what was handed on for decoding, or what the leader showed not
-to be there. So whatever is asked again after a failure is neither lost nor doubled.
-Rule 2: an answer counts only if it answers the question for the present position.
-Rule 3: that nothing came means that nothing is there only if the leader had room for it (an answer
-is filled in the order of the request) and lets us see past it, and if it would not be silent about
-what it has to fetch from elsewhere (`GapEvidence`). Compaction leaves such gaps, and at the end of
-a log nothing behind them tells.
+Rule 1: the position moves only over bytes that were handed on for decoding, or over offsets that
+the leader showed to hold no record. So a fetch that is repeated after a failure loses and doubles
+none.
+Rule 2: a response counts only if its request was for the present position.
+Rule 3: an empty response means a gap in the log only if all of these hold: the leader had room for
+records (it fills a response in the order of the request), its high watermark lies past the gap, and
+it does not have to fetch the records from remote storage first (`GapEvidence`). Compaction leaves
+such gaps; at the end of a log no later record shows them.
 """
 
 from collections.abc import Sequence
@@ -23,16 +24,16 @@ _NO_BYTES = memoryview(b"")
 _SILENT_ANSWERS = 3
 
 
-class Piece(NamedTuple):
-    """What one answer gave of one partition.
+class FetchedRange(NamedTuple):
+    """The offsets of one partition that one response covers, and their bytes.
 
     Attributes:
-        offset: the first that is wanted; the first batch may begin before it.
-        end: the first that is not wanted any more, or None.
-        next_offset: where the partition is read on when `data` is done with.
-        data: whole batches. Empty when there is nothing between `offset` and `next_offset`.
+        offset: the first offset to decode; the first batch may begin before it.
+        end: the offset to stop decoding at, or None.
+        next_offset: where reading continues after `data`.
+        data: whole batches. Empty when no record lies between `offset` and `next_offset`.
         aborted: (producer id, first offset) of aborted transactions.
-        lost: what lay between `offset` and `next_offset` was wanted, and is gone.
+        lost: the records between `offset` and `next_offset` are gone and were not read.
     """
 
     partition: TopicPartition
@@ -46,21 +47,22 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Cursor:
-    """One partition.
+    """The position in one partition, and what its leader reported last.
 
     Attributes:
-        position: the next offset to ask for.
-        end: the first offset that is not wanted, or None to go on for ever.
-        log_start, visible: where the log begins, and how far the leader lets us see, by what it
-            said last; -1 before that.
-        topic_id: the topic's id when it was first looked at: another one is another topic.
-        leader_epoch: the epoch of the leader we know, so that an older one does not answer.
-        broken: the bytes at `position` are damaged: it is not asked again.
-        failing_since: when it first went wrong, since it last went well.
+        position: the next offset to fetch.
+        end: the offset to stop at, or None to continue for ever.
+        log_start, visible: the log start, and the high watermark or last stable offset, from the
+            last response; -1 before that.
+        topic_id: the topic's id in the first metadata. Another id means that the topic was deleted
+            and created again.
+        leader_epoch: the epoch of the known leader, so that an older leader refuses the fetch.
+        broken: the bytes at `position` are damaged: it is not fetched again.
+        failing_since: when the first failure after the last success happened.
         moved_at: when the position last moved.
-        cut_since: since when nothing but the beginning of a batch comes.
-        silent_since, silent_count: since when, and how often, nothing came although the leader sees
-            past the end.
+        cut_since: since when responses hold only the beginning of a batch.
+        silent_since, silent_count: since when, and how many times, a response had no records
+            although the leader's high watermark lies past the end.
     """
 
     partition: TopicPartition
@@ -79,30 +81,32 @@ class Cursor:
 
     @property
     def done(self) -> bool:
+        """Whether nothing more is to be fetched."""
         return self.broken or (self.end is not None and self.position >= self.end)
 
     @property
     def may_wait(self) -> bool:
-        """Whether the leader may wait for records: there may be none before the end otherwise.
+        """Whether the leader may wait for records before it responds.
 
-        One that was silent and is not believed gets the time to fetch them from elsewhere.
+        It need not wait when its log reaches past the end: a gap is then reported at once. A leader
+        whose empty response is in doubt gets the time to fetch records from remote storage.
         """
         return self.end is None or self.visible < self.end or self.silent_count > 0
 
-    def take(self, data: memoryview, aborted: Sequence[tuple[int, int]]) -> Piece | None:
-        """Move over batches. None when no whole one is among them.
+    def advance(self, data: memoryview, aborted: Sequence[tuple[int, int]]) -> FetchedRange | None:
+        """Move the position over batches. Return None when no whole batch is among them.
 
         Raises:
-            ClientError: they lie before what was asked for.
+            ClientError: the batches lie before the position.
         """
         offset = self.position
         try:
             past = PAST_EVERY_OFFSET if self.end is None else self.end
             heads = scan_heads(data, offset, past)
         except PeerError:
-            # Whoever decodes it tells what is wrong with which batch, behind those that are sound.
+            # The decoder reports which batch is damaged, after the chunks of the batches before it.
             self.broken = True
-            return Piece(self.partition, offset, self.end, offset, data, aborted)
+            return FetchedRange(self.partition, offset, self.end, offset, data, aborted)
         if heads.ended and self.end is not None:
             self.position = self.end
         elif not len(heads):
@@ -117,38 +121,38 @@ class Cursor:
                 f"the leader of {self.partition} answers offset {offset} with records before it"
             )
         whole = data[: heads.consumed_bytes]
-        return Piece(self.partition, offset, self.end, self.position, whole, aborted)
+        return FetchedRange(self.partition, offset, self.end, self.position, whole, aborted)
 
     @property
     def may_end_in_gap(self) -> bool:
-        """Whether the leader sees past the end, so that its silence can mean that nothing is left
-        before it."""
+        """Whether the leader's log reaches past the end, so that an empty response can mean that no
+        record is left before the end."""
         return self.end is not None and self.position < self.end <= self.visible
 
-    def hear_nothing(self, now: float) -> None:
-        """Count a silence (see `may_end_in_gap`)."""
+    def count_silence(self, now: float) -> None:
+        """Count a response without records (see `may_end_in_gap`)."""
         if self.silent_since is None:
             self.silent_since = now
         self.silent_count += 1
 
     def silent_for(self, seconds: float, now: float) -> bool:
-        """Whether nothing has come for so long, and not just because nobody asked."""
+        """Return whether responses had no records for so long, over several of them."""
         if self.silent_since is None or now - self.silent_since < seconds:
             return False
         return seconds == 0 or self.silent_count >= _SILENT_ANSWERS
 
     def moved(self, now: float) -> None:
-        """The position moved: whatever was held against the leader is forgotten."""
+        """Note that the position moved: reset what was counted against the leader."""
         self.moved_at, self.cut_since = now, None
         self.silent_since, self.silent_count = None, 0
 
-    def pass_gap(self) -> Piece:
-        """Nothing is left between the position and the end: move there."""
+    def pass_gap(self) -> FetchedRange:
+        """Move to the end: no record is left before it."""
         assert self.end is not None
         offset, self.position = self.position, self.end
-        return Piece(self.partition, offset, self.end, self.end)
+        return FetchedRange(self.partition, offset, self.end, self.end)
 
-    def skip(self, to: int) -> Piece:
-        """Give up what lies before `to`, or, where a log was cut, go back to it."""
+    def skip(self, to: int) -> FetchedRange:
+        """Move to `to` and report what lies between as lost; back, if the log was truncated."""
         offset, self.position = self.position, to
-        return Piece(self.partition, offset, self.end, to, lost=True)
+        return FetchedRange(self.partition, offset, self.end, to, lost=True)

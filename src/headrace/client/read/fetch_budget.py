@@ -1,18 +1,18 @@
-"""How many bytes a reader may hold: asked for, arrived, and not yet decoded."""
+"""Bounds how many bytes a reader holds: requested, or received and not yet decoded."""
 
 import threading
 from collections.abc import Callable
 
 
 class FetchBudget:
-    """Shared by the thread that fetches and the one that decodes.
+    """Counts bytes for the thread that fetches and the one that decodes; both may call it.
 
-    A request is paid for before it is sent, by the most it asks for; its answer settles what it
-    really holds. A first batch that is larger than what was asked for comes all the same (KIP-74),
-    so `held_bytes` may pass the limit by one such batch for each broker.
+    A request reserves the most bytes it asks for before it is sent; its response settles how many
+    it really holds. A broker sends a first batch that is larger than the request allows all the
+    same (KIP-74), so `held_bytes` may exceed the limit by one such batch per broker.
 
     Args:
-        wake: called when bytes came back after `take` was refused.
+        wake: called when bytes were released after `reserve` returned False.
     """
 
     def __init__(self, limit_bytes: int, wake: Callable[[], None]) -> None:
@@ -22,8 +22,8 @@ class FetchBudget:
         self._refused = False
         self._lock = threading.Lock()
 
-    def take(self, size: int) -> bool:
-        """False when there is no room now. When nothing is held there always is."""
+    def reserve(self, size: int) -> bool:
+        """Reserve bytes. Return False when they exceed the limit, unless nothing is held."""
         with self._lock:
             if self.held_bytes and self.held_bytes + size > self.limit_bytes:
                 self._refused = True
@@ -31,11 +31,12 @@ class FetchBudget:
             self.held_bytes += size
             return True
 
-    def settle(self, taken: int, real: int) -> None:
-        """What was taken for a request turned out to be that much."""
-        self.give_back(taken - real)
+    def settle(self, reserved: int, received: int) -> None:
+        """Replace what a request reserved by what its response holds."""
+        self.release(reserved - received)
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
+        """Release bytes that are decoded, or whose response will not come."""
         with self._lock:
             self.held_bytes -= size
             wake = self._refused and size > 0

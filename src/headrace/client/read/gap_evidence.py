@@ -1,13 +1,13 @@
-"""Whether a leader that sends nothing thereby says that nothing is there.
+"""Decides whether an empty fetch response means a gap in the log.
 
-With tiered storage it does not: a read of the remote part that takes too long is answered without
-an error, without records and with the real high watermark (KIP-405). To take that for a gap would
-lose what is there. A topic that is kept on its brokers alone is read at once, and what does not
-come is not there.
+With tiered storage it does not: when a remote read takes too long, the leader responds without an
+error, without records and with the real high watermark (KIP-405). A reader that took this for a gap
+would skip records that exist. A topic that is stored on its brokers alone is read at once: a record
+that is not in the response does not exist.
 
-So the topic's configuration is asked for when nothing comes for the first time, which is rare. It
-may be kept from us: then a silence that lasts is believed, since ranges of compacted topics do end
-in gaps, and a reader that may not see the configuration must come to its end too.
+The reader therefore fetches the topic's configuration at the first empty response, which is rare.
+It may have no right to see it. It then waits for several empty responses in a row and takes them
+for a gap: ranges of compacted topics do end in gaps, and such a reader must reach its end too.
 """
 
 from typing import Any, Final
@@ -20,15 +20,15 @@ from headrace.wire.error import MalformedResponse
 AT_ONCE: Final = 0.0
 NEVER: Final = None
 UNKNOWN_SECONDS: Final = 10.0
-"""Kafka gives up a remote read after half a second (remote.fetch.max.wait.ms) and goes on with it
-at the next fetch: many attempts must have failed."""
+"""Kafka interrupts a remote read after half a second (remote.fetch.max.wait.ms) and continues it at
+the next fetch. In this time many attempts must have failed."""
 
 
 class GapEvidence:
-    """What is known of topics whose leaders sent nothing.
+    """How long each topic's leader must send empty responses until they mean a gap.
 
     Args:
-        pool: asked once for each topic; it must not be a patient one.
+        pool: fetches each topic's configuration once. It must not retry: the caller polls sockets.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -36,23 +36,23 @@ class GapEvidence:
         self._known: dict[str, float | None] = {}
 
     def silent_seconds(self, topic: str) -> float | None:
-        """How long a leader must have sent nothing until nothing is there, or `NEVER`."""
+        """Return after how many seconds of empty responses a gap is certain, or `NEVER`."""
         if topic not in self._known:
             try:
                 answer = Admin(self._pool).describe_configs(ResourceType.TOPIC, [topic]).get(topic)
             except (ConnectionLost, Unreachable, MalformedResponse):
-                return UNKNOWN_SECONDS  # the next answer that has nothing is a new chance to ask
+                return UNKNOWN_SECONDS  # the next empty response tries again
             except ClientError:
                 answer = None
-            self._known[topic] = _judged(answer)
+            self._known[topic] = _silent_seconds(answer)
         return self._known[topic]
 
 
-def _judged(answer: list[Any] | BrokerError | None) -> float | None:
+def _silent_seconds(answer: list[Any] | BrokerError | None) -> float | None:
     if answer is None or isinstance(answer, BrokerError):
         return UNKNOWN_SECONDS
     values = {each.name: each.value or "" for each in answer}
-    # Kafka refuses to compact a topic that it keeps elsewhere.
+    # Kafka refuses to compact a topic with remote storage.
     policies = [each.strip() for each in values.get("cleanup.policy", "").split(",")]
     if "compact" in policies:
         return AT_ONCE

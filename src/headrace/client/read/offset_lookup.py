@@ -1,10 +1,10 @@
-"""Where a partition begins and ends, and what stood in it at some time (ListOffsets)."""
+"""Looks up where a partition begins and ends, and the first offset of a time (ListOffsets)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, call_leaders, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.ids import TopicPartition
@@ -18,7 +18,7 @@ EARLIEST = -2
 
 
 class FoundOffset(NamedTuple):
-    """An offset, or -1 when no record is that young."""
+    """The offset and time of a record; the offset is -1 when no record is as young."""
 
     offset: int
     timestamp_ms: int
@@ -30,25 +30,25 @@ def list_offsets(
     *,
     read_committed: bool = False,
 ) -> dict[TopicPartition, FoundOffset | ClientError]:
-    """The first offset of each partition whose record is not older than a time in milliseconds.
+    """Return each partition's first offset whose record is not older than a time.
 
     Args:
-        times: `EARLIEST` and `LATEST` are times too.
-        read_committed: let `LATEST` be the last stable offset.
+        times: in milliseconds, or `EARLIEST` or `LATEST`.
+        read_committed: `LATEST` means the last stable offset, not the high watermark.
     """
 
     def call(
-        connection: Connection, wanted: Mapping[TopicPartition, int]
+        connection: BrokerConnection, led: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, FoundOffset | BrokerError]:
         topics = [
             {
                 "name": topic,
                 "partitions": [
-                    {"partition_index": index, "timestamp": wanted[TopicPartition(topic, index)]}
+                    {"partition_index": index, "timestamp": led[TopicPartition(topic, index)]}
                     for index in indexes
                 ],
             }
-            for topic, indexes in by_topic(wanted).items()
+            for topic, indexes in by_topic(led).items()
         ]
         body = {
             "replica_id": -1,
@@ -65,8 +65,8 @@ def list_offsets(
     return call_leaders(pool, times, call)
 
 
-class Extent(NamedTuple):
-    """A partition's first offset and the one behind its last."""
+class LogExtent(NamedTuple):
+    """A partition's first offset and the one after its last."""
 
     start: int
     end: int
@@ -74,15 +74,15 @@ class Extent(NamedTuple):
 
 def extents(
     pool: ConnectionPool, partitions: list[TopicPartition], *, read_committed: bool = False
-) -> dict[TopicPartition, Extent | ClientError]:
-    """Where each partition begins and ends."""
+) -> dict[TopicPartition, LogExtent | ClientError]:
+    """Return where each partition begins and ends."""
     starts = list_offsets(pool, dict.fromkeys(partitions, EARLIEST))
     ends = list_offsets(pool, dict.fromkeys(partitions, LATEST), read_committed=read_committed)
-    found: dict[TopicPartition, Extent | ClientError] = {}
+    found: dict[TopicPartition, LogExtent | ClientError] = {}
     for partition in partitions:
         start, end = starts[partition], ends[partition]
         if isinstance(start, FoundOffset) and isinstance(end, FoundOffset):
-            found[partition] = Extent(start.offset, end.offset)
+            found[partition] = LogExtent(start.offset, end.offset)
         else:
             found[partition] = start if isinstance(start, ClientError) else end  # type: ignore[assignment]
     return found

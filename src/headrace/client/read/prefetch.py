@@ -1,14 +1,14 @@
-"""The thread that keeps fetches on their way while the reader's owner works.
+"""The thread that fetches ahead while the reader's caller works.
 
-It asks every leader with a connection of its own, moves the cursors over what comes, and hands
-pieces on through a queue. Decoding is left to whoever takes them.
+It keeps one fetch in flight to every leader, moves the cursors over the responses, and passes
+fetched ranges on through a queue. The reader's thread decodes them.
 
-Rule 1: this thread alone touches cursors, lanes and the pool. It shares the queue, the budget and
-the bell with the other.
-Rule 2: whatever a leader's move or a lost connection explains is tried again (`LeaderSearch`). What
-ends the fetching is raised where records are asked for, behind all that came before.
-Rule 3: every request is paid for before it is sent (`FetchBudget`): an owner who stops taking
-pieces stops the fetching.
+Rule 1: this thread alone touches cursors, leader fetches and the pool. It shares the queue, the
+budget and the waker with the reader's thread.
+Rule 2: a failure that a moved leader or a lost connection explains is retried (`LeaderSearch`). An
+error that ends the fetching is raised by `get`, after all ranges that came before it.
+Rule 3: every request reserves its bytes before it is sent (`FetchBudget`): a caller that stops
+reading stops the fetching.
 """
 
 import select
@@ -27,19 +27,18 @@ from headrace.client.error import (
     Unreachable,
     error_of,
 )
-from headrace.client.network.leader_search import LeaderSearch
 from headrace.client.network.metadata import BrokerMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import STALE_LEADER
-from headrace.client.network.waker import Bell
-from headrace.client.read.cursor import Cursor, Piece
+from headrace.client.network.waker import Waker
+from headrace.client.read.cursor import Cursor, FetchedRange
 from headrace.client.read.fetch_budget import FetchBudget
 from headrace.client.read.gap_evidence import GapEvidence
-from headrace.client.read.leader_fetch import FetchLane
-from headrace.client.read.offset_lookup import Extent as LogExtent
-from headrace.client.read.offset_lookup import extents
-from headrace.client.read.range_lookup import Extent
+from headrace.client.read.leader_fetch import LeaderFetch
+from headrace.client.read.leader_search import LeaderSearch
+from headrace.client.read.offset_lookup import LogExtent, extents
 from headrace.client.read.read_range import Offset
+from headrace.client.read.resolved_range import ResolvedRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.wire.error import MalformedResponse
@@ -52,7 +51,7 @@ _LEAST_REQUEST_BYTES: Final = 65_536
 
 
 class _End(NamedTuple):
-    """The last of the queue."""
+    """The last item of the queue."""
 
     error: BaseException | None
 
@@ -61,15 +60,15 @@ class Prefetch:
     """Fetches ranges of partitions into a bounded queue, until each has reached its end.
 
     Args:
-        extents: the offsets to read.
-        limit_bytes: how much to hold, asked for or arrived, until `give_back` is called for it.
-        reset: where to go on when a position is not in the log; None to raise.
+        ranges: the offsets to read.
+        limit_bytes: how many bytes to hold, requested or received, until `release` is called.
+        reset: where to continue when a position is not in the log; None to raise.
     """
 
     def __init__(
         self,
         settings: ClientSettings,
-        extents: Mapping[TopicPartition, Extent],
+        ranges: Mapping[TopicPartition, ResolvedRange],
         *,
         limit_bytes: int,
         read_committed: bool = False,
@@ -78,66 +77,68 @@ class Prefetch:
         self._settings = settings
         self._read_committed = read_committed
         self._reset = reset
-        # One attempt each: this loop has patience of its own, and must not sleep while it has it.
+        # One attempt per call: this loop retries by itself, and must not sleep inside a call.
         self._pool = ConnectionPool(replace(settings, api_timeout_ms=0))
         self._cursors: list[Cursor] = []
         self._added: list[Cursor] = []
         self._search = LeaderSearch(self._pool, settings)
         self._evidence = GapEvidence(self._pool)
-        self._lanes: dict[int, FetchLane] = {}
+        self._fetches: dict[int, LeaderFetch] = {}
         self._check_ends_at = 0.0
-        self._bell = Bell()
-        self._budget = FetchBudget(limit_bytes, self._bell.ring)
-        self._ready: SimpleQueue[Piece | _End] = SimpleQueue()
+        self._waker = Waker()
+        self._budget = FetchBudget(limit_bytes, self._waker.wake)
+        self._ready: SimpleQueue[FetchedRange | _End] = SimpleQueue()
         self._closing = False
         self._ended = False
         self._lock = threading.Lock()
-        self.add(extents)
+        self.add(ranges)
         self._thread = threading.Thread(target=self._run, name="headrace-prefetch", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
-    def add(self, extents: Mapping[TopicPartition, Extent]) -> bool:
-        """Fetch these as well, from any thread. False when it is too late: all others are done."""
-        cursors = [Cursor(each, extent.start, extent.end) for each, extent in extents.items()]
+    def add(self, ranges: Mapping[TopicPartition, ResolvedRange]) -> bool:
+        """Fetch these ranges too; return False if fetching has ended. Any thread may call it."""
+        cursors = [Cursor(each, range_.start, range_.end) for each, range_ in ranges.items()]
         with self._lock:
             if self._ended:
                 return False
             self._added += cursors
-        self._bell.ring()
+        self._waker.wake()
         return True
 
-    def get(self, timeout_seconds: float | None = None) -> Piece | None:
-        """The next piece, or None when all have come. `give_back` its bytes when done with them.
+    def get(self, timeout_seconds: float | None = None) -> FetchedRange | None:
+        """Return the next fetched range, or None after the last. Call `release` for its bytes.
 
         Raises:
             queue.Empty: none has come in that time.
-            ClientError: what ended the fetching.
+            ClientError: the error that ended the fetching.
         """
-        found = self._ready.get(timeout=timeout_seconds)
-        if isinstance(found, Piece):
-            return found
-        self._ready.put(found)  # the end stays the end, however often it is asked for
-        if found.error is not None:
-            raise found.error
+        item = self._ready.get(timeout=timeout_seconds)
+        if isinstance(item, FetchedRange):
+            return item
+        self._ready.put(item)  # every later call gets the end too
+        if item.error is not None:
+            raise item.error
         return None
 
-    def give_back(self, size: int) -> None:
-        """These bytes of a piece are decoded."""
-        self._budget.give_back(size)
+    def release(self, size: int) -> None:
+        """Release bytes of fetched ranges that are decoded."""
+        self._budget.release(size)
 
     @property
     def held_bytes(self) -> int:
+        """How many bytes are requested, or received and not released."""
         return self._budget.held_bytes
 
     def close(self) -> None:
-        """Stop, from any thread. Whoever waits in `get` is let go."""
+        """Stop fetching. A thread that waits in `get` returns. Any thread may call it."""
         self._closing = True
-        self._bell.ring()
+        self._waker.wake()
         self._ready.put(_End(None))
         if self._thread.ident is None:
-            self._bell.close()
+            self._waker.close()
         else:
             self._thread.join(_CLOSE_SECONDS)
 
@@ -146,19 +147,19 @@ class Prefetch:
     def _run(self) -> None:
         error: BaseException | None = None
         try:
-            while self._goes_on():
-                self._turn()
-        except BaseException as caught:  # noqa: BLE001 - it is raised in the owner's thread
+            while self._is_running():
+                self._step()
+        except BaseException as caught:  # noqa: BLE001 - `get` raises it in the reader's thread
             error = caught
         finally:
             self._ended = True
-            for lane in self._lanes.values():
-                lane.close()
+            for fetch in self._fetches.values():
+                fetch.close()
             self._pool.close()
-            self._bell.close()
+            self._waker.close()
             self._ready.put(_End(error))
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         with self._lock:
             added, self._added = self._added, []
             now = time.monotonic()
@@ -170,30 +171,30 @@ class Prefetch:
             self._ended = self._closing or all(each.done for each in self._cursors)
             return not self._ended
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         now = time.monotonic()
         if self._search.due is not None and now >= self._search.due:
-            for cursor, leader in self._search.look(now):
-                self._place(cursor, leader, now)
+            for cursor, leader in self._search.search(now):
+                self._assign_leader(cursor, leader, now)
         if now >= self._check_ends_at:
             self._check_ends(now)
-        for lane in list(self._lanes.values()):
-            if not lane.is_asking and now >= lane.not_before:
-                self._ask(lane)
-        for lane in self._wait():
-            self._hear(lane)
+        for fetch in list(self._fetches.values()):
+            if not fetch.in_flight and now >= fetch.not_before:
+                self._send(fetch)
+        for fetch in self._wait():
+            self._receive(fetch)
 
-    def _place(self, cursor: Cursor, leader: BrokerMetadata, now: float) -> None:
-        lane = self._lanes.get(leader.node_id)
-        if lane is not None and lane.broker != leader:
-            self._lose(lane, Unreachable(f"broker {leader.node_id} has moved"), now)
-            lane = None
-        if lane is None:
-            lane = self._lanes[leader.node_id] = FetchLane(leader, self._settings)
-        lane.cursors.append(cursor)
+    def _assign_leader(self, cursor: Cursor, leader: BrokerMetadata, now: float) -> None:
+        fetch = self._fetches.get(leader.node_id)
+        if fetch is not None and fetch.broker != leader:
+            self._fail_leader(fetch, Unreachable(f"broker {leader.node_id} has moved"), now)
+            fetch = None
+        if fetch is None:
+            fetch = self._fetches[leader.node_id] = LeaderFetch(leader, self._settings)
+        fetch.cursors.append(cursor)
 
     def _check_ends(self, now: float) -> None:
-        """An end that the log does not reach is not waited for longer than for a leader."""
+        """Give up on ends that the log does not reach within default.api.timeout.ms."""
         self._check_ends_at = now + _LONGEST_POLL_SECONDS
         patience = self._settings.api_timeout_ms / 1000
         for cursor in self._cursors:
@@ -202,74 +203,76 @@ class Prefetch:
             if now - cursor.moved_at > patience and 0 <= cursor.visible < cursor.end:
                 self._ready.put(self._give_up(cursor))
 
-    def _ask(self, lane: FetchLane) -> None:
-        cursors = lane.wanted()
+    def _send(self, fetch: LeaderFetch) -> None:
+        cursors = fetch.unfinished_cursors()
         if not cursors:
             return
         size = self._request_bytes
-        if not self._budget.take(size):
+        if not self._budget.reserve(size):
             return
         try:
-            lane.ask(cursors, size, self._read_committed)
+            fetch.send(cursors, size, self._read_committed)
         except (ConnectionLost, Unreachable) as error:
-            self._budget.give_back(size)
-            self._lose(lane, error, time.monotonic())
-        except MalformedResponse as error:  # what was said when the connection was made
-            self._budget.give_back(size)
-            self._lose(lane, ConnectionLost(str(error)), time.monotonic())
+            self._budget.release(size)
+            self._fail_leader(fetch, error, time.monotonic())
+        except MalformedResponse as error:  # while the connection was opened
+            self._budget.release(size)
+            self._fail_leader(fetch, ConnectionLost(str(error)), time.monotonic())
 
     @property
     def _request_bytes(self) -> int:
-        """So much that each leader can be asked while two more answers wait to be decoded."""
-        share = self._budget.limit_bytes // (len(self._lanes) + 2)
+        """How many bytes to request: a share per leader, and two for responses being decoded."""
+        share = self._budget.limit_bytes // (len(self._fetches) + 2)
         return max(_LEAST_REQUEST_BYTES, min(share, self._settings.fetch_max_bytes))
 
-    def _wait(self) -> list[FetchLane]:
-        """Until something came, is late, or is to be done: the lanes to look at."""
+    def _wait(self) -> list[LeaderFetch]:
+        """Wait for a response, a deadline or a wake-up; return the fetches to receive from."""
         now = time.monotonic()
         until = now + _LONGEST_POLL_SECONDS
         if self._search.due is not None:
             until = min(until, self._search.due)
         poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        asking: dict[int, FetchLane] = {}
-        for lane in self._lanes.values():
-            if lane.is_asking:
-                asking[lane.fileno()] = lane
-                poll.register(lane, select.POLLIN)
-                until = min(until, lane.deadline)
-            elif lane.not_before > now:
-                until = min(until, lane.not_before)
+        poll.register(self._waker, select.POLLIN)
+        in_flight: dict[int, LeaderFetch] = {}
+        for fetch in self._fetches.values():
+            if fetch.in_flight:
+                in_flight[fetch.fileno()] = fetch
+                poll.register(fetch, select.POLLIN)
+                until = min(until, fetch.deadline)
+            elif fetch.not_before > now:
+                until = min(until, fetch.not_before)
         ready = {number for number, _ in poll.poll(max(0.0, until - now) * 1000)}
-        if self._bell.fileno() in ready:
-            self._bell.hush()
+        if self._waker.fileno() in ready:
+            self._waker.clear()
         now = time.monotonic()
-        return [lane for number, lane in asking.items() if number in ready or now > lane.deadline]
+        return [
+            fetch for number, fetch in in_flight.items() if number in ready or now > fetch.deadline
+        ]
 
-    def _hear(self, lane: FetchLane) -> None:
+    def _receive(self, fetch: LeaderFetch) -> None:
         now = time.monotonic()
         try:
-            answer = lane.answer()
+            answer = fetch.receive()
         except (ConnectionLost, Unreachable) as error:
-            self._lose(lane, error, now)
+            self._fail_leader(fetch, error, now)
             return
         except MalformedResponse as error:
-            # Whatever follows on this connection cannot be trusted either; a new one may do.
-            self._lose(lane, ConnectionLost(str(error)), now)
+            # The bytes that follow on this connection cannot be trusted either.
+            self._fail_leader(fetch, ConnectionLost(str(error)), now)
             return
         if answer is None:
             return
-        lane.not_before = now + answer.throttle_ms / 1000
-        pieces: list[Piece] = []
+        fetch.not_before = now + answer.throttle_ms / 1000
+        ranges: list[FetchedRange] = []
         try:
-            self._take(lane, answer, pieces, now)
+            self._read_response(fetch, answer, ranges, now)
         finally:
-            self._budget.settle(lane.reserved_bytes, sum(len(each.data) for each in pieces))
-            for piece in pieces:
-                self._ready.put(piece)
+            self._budget.settle(fetch.reserved_bytes, sum(len(each.data) for each in ranges))
+            for fetched in ranges:
+                self._ready.put(fetched)
 
-    def _take(
-        self, lane: FetchLane, answer: FetchResponse, pieces: list[Piece], now: float
+    def _read_response(
+        self, fetch: LeaderFetch, answer: FetchResponse, ranges: list[FetchedRange], now: float
     ) -> None:
         problem = error_of(error_code(answer.error_code))
         results = {
@@ -277,9 +280,9 @@ class Prefetch:
             for topic in answer.topics
             for result in topic.partitions
         }
-        # What comes behind a partition that gave something may just have found no room.
+        # A partition after one with records may be empty only because the response was full.
         room_left = not answer.throttle_ms
-        for cursor, position in lane.asked:
+        for cursor, position in fetch.requested:
             topic, index = cursor.partition.topic, cursor.partition.partition
             result = results.get((cursor.topic_id, index)) or results.get((topic, index))
             if cursor.position != position or (result is None and problem is None):
@@ -287,46 +290,46 @@ class Prefetch:
                 continue
             error = problem or error_of(error_code(result.error_code if result else 0))
             if error is not None:
-                self._refused(lane, cursor, error, pieces, now)
+                self._refused(fetch, cursor, error, ranges, now)
                 continue
             assert result is not None
-            piece = self._piece(cursor, result, room_left, now)
-            self._search.well(cursor)
+            fetched = self._fetched_range(cursor, result, room_left, now)
+            self._search.succeed(cursor)
             room_left = room_left and not result.records_bytes
-            if piece is not None:
+            if fetched is not None:
                 cursor.moved(now)
-                pieces.append(piece)
+                ranges.append(fetched)
             elif result.records_bytes:
                 self._cut_off(cursor, now)
 
-    def _piece(
+    def _fetched_range(
         self,
         cursor: Cursor,
         result: FetchPartitionResult[memoryview],
         room_left: bool,
         now: float,
-    ) -> Piece | None:
+    ) -> FetchedRange | None:
         cursor.log_start = result.log_start_offset
         cursor.visible = (
             result.last_stable_offset if self._read_committed else result.high_watermark
         )
         if result.records:
-            return cursor.take(result.records, result.aborted or ())
+            return cursor.advance(result.records, result.aborted or ())
         return self._silence(cursor, now) if room_left and cursor.may_end_in_gap else None
 
-    def _silence(self, cursor: Cursor, now: float) -> Piece | None:
-        """Nothing came of what the leader should have: a gap at the end, or it takes its time."""
-        cursor.hear_nothing(now)
+    def _silence(self, cursor: Cursor, now: float) -> FetchedRange | None:
+        """Decide on an empty response: pass a gap at the end, wait for more, or give up."""
+        cursor.count_silence(now)
         patience = self._settings.api_timeout_ms / 1000
         enough = self._evidence.silent_seconds(cursor.partition.topic)
         if enough is not None and cursor.silent_for(min(enough, patience), now):
             return cursor.pass_gap()
         return self._give_up(cursor) if cursor.silent_for(patience, now) else None
 
-    # -- what goes wrong
+    # -- failures
 
-    def _give_up(self, cursor: Cursor) -> Piece:
-        """What is left of a range does not come."""
+    def _give_up(self, cursor: Cursor) -> FetchedRange:
+        """Skip the rest of a range that does not come, or raise."""
         assert cursor.end is not None
         if self._reset is None:
             raise PositionOutOfRange(
@@ -335,8 +338,8 @@ class Prefetch:
         return cursor.skip(cursor.end)
 
     def _cut_off(self, cursor: Cursor, now: float) -> None:
-        """A batch without its end found no room behind others. In its turn it is asked for first,
-        and then comes whole, unless the broker keeps it."""
+        """Count an incomplete batch. It found no room after those of other partitions, and comes
+        whole when its partition is first in the request, unless the broker is at fault."""
         if cursor.cut_since is None:
             cursor.cut_since = now
         if now - cursor.cut_since > self._settings.api_timeout_ms / 1000:
@@ -347,48 +350,48 @@ class Prefetch:
 
     def _refused(
         self,
-        lane: FetchLane,
+        fetch: LeaderFetch,
         cursor: Cursor,
         error: BrokerError,
-        pieces: list[Piece],
+        ranges: list[FetchedRange],
         now: float,
     ) -> None:
         if error.code is ErrorCode.offset_out_of_range:
-            self._out_of_range(lane, cursor, pieces, now)
+            self._out_of_range(fetch, cursor, ranges, now)
         elif error.code in STALE_LEADER or error.code is ErrorCode.unknown_topic_or_partition:
-            lane.cursors.remove(cursor)
+            fetch.cursors.remove(cursor)
             self._search.fail(cursor, error, now)
         else:
             raise BrokerError(error.code, f"cannot read {cursor.partition}: {error}")
 
     def _out_of_range(
-        self, lane: FetchLane, cursor: Cursor, pieces: list[Piece], now: float
+        self, fetch: LeaderFetch, cursor: Cursor, ranges: list[FetchedRange], now: float
     ) -> None:
-        """Say so, or go on where the log begins or ends. A broker that has just started may answer
-        so for a moment: then it is asked again."""
-        found = extents(self._pool, [cursor.partition])[cursor.partition]
-        if isinstance(found, ClientError) or found.start <= cursor.position <= found.end:
-            error = found if isinstance(found, ClientError) else None
-            lane.cursors.remove(cursor)
+        """Raise, or continue where the log begins or ends, as `reset` says. A broker that has just
+        started may refuse a good offset for a moment: it is retried."""
+        log = extents(self._pool, [cursor.partition])[cursor.partition]
+        if isinstance(log, ClientError) or log.start <= cursor.position <= log.end:
+            error = log if isinstance(log, ClientError) else None
+            fetch.cursors.remove(cursor)
             self._search.fail(cursor, error or BrokerError(ErrorCode.offset_out_of_range), now)
             return
         if self._reset is None:
-            raise PositionOutOfRange(cursor.partition, cursor.position, found.start, found.end)
+            raise PositionOutOfRange(cursor.partition, cursor.position, log.start, log.end)
         cursor.moved(now)
-        pieces.append(cursor.skip(self._reset_to(cursor, found)))
+        ranges.append(cursor.skip(self._reset_to(cursor, log)))
 
     def _reset_to(self, cursor: Cursor, log: LogExtent) -> int:
         to = log.start if self._reset is Offset.EARLIEST else log.end
         if cursor.end is None:
             return to
-        # A range never goes back: what lies before its start is not wanted.
+        # A range never goes back before its start.
         return cursor.end if cursor.position > log.end else min(to, cursor.end)
 
-    def _lose(self, lane: FetchLane, error: ClientError, now: float) -> None:
-        if lane.is_asking:
-            self._budget.give_back(lane.reserved_bytes)
-        lane.close()
-        self._lanes = {node: each for node, each in self._lanes.items() if each is not lane}
-        for cursor in lane.cursors:
+    def _fail_leader(self, fetch: LeaderFetch, error: ClientError, now: float) -> None:
+        if fetch.in_flight:
+            self._budget.release(fetch.reserved_bytes)
+        fetch.close()
+        self._fetches = {node: each for node, each in self._fetches.items() if each is not fetch}
+        for cursor in fetch.cursors:
             if not cursor.done:
                 self._search.fail(cursor, error, now)

@@ -1,4 +1,4 @@
-"""What to read of a partition: from where, up to where."""
+"""Which records of a partition to read: from one bound to another."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ from headrace.model.error import InvalidArgument
 
 
 class Offset(Enum):
-    """An edge of the log, wherever it lies at the moment the reader is opened.
+    """An edge of the log at the moment the reader is opened.
 
-    `LATEST` is what a reader may see: the high watermark, or with read_committed the offset at
-    which the oldest open transaction begins.
+    `LATEST` is the end that a reader may see: the high watermark, or with read_committed the offset
+    at which the oldest open transaction begins.
     """
 
     EARLIEST = "earliest"
@@ -21,7 +21,7 @@ class Offset(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time in milliseconds since 1970, UTC, for those who have no `datetime` at hand."""
+    """A time in milliseconds since 1970, UTC, for callers without a `datetime`."""
 
     ms: int
 
@@ -34,12 +34,12 @@ Bound: TypeAlias = int | Offset | Moment | datetime
 class ReadRange:
     """The records from `start` up to, and without, `end`. Small and picklable.
 
-    A time stands for the first offset whose record is not older than it. Where no record is, a time
-    stands for the end of the log.
+    A time means the first offset whose record is not older than it. Where no record is as young, it
+    means the end of the log.
 
     Attributes:
-        end: None for what is there when the reader is opened, or, for a reader that follows, for
-            ever. An offset that the log has not reached yet is waited for.
+        end: None means the end of the log when the reader is opened, or, with follow=True, no end.
+            The reader waits for an offset that the log has not reached yet.
 
     >>> ReadRange(100, 200)
     ReadRange(start=100, end=200)
@@ -77,7 +77,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def milliseconds(moment: Moment | datetime) -> int:
-    """Rounded up, so that a record is never older than what was asked for.
+    """Return milliseconds since 1970, rounded up so that no record is older than the moment.
 
     >>> milliseconds(datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC))
     1001

@@ -1,8 +1,8 @@
 """Topics as Arrow columns: the bulk reader.
 
-Rule 1: a position is moved over what was handed out and nothing else. Whoever keeps
-`Chunk.next_offset` together with what came of the chunk reads every record once.
-Rule 2: one thread takes chunks. Another one fetches ahead (`Prefetch`), and stops when
+Rule 1: a position moves only over records that the reader has returned. A program that stores
+`Chunk.next_offset` together with its result of the chunk processes every record once.
+Rule 2: one thread reads chunks. Another one fetches ahead (`Prefetch`), and stops while
 `max_bytes_in_flight` are held.
 """
 
@@ -18,10 +18,10 @@ import pyarrow as pa
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk, ChunkDecoder
-from headrace.client.read.cursor import Piece
+from headrace.client.read.cursor import FetchedRange
 from headrace.client.read.prefetch import Prefetch
-from headrace.client.read.range_lookup import Extent, find_extents
 from headrace.client.read.read_range import Bound, Offset, ReadRange
+from headrace.client.read.resolved_range import ResolvedRange, resolve_ranges
 from headrace.client.settings import ClientSettings
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -30,14 +30,14 @@ from headrace.records.decode import Layout
 from headrace.wire.error_code import ErrorCode
 
 COLUMNS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
-"""What a chunk has unless told otherwise; `headrace.records.column` says what each of them is."""
+"""The columns of a chunk by default; `headrace.records.column` describes each of them."""
 
 BATCH_ROWS: Final = 100_000
 BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 
 
 class Lost(NamedTuple):
-    """Offsets that were to be read and are gone: from `start` up to, and without, `end`."""
+    """Offsets that were to be read and are gone: from `start` to before `end`."""
 
     partition: TopicPartition
     start: int
@@ -45,7 +45,7 @@ class Lost(NamedTuple):
 
 
 class ReaderOptions(TypedDict, total=False):
-    """What `Reader` can be told, for those who hand it on."""
+    """The options of `Reader`, for functions that pass them on."""
 
     read_committed: bool
     follow: bool
@@ -59,29 +59,29 @@ class ReaderOptions(TypedDict, total=False):
 class Reader:
     """Reads ranges of partitions as Arrow record batches, from Headrace or from Apache Kafka.
 
-    Leaders that move, brokers that restart and connections that break are followed, mended and
-    made again; no record is lost or doubled by it.
+    When a leader moves, a broker restarts or a connection breaks, the reader finds the new leader
+    and reconnects. No record is lost or read twice by that.
 
     Args:
-        settings: `bootstrap.servers` and whatever else `headrace.client.settings` has.
-        ranges: what to read of which partition. Offsets are taken as they are; edges and times are
-            looked up when the reader is made.
-        read_committed: leave out aborted transactions, and what open ones wrote.
-        follow: go on for ever where a range has no end. Else such a range ends where the log ends
-            when the reader is made.
-        batch_rows: how many rows a chunk has at most. It has what one fetch gave of one partition:
-            `max.partition.fetch.bytes` sets that.
-        columns: the names of the columns wanted, in their order. What is left out costs nothing.
-        views: let `key` and `value` be `binary_view` columns that point into the fetched bytes,
+        settings: `bootstrap.servers` and the other keys of `headrace.client.settings`.
+        ranges: what to read of each partition. Offsets are used as they are; edges and times are
+            looked up when the reader is opened.
+        read_committed: leave out records of aborted transactions and of open ones.
+        follow: keep reading new records where a range has no end. Otherwise such a range ends where
+            the log ends when the reader is opened.
+        batch_rows: the most rows of a chunk. A chunk holds what one fetch returned of one
+            partition, which `max.partition.fetch.bytes` limits.
+        columns: the names of the columns, in this order. Columns that are left out cost nothing.
+        views: return `key` and `value` as `binary_view` columns that point into the fetched bytes,
             without a copy. Each chunk then keeps all the bytes of its fetch.
-        max_bytes_in_flight: how many bytes may be asked for and waiting to be decoded, together.
-            A single batch may be larger and arrives all the same.
-        reset: where to go on when a range begins, or gets, outside the log (retention, or a topic
-            that was cut): `Offset.EARLIEST` or `Offset.LATEST`. What was passed over is in `lost`.
+        max_bytes_in_flight: how many bytes may be requested or wait to be decoded, in total. A
+            single batch that is larger is read all the same.
+        reset: where to continue when a position lies outside the log (retention, or a truncated
+            topic): `Offset.EARLIEST` or `Offset.LATEST`. The offsets in between are in `lost`.
 
     Attributes:
-        extents: the offsets that the ranges turned out to be.
-        lost: what was to be read and is gone, with `reset`.
+        extents: the offsets that the ranges were resolved to.
+        lost: the offsets that were skipped because of `reset`.
 
     Example, of a topic with two partitions of three records each:
 
@@ -99,9 +99,9 @@ class Reader:
     [b'two', b'three']
 
     Raises:
-        ClientError: no broker is there, or it does not let us read.
-        InvalidArgument, ConfigError: what was asked for cannot be meant.
-        PositionOutOfRange, DamagedBatch: from `poll` and while iterating, when it comes to that.
+        ClientError: no broker can be reached, or it refuses the read.
+        InvalidArgument, ConfigError: a wrong argument or setting.
+        PositionOutOfRange, DamagedBatch: from `poll` and while iterating.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Reader:
         max_bytes_in_flight: int = BYTES_IN_FLIGHT,
         reset: Offset | None = None,
     ) -> None:
-        _check(ranges, batch_rows, columns, max_bytes_in_flight)
+        _check_arguments(ranges, batch_rows, columns, max_bytes_in_flight)
         self.lost: list[Lost] = []
-        self._settings = settings = _typed(settings)
+        self._settings = settings = _client_settings(settings)
         self._follow = follow
         self._read_committed = read_committed
-        self.extents = _look_up(settings, ranges, follow, read_committed)
+        self.extents = _resolve(settings, ranges, follow, read_committed)
         self._positions = {each: extent.start for each, extent in self.extents.items()}
         self._prefetch = Prefetch(
             settings,
@@ -132,12 +132,13 @@ class Reader:
             reset=reset,
         )
         layout: Layout = "view" if views else "binary"
-        self._decoder = ChunkDecoder(columns, layout, batch_rows, self._prefetch.give_back)
+        self._decoder = ChunkDecoder(columns, layout, batch_rows, self._prefetch.release)
         self._chunks: Iterator[Chunk] = iter(())
-        self._piece: Piece | None = None
+        self._range: FetchedRange | None = None
         self._started = False
         self._closed = False
-        # A reader that is forgotten stops as well: its thread holds the prefetch, not the reader.
+        # A reader that is garbage collected stops too: its thread holds the prefetch, not the
+        # reader.
         weakref.finalize(self, self._prefetch.close)
         self._error: ClientError | None = None
 
@@ -154,7 +155,7 @@ class Reader:
 
         Args:
             start, end: as in `ReadRange`; the same for each partition.
-            options: as `Reader` takes them.
+            options: the options of `Reader`.
 
         >>> with Reader.of_topics({"bootstrap.servers": address}, "clicks") as reader:
         ...     sum(chunk.columns.num_rows for chunk in reader)
@@ -163,39 +164,38 @@ class Reader:
         Raises:
             BrokerError: there is no such topic.
         """
-        settings = _typed(settings)
-        wanted = ReadRange(start, end)
-        ranges = dict.fromkeys(_partitions(settings, topics), wanted)
+        settings = _client_settings(settings)
+        ranges = dict.fromkeys(_partitions(settings, topics), ReadRange(start, end))
         return cls(settings, ranges, **options)
 
     def add(self, ranges: Mapping[TopicPartition, ReadRange]) -> None:
-        """Read more partitions, such as those that a topic got since. For the thread that polls.
+        """Read more partitions, such as new ones of a topic. Only the polling thread may call it.
 
         Raises:
-            InvalidArgument: one of them is read already, or the reader has ended.
+            InvalidArgument: a partition is read already, or the reader has ended.
         """
         for partition in ranges:
             if partition in self.extents:
                 raise InvalidArgument(f"{partition} is read already")
-        found = _look_up(self._settings, ranges, self._follow, self._read_committed)
-        if self._closed or not self._prefetch.add(found):
+        resolved = _resolve(self._settings, ranges, self._follow, self._read_committed)
+        if self._closed or not self._prefetch.add(resolved):
             raise InvalidArgument("the reader has ended: make another one")
-        self.extents |= found
-        self._positions |= {each: extent.start for each, extent in found.items()}
+        self.extents |= resolved
+        self._positions |= {each: extent.start for each, extent in resolved.items()}
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Where to read on: everything before it was handed out, or will never be there."""
+        """The next offset per partition: all records before it were returned, or do not exist."""
         return dict(self._positions)
 
     def poll(self, timeout_seconds: float | None = None) -> Chunk | None:
-        """The next chunk, or None: there is none yet, or there will be none (`ended`).
+        """Return the next chunk, or None when none came in time or the reader has `ended`.
 
         Args:
-            timeout_seconds: how long to wait for it; as long as it takes by default.
+            timeout_seconds: how long to wait for a chunk; without a limit by default.
 
         Raises:
-            ClientError: what `Reader` says. It is raised again by every later call.
+            ClientError: as described at `Reader`. Every later call raises it again.
         """
         if self._error is not None:
             raise self._error
@@ -206,9 +206,9 @@ class Reader:
                 if chunk is not None:
                     self._positions[chunk.partition] = chunk.next_offset
                     return chunk
-                self._finish_piece()
+                self._finish_range()
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not self._next_piece(left):
+                if not self._next_range(left):
                     return None
         except ClientError as error:
             self._error = error
@@ -218,25 +218,25 @@ class Reader:
 
     @property
     def bytes_in_flight(self) -> int:
-        """How many bytes are asked for, or have come and are not decoded."""
+        """How many bytes are requested, or received and not decoded."""
         return self._prefetch.held_bytes
 
     @property
     def ended(self) -> bool:
-        """Every range was read to its end, or the reader was closed."""
+        """Whether every range was read to its end, or the reader was closed."""
         return self._closed
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Chunks until every range is at its end, or until another thread closes the reader."""
+        """Iterate over chunks until every range is read, or another thread closes the reader."""
         while (chunk := self.poll()) is not None:
             yield chunk
 
     def read_all(self) -> pa.Table:
-        """All that is left, in memory at once: for ranges that are known to be small."""
+        """Return all remaining records in one table in memory: for small ranges."""
         return pa.Table.from_batches([chunk.columns for chunk in self], self._decoder.schema)
 
     def close(self) -> None:
-        """Stop fetching. From another thread, it ends a `poll` that waits."""
+        """Stop fetching. Another thread may call it to end a `poll` that waits."""
         self._closed = True
         self._prefetch.close()
 
@@ -257,7 +257,7 @@ class Reader:
         except ClientError:
             raise
         except BaseException:
-            # What is left of the piece is gone. Nobody may take the next piece for what follows.
+            # The rest of the range is gone, and the next range must not look like its continuation.
             self._error = ClientError(
                 "the reader was interrupted in the middle of a chunk: "
                 "make another one that starts at its positions"
@@ -265,36 +265,36 @@ class Reader:
             self.close()
             raise
 
-    def _next_piece(self, timeout_seconds: float | None) -> bool:
+    def _next_range(self, timeout_seconds: float | None) -> bool:
         if not self._started:
             self._started = True
             self._prefetch.start()
         try:
-            piece = self._prefetch.get(timeout_seconds)
+            fetched = self._prefetch.get(timeout_seconds)
         except Empty:
             return False
-        if piece is None:
+        if fetched is None:
             self.close()
             return False
-        self._piece = piece
-        self._chunks = self._decoder.chunks(piece)
+        self._range = fetched
+        self._chunks = self._decoder.chunks(fetched)
         return True
 
-    def _finish_piece(self) -> None:
-        """Where it ended is known also when its last records were none to be shown."""
-        if self._piece is not None:
-            partition, offset = self._piece.partition, self._piece.offset
-            self._positions[partition] = self._piece.next_offset
-            if self._piece.lost:
-                self.lost.append(Lost(partition, offset, self._piece.next_offset))
-            self._piece = None
+    def _finish_range(self) -> None:
+        """Move to the end of the fetched range, also if its last records are not shown."""
+        if self._range is not None:
+            partition, offset = self._range.partition, self._range.offset
+            self._positions[partition] = self._range.next_offset
+            if self._range.lost:
+                self.lost.append(Lost(partition, offset, self._range.next_offset))
+            self._range = None
 
 
-def _typed(settings: ClientSettings | Mapping[str, str]) -> ClientSettings:
+def _client_settings(settings: ClientSettings | Mapping[str, str]) -> ClientSettings:
     return settings if isinstance(settings, ClientSettings) else ClientSettings.of(settings)
 
 
-def _check(
+def _check_arguments(
     ranges: Mapping[TopicPartition, ReadRange],
     batch_rows: int,
     columns: Sequence[str],
@@ -315,25 +315,25 @@ def _check(
         raise InvalidArgument("there is no partition to read: ranges is empty")
 
 
-def _look_up(
+def _resolve(
     settings: ClientSettings,
     ranges: Mapping[TopicPartition, ReadRange],
     follow: bool,
     read_committed: bool,
-) -> dict[TopicPartition, Extent]:
+) -> dict[TopicPartition, ResolvedRange]:
     with ConnectionPool(settings) as pool:
-        return find_extents(pool, ranges, follow=follow, read_committed=read_committed)
+        return resolve_ranges(pool, ranges, follow=follow, read_committed=read_committed)
 
 
 def _partitions(settings: ClientSettings, topics: Sequence[str]) -> list[TopicPartition]:
     with ConnectionPool(settings) as pool:
         metadata = pool.metadata(topics)
-    found = []
+    partitions = []
     for name in topics:
         topic = metadata.topics.get(name)
         if topic is None or topic.error is not None:
             code = ErrorCode.unknown_topic_or_partition
             error = BrokerError(code) if topic is None or topic.error is None else topic.error
             raise BrokerError(error.code, f"cannot read {name}: {error}")
-        found += [topic.partition(index) for index in topic.partitions]
-    return found
+        partitions += [topic.partition(index) for index in topic.partitions]
+    return partitions

@@ -1,1 +1,1 @@
-"""Arrow tables in, as records of topics."""
+"""Writes Arrow tables as records of topics."""

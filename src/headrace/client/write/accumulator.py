@@ -1,4 +1,4 @@
-"""Rows of one topic that wait until they are worth a request."""
+"""Rows of one topic that wait until they fill a request."""
 
 import time
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from headrace.client.write.placement import Columns
 
-# Views point into bytes that other rows share, and dictionaries say little about what they stand
-# for: so many rows of them are looked at together.
+# The size of views and dictionaries is unknown before they are converted: views point into bytes
+# that other rows share. So many rows are converted at a time.
 _OPAQUE_ROWS = 65536
 
 
-class Gathering:
-    """Small writes, put together. Rows keep the time at which they were written."""
+class Accumulator:
+    """Collects small writes. Rows keep the time at which they were written."""
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
@@ -23,23 +23,23 @@ class Gathering:
 
     @property
     def age_seconds(self) -> float:
-        """How long the oldest row has waited; 0 when none does."""
+        """How long the oldest row has waited; 0 when there is none."""
         return time.monotonic() - self._since if self._tables else 0.0
 
     def add(self, columns: Columns, enough_bytes: int) -> Iterator[Columns]:
-        """Take rows; yields those, and what waited before them, that are enough now."""
+        """Add rows; yield the rows that are ready to send, with those that waited before them."""
         for rows in _plain(columns):
             if self._tables and self._tables[0].schema != _timed(rows.schema):
-                yield from self.take()
+                yield from self.drain()
             if not self._tables and rows.nbytes >= enough_bytes:
                 yield rows
             elif rows.num_rows:
                 self._keep(rows)
                 if self.held_bytes >= enough_bytes:
-                    yield from self.take()
+                    yield from self.drain()
 
-    def take(self) -> Iterator[pa.Table]:
-        """Everything that waits."""
+    def drain(self) -> Iterator[pa.Table]:
+        """Yield all rows that wait, as one table."""
         tables, self._tables, self.held_bytes = self._tables, [], 0
         if tables:
             yield pa.concat_tables(tables)
@@ -64,7 +64,7 @@ def _timed(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(columns: Columns) -> Iterator[Columns]:
-    """The same rows in types that say how large they are, and that can be gathered."""
+    """Yield the same rows in types whose size is known and that can be concatenated."""
     opaque = [field.name for field in columns.schema if _is_opaque(field.type)]
     if not opaque:
         yield columns

@@ -1,10 +1,10 @@
-"""Record batches, sent to each partition's leader."""
+"""Sends record batches to each partition's leader."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, Unsupported, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, call_leaders
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.write.producer_id import ProducerIdentity, idempotent_identity
@@ -18,25 +18,24 @@ ALL_IN_SYNC = -1
 _FIRST_TOPIC_ID = 13
 
 
-class Written(NamedTuple):
-    """Where a batch landed. The time is the broker's if the topic wants that, otherwise -1."""
+class WrittenBatch(NamedTuple):
+    """Where a batch was appended. The time is -1 unless the topic uses LogAppendTime."""
 
     base_offset: int
     log_append_time_ms: int
 
 
 class BatchWriter:
-    """Sends one batch a partition at a time and waits until every in-sync replica has it.
+    """Sends one batch per partition at a time and waits until every in-sync replica has it.
 
-    Sending again is harmless only when the batches carry `identity` and a sequence: their maker
-    sees to that.
+    A retry doubles no record only if the caller has put `identity` and a sequence into the batches.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
     def identity(self) -> ProducerIdentity | None:
-        """A new identity, or None from a broker that gives out none."""
+        """Return a new identity, or None if the broker has no producer ids."""
         try:
             return idempotent_identity(self._pool)
         except Unsupported:
@@ -44,13 +43,13 @@ class BatchWriter:
 
     def write(
         self, batches: Mapping[TopicPartition, memoryview]
-    ) -> dict[TopicPartition, Written | ClientError]:
-        """Send one batch to each partition."""
+    ) -> dict[TopicPartition, WrittenBatch | ClientError]:
+        """Send one batch to each partition; return where each was appended, or its error."""
         return call_leaders(self._pool, batches, self._call)
 
     def _call(
-        self, connection: Connection, batches: Mapping[TopicPartition, memoryview]
-    ) -> dict[TopicPartition, Written | BrokerError]:
+        self, connection: BrokerConnection, batches: Mapping[TopicPartition, memoryview]
+    ) -> dict[TopicPartition, WrittenBatch | BrokerError]:
         topics = [
             ProduceTopic(
                 name,
@@ -67,10 +66,12 @@ class BatchWriter:
         answer: ProduceResponse = connection.call(
             ApiKey.PRODUCE, request, highest=_FIRST_TOPIC_ID - 1, wait_ms=timeout_ms
         )
-        found: dict[TopicPartition, Written | BrokerError] = {}
+        outcomes: dict[TopicPartition, WrittenBatch | BrokerError] = {}
         for topic in answer.topics:
             for each in topic.partitions:
                 error = error_of(error_code(each.error_code), each.error_message)
                 partition = TopicPartition(topic.name or "", each.partition)
-                found[partition] = error or Written(each.base_offset, each.log_append_time_ms)
-        return found
+                outcomes[partition] = error or WrittenBatch(
+                    each.base_offset, each.log_append_time_ms
+                )
+        return outcomes

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: that of its key's hash, as in Kafka's own clients."""
+"""Chooses a record's partition by the hash of its key, as Kafka's own clients do."""
 
 from functools import lru_cache
 from typing import Final
@@ -9,7 +9,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit murmur2, as an unsigned number.
+    """Return Kafka's 32-bit murmur2 hash as an unsigned number.
 
     >>> murmur2(b"21") - 2**32
     -973932308
@@ -30,7 +30,7 @@ def murmur2(data: bytes) -> int:
 
 @lru_cache(maxsize=65536)
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a record with this key, in a topic of so many.
+    """Return the partition of a record with this key, in a topic of so many partitions.
 
     >>> partition_of(b"alice", 6)
     3

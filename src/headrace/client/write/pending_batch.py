@@ -1,4 +1,4 @@
-"""Encoded batches on their way to a broker, and the memory they hold."""
+"""Encoded batches that wait for acknowledgement, and the memory they hold."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -9,9 +9,9 @@ _NO_OFFSET = bytes(LENGTH_AT)
 _orders = count()
 
 
-class Room:
-    """The memory of batches that were encoded together. It is free when the last of them is done:
-    one that waits for a leader keeps all of it."""
+class SharedBuffer:
+    """The memory of batches that were encoded together. It is free when the last of them is done: a
+    single batch that waits for a leader keeps all of it."""
 
     __slots__ = ("_left", "size_bytes")
 
@@ -19,35 +19,35 @@ class Room:
         self.size_bytes = size_bytes
         self._left = batches
 
-    def let_go(self) -> int:
-        """One batch is done; returns how many bytes are free now."""
+    def release(self) -> int:
+        """Note that one batch is done; return how many bytes are free now."""
         self._left -= 1
         return 0 if self._left else self.size_bytes
 
 
-class Outgoing:
+class PendingBatch:
     """One batch for one partition.
 
-    `sequence` is given when it is sent first and stays: it is how a broker tells that it has the
-    batch already. `order` is that of writing.
+    `sequence` is assigned when the batch is first sent and never changes: a broker recognizes by it
+    a batch that it has already. `order` is the order of writing.
     """
 
-    __slots__ = ("data", "order", "records", "room", "sequence", "tries")
+    __slots__ = ("buffer", "data", "order", "records", "sequence", "tries")
 
-    def __init__(self, data: memoryview, records: int, room: Room) -> None:
+    def __init__(self, data: memoryview, records: int, buffer: SharedBuffer) -> None:
         self.data = data
         self.records = records
-        self.room = room
+        self.buffer = buffer
         self.order = next(_orders)
         self.sequence: int | None = None
         self.tries = 0
 
 
-def outgoing(batches: Iterable[memoryview], room: Room) -> list[Outgoing]:
-    """Batches in the order in which they were encoded. Each starts at offset 0, as a producer's
-    batches do: Apache Kafka refuses others."""
-    found = []
+def pending_batches(batches: Iterable[memoryview], buffer: SharedBuffer) -> list[PendingBatch]:
+    """Wrap encoded batches, in their order. Each gets base offset 0, as a producer's batches have:
+    Apache Kafka refuses others."""
+    pending = []
     for data in batches:
         data[:LENGTH_AT] = _NO_OFFSET
-        found.append(Outgoing(data, Batch(data).record_count, room))
-    return found
+        pending.append(PendingBatch(data, Batch(data).record_count, buffer))
+    return pending

@@ -1,9 +1,10 @@
-"""Which rows of a table go to which partition: all at once, not one by one.
+"""Assigns the rows of a table to partitions, a whole column at a time.
 
 Rule 1: a row's `partition` column decides; where it is null or absent, the row's key does, by the
 hash that Kafka's own clients use; a row without a key may go anywhere.
 Rule 2: rows that may go anywhere stay together, so that they fill whole batches, and each such run
-goes to the next partition that has a leader (KIP-480's sticky partitioner, without its chance).
+goes to the next partition that has a leader (KIP-480's sticky partitioner, in turn instead of at
+random).
 Rule 3: rows of one partition keep their order.
 """
 
@@ -27,10 +28,10 @@ Columns: TypeAlias = "pa.Table | pa.RecordBatch"
 
 
 class Placement:
-    """The partitions of one topic, and whose turn it is.
+    """The partitions of one topic, and which of them gets the next rows without a key.
 
-    The first turn is anybody's: many writers of a few rows each must not all begin with the same
-    partition.
+    The first of them is chosen at random: many writers of a few rows each must not all begin with
+    the same partition.
     """
 
     def __init__(
@@ -44,37 +45,37 @@ class Placement:
         self._sound: set[pa.Schema] = set()
 
     def next(self) -> int:
-        """The partition for the next batch of rows that may go anywhere."""
+        """Return the partition for the next batch of rows that may go anywhere."""
         self._turn = (self._turn + 1) % len(self.available)
         return self.available[self._turn]
 
     def split(self, columns: Columns, run_rows: int) -> Iterator[tuple[int | None, Columns]]:
-        """The rows of each partition, without their `partition` column.
+        """Yield the rows of each partition, without their `partition` column.
 
         Args:
             run_rows: about how many rows without a key fill a batch.
 
         Yields:
-            None instead of a partition when all rows may go anywhere: let each batch take a turn.
+            None instead of a partition when all rows may go anywhere: call `next` per batch.
 
         Raises:
             InvalidArgument: a partition that the topic does not have.
         """
-        places = self._named(columns)
+        assigned = self._named(columns)
         columns = without_partition(columns)
-        if places is None or (places == kernel.NO_KEY).any():
-            places = self._by_key(columns, places)
-        if places is None:
+        if assigned is None or (assigned == kernel.NO_KEY).any():
+            assigned = self._by_key(columns, assigned)
+        if assigned is None:
             yield None, columns
             return
-        self._take_turns(places, run_rows)
-        yield from _cut(columns, places, self.count)
+        self._take_turns(assigned, run_rows)
+        yield from _cut(columns, assigned, self.count)
 
     def check(self, columns: Columns) -> None:
-        """Refuse columns of which no records can be made, before any row of them is written.
+        """Refuse columns that cannot become records, before any row of them is written.
 
         Raises:
-            InvalidArgument: a name, a type, or a partition that cannot be meant.
+            InvalidArgument: an unknown name, a wrong type, or a partition that does not exist.
         """
         plain = without_partition(columns)
         check_names(plain)
@@ -82,12 +83,12 @@ class Placement:
         if plain.schema not in self._sound:
             encode(plain.slice(0, 1), timestamp_ms=0)
             self._sound.add(plain.schema)
-        # What types do not tell. Rows that are gathered must not fail together with others later.
+        # Check the values too: rows that wait in the accumulator must not make others fail later.
         headers_input(plain)
         timestamps_input(plain, 0)
 
     def _named(self, columns: Columns) -> Int32s | None:
-        """The `partition` column, with `NO_KEY` for nulls."""
+        """Return the `partition` column, with `NO_KEY` for nulls."""
         if PARTITION not in columns.schema.names:
             return None
         column = columns.column(PARTITION)
@@ -108,26 +109,26 @@ class Placement:
         return np.array(column.cast(pa.int32()).to_numpy(), dtype=np.int32)
 
     def _by_key(self, columns: Columns, named: Int32s | None) -> Int32s | None:
-        """Fill the places that nobody named; None when there is no key to do it by."""
+        """Fill the partitions that no row names, by key; return `named` if there are no keys."""
         keys = bytes_input(columns, "key")
         if not len(keys.index) or columns.column("key").null_count == columns.num_rows:
             return named
-        places = np.empty(columns.num_rows, dtype=np.int32)
-        bad = kernel.place_keys(keys.index, keys.data, keys.valid, keys.bit, self.count, places)
+        assigned = np.empty(columns.num_rows, dtype=np.int32)
+        bad = kernel.place_keys(keys.index, keys.data, keys.valid, keys.bit, self.count, assigned)
         if bad != kernel.OK:
             raise InvalidArgument(f"row {bad} has offsets that lie outside its column's data")
         if named is not None:
-            np.copyto(places, named, where=named != kernel.NO_KEY)
-        return places
+            np.copyto(assigned, named, where=named != kernel.NO_KEY)
+        return assigned
 
-    def _take_turns(self, places: Int32s, run_rows: int) -> None:
-        anywhere = np.flatnonzero(places == kernel.NO_KEY)
+    def _take_turns(self, assigned: Int32s, run_rows: int) -> None:
+        anywhere = np.flatnonzero(assigned == kernel.NO_KEY)
         for start in range(0, len(anywhere), max(1, run_rows)):
-            places[anywhere[start : start + max(1, run_rows)]] = self.next()
+            assigned[anywhere[start : start + max(1, run_rows)]] = self.next()
 
 
 def without_partition(columns: Columns) -> Columns:
-    """What becomes of a record: everything but where it goes."""
+    """Return the columns that become records: all but `partition`."""
     if not isinstance(columns, pa.RecordBatch | pa.Table):
         raise InvalidArgument(
             f"records come as a pyarrow RecordBatch or Table, not as {type(columns).__name__}"
@@ -137,21 +138,21 @@ def without_partition(columns: Columns) -> Columns:
     names = [name for name in columns.schema.names if name != PARTITION]
     if names:
         return columns.select(names)
-    # A table without columns forgets how many rows it has.
+    # A table without columns does not know how many rows it has.
     return pa.table({"value": pa.nulls(columns.num_rows, pa.binary())})
 
 
-def _cut(columns: Columns, places: Int32s, count: int) -> Iterator[tuple[int, Columns]]:
-    sizes = np.bincount(places, minlength=count)
-    if len(places) and sizes[places[0]] == len(places):
-        yield int(places[0]), columns
+def _cut(columns: Columns, assigned: Int32s, count: int) -> Iterator[tuple[int, Columns]]:
+    sizes = np.bincount(assigned, minlength=count)
+    if len(assigned) and sizes[assigned[0]] == len(assigned):
+        yield int(assigned[0]), columns
         return
-    # Sixteen bits are sorted by counting, in time that grows with the rows only.
-    narrow: npt.NDArray[np.generic] = places.astype(np.uint16) if count < 2**16 else places
+    # NumPy sorts 16-bit integers by radix, in time linear in the rows.
+    narrow: npt.NDArray[np.generic] = assigned.astype(np.uint16) if count < 2**16 else assigned
     order = np.argsort(narrow, kind="stable")
-    gathered = columns.take(pa.array(order))
+    ordered = columns.take(pa.array(order))
     start = 0
     for partition in np.flatnonzero(sizes).tolist():
         size = int(sizes[partition])
-        yield partition, gathered.slice(start, size)
+        yield partition, ordered.slice(start, size)
         start += size

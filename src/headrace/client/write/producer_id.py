@@ -1,45 +1,45 @@
-"""Who writes: a producer id and its epoch (InitProducerId)."""
+"""Obtains a producer id and its epoch (InitProducerId)."""
 
 from typing import Any, NamedTuple
 
 from headrace.client.error import BrokerError, ProducerFenced, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.pool import ConnectionPool, CoordinatorOf
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
 LAST_EPOCH = 2**15 - 2
-"""Kafka's clients take a new id when they have used this one."""
+"""Kafka's clients request a new id after this epoch."""
 
 FENCED = frozenset({ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch})
 _NO_TIMEOUT_MS = 2**31 - 1
-# From here on a producer can name the identity it has and be given the next epoch (KIP-360).
+# From this version on a producer can name its identity and get the next epoch (KIP-360).
 _FIRST_NEXT_EPOCH = 3
 
 
 class ProducerIdentity(NamedTuple):
-    """Who writes, so that a batch which is sent twice is kept once (KIP-98)."""
+    """A producer id and epoch, by which a broker appends a repeated batch only once (KIP-98)."""
 
     producer_id: int
     epoch: int
 
     @property
     def next(self) -> "ProducerIdentity | None":
-        """With the next epoch, or None when it has had its last."""
+        """The same id with the next epoch, or None after the last epoch."""
         epoch = self.epoch + 1
         return None if epoch > LAST_EPOCH else ProducerIdentity(self.producer_id, epoch)
 
 
-NOBODY = ProducerIdentity(-1, -1)
+NO_IDENTITY = ProducerIdentity(-1, -1)
 
 
 def idempotent_identity(pool: ConnectionPool) -> ProducerIdentity:
-    """A new identity that nobody had before.
+    """Return a new identity that no producer had before.
 
     Raises:
-        Unsupported: by a broker that gives out none.
-        BrokerError: it does not give us one.
+        Unsupported: the broker has no producer ids.
+        BrokerError: the broker refuses to assign one.
     """
     body = {"transactional_id": None, "transaction_timeout": _NO_TIMEOUT_MS}
     retry = Retry(pool.settings)
@@ -48,7 +48,7 @@ def idempotent_identity(pool: ConnectionPool) -> ProducerIdentity:
         error = error_of(answer.error_code)
         if error is None:
             return ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        # Kafka says that its coordinator loads while it fetches a first block of ids.
+        # Kafka reports COORDINATOR_LOAD_IN_PROGRESS while it allocates its first block of ids.
         if error.code not in STALE_COORDINATOR or not retry.pause():
             raise error
 
@@ -57,22 +57,22 @@ def transactional_identity(
     pool: ConnectionPool,
     transactional_id: str,
     timeout_ms: int,
-    previous: ProducerIdentity = NOBODY,
+    previous: ProducerIdentity = NO_IDENTITY,
 ) -> ProducerIdentity:
-    """The next identity behind a transactional id. Whoever had it before is fenced, and what that
-    one left open is aborted.
+    """Return the next identity of a transactional id. The writer that had it before is fenced, and
+    its open transaction is aborted.
 
     Args:
         timeout_ms: how long a transaction may stay open before the coordinator aborts it.
-        previous: the identity to go on from; fails if somebody else has taken over since.
+        previous: the identity to continue; the call fails if another writer took over since.
 
     Raises:
-        ProducerFenced: somebody else has the transactional id now.
-        BrokerError: the coordinator does not give it to us.
+        ProducerFenced: another writer has the transactional id now.
+        BrokerError: the coordinator refuses the request.
     """
 
-    def call(connection: Connection) -> Any:
-        lowest = 0 if previous == NOBODY else _FIRST_NEXT_EPOCH
+    def call(connection: BrokerConnection) -> Any:
+        lowest = 0 if previous == NO_IDENTITY else _FIRST_NEXT_EPOCH
         return connection.call(
             ApiKey.INIT_PRODUCER_ID,
             {
@@ -100,6 +100,6 @@ def transactional_identity(
                 f"a transaction may not stay open for {timeout_ms} ms: "
                 "the broker's transaction.max.timeout.ms is less",
             )
-        # What the one before us left open is being ended.
+        # The coordinator is still ending the previous writer's transaction.
         if error.code is not ErrorCode.concurrent_transactions or not retry.pause():
             raise error

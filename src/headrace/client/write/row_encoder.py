@@ -1,26 +1,26 @@
-"""Rows to batches: cut into chunks, placed, encoded."""
+"""Turns rows into record batches: cuts them into chunks, assigns partitions, encodes."""
 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headrace.client.write.pending_batch import Outgoing, Room, outgoing
+from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
 from headrace.client.write.placement import Columns, Placement
 from headrace.records.compression import Codec
 from headrace.records.encode import encode
 
-Placed: TypeAlias = tuple[int, list[Outgoing]]
+Placed: TypeAlias = tuple[int, list[PendingBatch]]
 """A partition, and batches for it in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowEncoder:
-    """How rows become batches.
+    """How rows are encoded.
 
     Attributes:
         batch_bytes: where a batch is full, before compression.
-        chunk_bytes: about how many bytes of rows are encoded at once, into memory of their own.
+        chunk_bytes: about how many bytes of rows are encoded at once, into one shared buffer.
     """
 
     codec: Codec
@@ -28,15 +28,15 @@ class RowEncoder:
     batch_bytes: int
     chunk_bytes: int
 
-    def encode(self, placement: Placement, columns: Columns) -> tuple[Room, list[Placed]]:
-        """One chunk's batches by partition, and the memory they share.
+    def encode(self, placement: Placement, columns: Columns) -> tuple[SharedBuffer, list[Placed]]:
+        """Return one chunk's batches by partition, and the buffer they share.
 
         Raises:
-            InvalidArgument: rows that no records can be made of.
+            InvalidArgument: rows that cannot become records.
         """
         run_rows = columns.num_rows * self.batch_bytes // max(1, columns.nbytes)
         now_ms = time.time_ns() // 1_000_000
-        found: list[tuple[int, list[memoryview]]] = []
+        encoded: list[tuple[int, list[memoryview]]] = []
         for partition, rows in placement.split(columns, run_rows):
             batches = encode(
                 rows,
@@ -46,26 +46,28 @@ class RowEncoder:
                 level=self.level,
             ).batches
             if partition is None:
-                found += [(placement.next(), [batch]) for batch in batches]
+                encoded += [(placement.next(), [batch]) for batch in batches]
             else:
-                found.append((partition, batches))
-        size_bytes = sum(len(batch) for _, batches in found for batch in batches)
-        room = Room(size_bytes, sum(len(batches) for _, batches in found))
-        return room, [(partition, outgoing(batches, room)) for partition, batches in found]
+                encoded.append((partition, batches))
+        size_bytes = sum(len(batch) for _, batches in encoded for batch in batches)
+        buffer = SharedBuffer(size_bytes, sum(len(batches) for _, batches in encoded))
+        return buffer, [
+            (partition, pending_batches(batches, buffer)) for partition, batches in encoded
+        ]
 
     def chunks(self, columns: Columns) -> Iterator[Columns]:
-        """Pieces of about `chunk_bytes`; of one row, if that is larger."""
+        """Yield slices of about `chunk_bytes`, or of one row if that is larger."""
         rows, size_bytes = columns.num_rows, columns.nbytes
         if size_bytes <= self.chunk_bytes or rows <= 1:
             if rows:
                 yield columns
             return
-        pieces = -(-size_bytes // self.chunk_bytes)
-        step = max(1, -(-rows // pieces))
+        count = -(-size_bytes // self.chunk_bytes)
+        step = max(1, -(-rows // count))
         for start in range(0, rows, step):
-            piece = columns.slice(start, step)
-            # Rows may differ much in size.
-            if piece.num_rows < rows and piece.nbytes > 2 * self.chunk_bytes:
-                yield from self.chunks(piece)
+            chunk = columns.slice(start, step)
+            # Rows may differ widely in size.
+            if chunk.num_rows < rows and chunk.nbytes > 2 * self.chunk_bytes:
+                yield from self.chunks(chunk)
             else:
-                yield piece
+                yield chunk

@@ -1,13 +1,14 @@
-"""Batches out to the leaders of their partitions, several requests at a time to each.
+"""Sends batches to the leaders of their partitions, several requests at a time to each leader.
 
-Theory of operation. There is no thread: whoever writes also sends, and reads the answers that have
-come. The kernel's socket buffers and the brokers work meanwhile, so a caller that goes on writing
-waits only when `memory_bytes` are held or every leader has as many requests as it may have.
+Theory of operation. There is no thread: the thread that writes also sends, and receives the
+responses that have arrived. The kernel's socket buffers and the brokers work meanwhile, so a caller
+that keeps writing waits only when `memory_bytes` are held or every leader has `max_in_flight`
+requests.
 
-Rule 1: a request has at most one batch for each partition; a connection answers in order.
-Rule 2: a connection that fails fails everything on its way over it. The lanes send it again.
-Rule 3: the first batch that cannot be written for good is a `WriteFailed`, and the sender sends no
-more until it is told to `discard`.
+Rule 1: a request has at most one batch per partition; a connection responds in order.
+Rule 2: when a connection fails, all batches in flight on it fail. Their queues send them again.
+Rule 3: the first batch that cannot be written for good raises `WriteFailed`, and the sender sends
+no more until `discard` is called.
 """
 
 import select
@@ -25,13 +26,13 @@ from headrace.client.error import (
     Unreachable,
     WriteFailed,
 )
-from headrace.client.network.connection import Connection, Pending
+from headrace.client.network.connection import BrokerConnection, PendingRequest
 from headrace.client.network.leader_call import partition_error
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.write.partition_queue import Lane, Verdict
-from headrace.client.write.pending_batch import Outgoing
-from headrace.client.write.producer_id import NOBODY, ProducerIdentity, idempotent_identity
+from headrace.client.write.partition_queue import PartitionQueue, RetryDecision
+from headrace.client.write.pending_batch import PendingBatch
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity, idempotent_identity
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error import MalformedResponse
@@ -47,27 +48,27 @@ from headrace.wire.produce_response import ProduceResponse
 REQUEST_BYTES: Final = 8 * 1024 * 1024
 """Far below the 100 MiB of a broker's socket.request.max.bytes, far above one batch."""
 
-# From here on a broker adds a partition to the transaction itself when it is written to (KIP-890).
+# From this version on the broker adds a partition to the transaction on its first write (KIP-890).
 _FIRST_ADDS_PARTITIONS: Final = 12
 
-Sent = list[tuple[Lane, Outgoing]]
+Sent = list[tuple[PartitionQueue, PendingBatch]]
 
 
 @dataclass(slots=True)
 class _Leader:
-    """One broker and the requests it has not answered, the oldest first."""
+    """One broker and the requests it has not answered, oldest first."""
 
-    connection: Connection
-    requests: deque[tuple[Pending, Sent]] = field(default_factory=deque)
+    connection: BrokerConnection
+    requests: deque[tuple[PendingRequest, Sent]] = field(default_factory=deque)
 
 
 class Sender:
-    """The lanes of one writer and the connections they share. Not for several threads.
+    """The queues of one writer and the connections they share. One thread at a time may use it.
 
     Args:
-        pool: for questions only; produce requests have connections of their own, on which no other
-            answer can come between.
-        enlist: called with partitions before they are written to: a transaction wants to know.
+        pool: for metadata and producer ids. Produce requests have connections of their own, so
+            that no other response comes in between.
+        enlist: called with partitions before they are written to, to add them to a transaction.
     """
 
     def __init__(
@@ -79,16 +80,16 @@ class Sender:
         transactional_id: str | None = None,
         enlist: Callable[[Iterable[TopicPartition]], None] | None = None,
     ) -> None:
-        self.identity: ProducerIdentity = NOBODY
+        self.identity: ProducerIdentity = NO_IDENTITY
         self.adds_partitions = True
         self.held_bytes = 0
-        self.lanes: dict[TopicPartition, Lane] = {}
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
         self._pool = pool
         self._acks = acks
         self._max_in_flight = max_in_flight
         self._transactional_id = transactional_id
         self._enlist = enlist
-        self._busy: dict[TopicPartition, Lane] = {}
+        self._busy: dict[TopicPartition, PartitionQueue] = {}
         self._leaders: dict[int, _Leader] = {}
         self._metadata: Metadata | None = None
         self._stale = False
@@ -96,90 +97,93 @@ class Sender:
         self._discarding = False
 
     def metadata(self, topic: str, *, fresh: bool = False) -> Metadata:
-        """What is known of a topic, without asking twice unless it must be `fresh`."""
+        """Return the metadata of a topic, fetched at most once unless it must be `fresh`."""
         known = self._metadata
         if known is None or topic not in known.topics or self._stale or fresh:
-            topics = {topic, *(partition.topic for partition in self.lanes)}
+            topics = {topic, *(partition.topic for partition in self.queues)}
             known = self._metadata = self._pool.metadata(topics)
             self._stale = False
         return known
 
-    def push(self, partition: TopicPartition, batches: Iterable[Outgoing]) -> None:
-        """Take batches over. Their room is the caller's to `hold`."""
-        lane = self.lanes.get(partition)
-        if lane is None:
-            lane = self.lanes[partition] = Lane(
+    def push(self, partition: TopicPartition, batches: Iterable[PendingBatch]) -> None:
+        """Queue batches. The caller calls `hold` for their shared buffer."""
+        queue = self.queues.get(partition)
+        if queue is None:
+            queue = self.queues[partition] = PartitionQueue(
                 partition,
                 self._pool.settings,
                 self.identity,
                 transactional=self._transactional_id is not None,
             )
         for batch in batches:
-            lane.push(batch)
-        self._busy[partition] = lane
+            queue.push(batch)
+        self._busy[partition] = queue
 
     def hold(self, size_bytes: int) -> None:
+        """Count the memory of encoded batches until they are acknowledged or discarded."""
         self.held_bytes += size_bytes
 
     @property
     def is_idle(self) -> bool:
+        """Whether every batch is acknowledged or discarded."""
         return not self._busy
 
-    def check(self) -> None:
-        """Raise what has ended this sender, if anything has."""
+    def raise_failure(self) -> None:
+        """Raise the error that has ended this sender, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def pump(self) -> bool:
-        """Take the answers that are there and send what may be sent, without waiting.
+        """Receive the responses that have arrived and send what may be sent, without waiting.
 
         Returns:
-            Whether there was anything to do.
+            Whether anything was received or sent.
 
         Raises:
-            WriteFailed, ProducerFenced: see `check`.
+            WriteFailed, ProducerFenced: see `raise_failure`.
         """
-        self.check()
+        self.raise_failure()
         received = False
         while self._receive(0):
             received = True
         sent = self._send()
-        self.check()
+        self.raise_failure()
         return received or sent
 
     def wait(self) -> None:
-        """As `pump`, but not before something has happened."""
+        """Call `pump`; if it did nothing, wait for a response or for the next retry."""
         if not self.pump() and self._busy:
             self._receive(self._seconds_to_wait())
 
     def discard(self) -> bool:
-        """Give up everything that was not acknowledged, and be as new for the next transaction.
+        """Discard every batch that is not acknowledged, and forget the failure.
 
-        What is on its way is waited for: it must not arrive after the transaction's end.
+        Waits for the batches in flight: they must not arrive after the end of the transaction.
 
         Returns:
             Whether sequences are missing now, so that the identity cannot be used further.
         """
         self._discarding = True
         broken = self._failure is not None
-        for lane in self._busy.values():
-            broken |= self._drop(lane)
+        for queue in self._busy.values():
+            broken |= self._drop(queue)
         while any(leader.requests for leader in self._leaders.values()):
             self._receive(self._seconds_to_wait())
-            for lane in self._busy.values():
-                broken |= self._drop(lane)
+            for queue in self._busy.values():
+                broken |= self._drop(queue)
         self._busy.clear()
         self._failure = None
         self._discarding = False
         return broken
 
     def restart(self, identity: ProducerIdentity) -> None:
-        """Go on as somebody else. Nothing may wait or be on its way."""
+        """Continue with another identity. No batch may wait or be in flight."""
         self.identity = identity
-        for lane in self.lanes.values():
-            lane.start_over(identity)
+        for queue in self.queues.values():
+            queue.start_over(identity)
 
     def close(self) -> None:
+        """Disconnect. Batches that are not acknowledged may be written or not."""
         for leader in self._leaders.values():
             leader.connection.close()
 
@@ -191,46 +195,46 @@ class Sender:
             now = time.monotonic()
             by_leader = self._ready(now)
             progress = False
-            for node_id, lanes in by_leader.items():
-                progress |= self._send_to(node_id, lanes, now)
+            for node_id, queues in by_leader.items():
+                progress |= self._send_to(node_id, queues, now)
             if not progress:
                 return sent
             sent = True
 
-    def _ready(self, now: float) -> dict[int, list[Lane]]:
-        """The lanes that may send, by the leader they would send to."""
-        lanes = [lane for lane in self._busy.values() if lane.is_ready(now)]
-        if not lanes or self._failure is not None:
+    def _ready(self, now: float) -> dict[int, list[PartitionQueue]]:
+        """Return the queues that may send, by leader."""
+        queues = [queue for queue in self._busy.values() if queue.is_ready(now)]
+        if not queues or self._failure is not None:
             return {}
         if self._stale or self._metadata is None:
-            self._refresh(lanes[0])
-        found: dict[int, list[Lane]] = {}
-        for lane in lanes:
-            error = partition_error(self._known, lane.partition)
+            self._refresh(queues[0])
+        by_leader: dict[int, list[PartitionQueue]] = {}
+        for queue in queues:
+            error = partition_error(self._fetched_metadata, queue.partition)
             if error is None:
-                node_id = self._known.leader(lane.partition)
-                if lane.may_go_to(node_id):
-                    found.setdefault(node_id, []).append(lane)
+                node_id = self._fetched_metadata.leader(queue.partition)
+                if queue.may_go_to(node_id):
+                    by_leader.setdefault(node_id, []).append(queue)
             else:
                 self._stale = True
-                self._judge(lane, lane.postpone(now), error)
-        return found
+                self._apply(queue, queue.postpone(now), error)
+        return by_leader
 
     @property
-    def _known(self) -> Metadata:
+    def _fetched_metadata(self) -> Metadata:
         assert self._metadata is not None
         return self._metadata
 
-    def _refresh(self, lane: Lane) -> None:
-        topics = {partition.topic for partition in self.lanes}
+    def _refresh(self, queue: PartitionQueue) -> None:
+        topics = {partition.topic for partition in self.queues}
         try:
             self._metadata = self._pool.metadata(topics)
         except (ConnectionLost, Unreachable) as error:
-            self._failure = WriteFailed(lane.partition, error)
+            self._failure = WriteFailed(queue.partition, error)
             raise self._failure from error
         self._stale = False
 
-    def _send_to(self, node_id: int, lanes: list[Lane], now: float) -> bool:
+    def _send_to(self, node_id: int, queues: list[PartitionQueue], now: float) -> bool:
         leader = self._leaders.get(node_id)
         if leader is not None and len(leader.requests) >= self._max_in_flight:
             return False
@@ -239,54 +243,54 @@ class Sender:
                 leader = self._leaders[node_id] = _Leader(self._connect(node_id))
         except (ConnectionLost, Unreachable) as error:
             self._stale = True
-            for lane in lanes:
-                self._judge(lane, lane.postpone(now), error)
+            for queue in queues:
+                self._apply(queue, queue.postpone(now), error)
             return False
-        chosen = self._choose(lanes)
+        chosen = self._choose(queues)
         if self._enlist is not None:
             try:
-                self._enlist([lane.partition for lane in chosen])
+                self._enlist([queue.partition for queue in chosen])
             except ClientError as error:
                 self._failure = error
                 return False
-        sent = [(lane, lane.take(node_id)) for lane in chosen]
+        sent = [(queue, queue.next_batch(node_id)) for queue in chosen]
         try:
             self._request(leader, sent)
         except ConnectionLost as error:
-            self._lost(leader, sent, error)
-        except BaseException:  # Ctrl-C: whoever catches it may flush again
-            self._lost(leader, sent, ConnectionLost("sending was interrupted"))
+            self._fail_connection(leader, sent, error)
+        except BaseException:  # Ctrl-C: a program that catches it may flush again
+            self._fail_connection(leader, sent, ConnectionLost("sending was interrupted"))
             raise
         return True
 
-    def _connect(self, node_id: int) -> Connection:
-        broker = self._known.brokers.get(node_id)
+    def _connect(self, node_id: int) -> BrokerConnection:
+        broker = self._fetched_metadata.brokers.get(node_id)
         if broker is None:
             raise Unreachable(f"broker {node_id} is not there at the moment")
-        return Connection(broker.address, self._pool.settings)
+        return BrokerConnection(broker.address, self._pool.settings)
 
-    def _choose(self, lanes: list[Lane]) -> list[Lane]:
-        """As many as one request takes. Those go to the end of the line, so that nobody starves."""
-        chosen: list[Lane] = []
+    def _choose(self, queues: list[PartitionQueue]) -> list[PartitionQueue]:
+        """Choose as many queues as fit into one request, and put them last so that none starves."""
+        chosen: list[PartitionQueue] = []
         size = 0
-        for lane in lanes:
-            size += len(lane.waiting[0].data)
+        for queue in queues:
+            size += len(queue.waiting[0].data)
             if chosen and size > REQUEST_BYTES:
                 break
-            chosen.append(lane)
-        for lane in chosen:
-            self._start_over_if_forgotten(lane)
-            self._busy[lane.partition] = self._busy.pop(lane.partition)
+            chosen.append(queue)
+        for queue in chosen:
+            self._start_over_if_forgotten(queue)
+            self._busy[queue.partition] = self._busy.pop(queue.partition)
         return chosen
 
-    def _start_over_if_forgotten(self, lane: Lane) -> None:
-        if lane.forgotten:
-            lane.start_over(lane.identity.next or idempotent_identity(self._pool))
+    def _start_over_if_forgotten(self, queue: PartitionQueue) -> None:
+        if queue.forgotten:
+            queue.start_over(queue.identity.next or idempotent_identity(self._pool))
 
     def _request(self, leader: _Leader, sent: Sent) -> None:
         topics: dict[str, ProduceTopic] = {}
-        for lane, batch in sent:
-            name, index = lane.partition.topic, lane.partition.partition
+        for queue, batch in sent:
+            name, index = queue.partition.topic, queue.partition.partition
             topic = topics.setdefault(name, ProduceTopic(name, None, []))
             topic.partitions.append(ProducePartition(index, batch.data))
         timeout_ms = self._pool.settings.request_timeout_ms
@@ -295,9 +299,9 @@ class Sender:
         )
         highest = FIRST_TOPIC_ID - 1 if self.adds_partitions else _FIRST_ADDS_PARTITIONS - 1
         if self._acks == 0:
-            leader.connection.tell(ApiKey.PRODUCE, request, highest=highest)
-            for lane, batch in sent:
-                self._acknowledge(lane, batch, -1)
+            leader.connection.send_only(ApiKey.PRODUCE, request, highest=highest)
+            for queue, batch in sent:
+                self._acknowledge(queue, batch, -1)
             return
         pending = leader.connection.begin(
             ApiKey.PRODUCE, request, highest=highest, wait_ms=timeout_ms
@@ -307,11 +311,13 @@ class Sender:
     # -- receiving
 
     def _receive(self, seconds: float) -> bool:
-        """Take the answers that are there, or come within so many seconds."""
+        """Receive responses that have arrived, or that arrive within so many seconds."""
         waiting = [leader for leader in self._leaders.values() if leader.requests]
         for leader in waiting:
             if leader.connection.closed:
-                self._lost(leader, [], ConnectionLost("waiting for an answer was interrupted"))
+                self._fail_connection(
+                    leader, [], ConnectionLost("waiting for an answer was interrupted")
+                )
                 return True
         if not waiting:
             if seconds > 0:
@@ -326,7 +332,7 @@ class Sender:
         return bool(ready)
 
     def _select(self, waiting: list[_Leader], seconds: float) -> list[_Leader]:
-        """`poll`, not `select`, which knows no descriptor above 1023."""
+        """Wait for responses. `poll` and not `select`, which takes no descriptor above 1023."""
         by_descriptor = {leader.connection.fileno(): leader for leader in waiting}
         poll = select.poll()
         for descriptor in by_descriptor:
@@ -338,74 +344,76 @@ class Sender:
         try:
             answer: ProduceResponse = leader.connection.finish(pending)
         except ConnectionLost as error:
-            self._lost(leader, [], error)
+            self._fail_connection(leader, [], error)
             return
         except MalformedResponse as error:
-            self._lost(leader, [], ConnectionLost(str(error)))
+            self._fail_connection(leader, [], ConnectionLost(str(error)))
             return
         leader.requests.popleft()
-        by_partition = {lane.partition: (lane, batch) for lane, batch in sent}
+        by_partition = {queue.partition: (queue, batch) for queue, batch in sent}
         now = time.monotonic()
         for topic in answer.topics:
             for result in topic.partitions:
                 partition = TopicPartition(topic.name or "", result.partition)
-                lane, batch = by_partition.pop(partition, (None, None))
-                if lane is None or batch is None:
+                queue, batch = by_partition.pop(partition, (None, None))
+                if queue is None or batch is None:
                     continue
                 code = error_code(result.error_code)
                 if code in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
                     known = code is ErrorCode.none
-                    self._acknowledge(lane, batch, result.base_offset if known else -1)
+                    self._acknowledge(queue, batch, result.base_offset if known else -1)
                 else:
                     refusal = BrokerError(code, _advice(code, result.error_message))
-                    self._refuse(lane, batch, refusal, now)
-        for lane, batch in by_partition.values():
+                    self._refuse(queue, batch, refusal, now)
+        for queue, batch in by_partition.values():
             silent = BrokerError(ErrorCode.unknown_server_error, "the broker did not say")
-            self._refuse(lane, batch, silent, now)
+            self._refuse(queue, batch, silent, now)
 
-    def _acknowledge(self, lane: Lane, batch: Outgoing, base_offset: int) -> None:
-        lane.acknowledge(batch, base_offset)
-        self.held_bytes -= batch.room.let_go()
-        if lane.is_empty:
-            self._busy.pop(lane.partition, None)
+    def _acknowledge(self, queue: PartitionQueue, batch: PendingBatch, base_offset: int) -> None:
+        queue.acknowledge(batch, base_offset)
+        self.held_bytes -= batch.buffer.release()
+        if queue.is_empty:
+            self._busy.pop(queue.partition, None)
 
-    def _refuse(self, lane: Lane, batch: Outgoing, error: ClientError, now: float) -> None:
+    def _refuse(
+        self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, now: float
+    ) -> None:
         self._stale = True
-        self._judge(lane, lane.refuse(batch, error, now), error)
+        self._apply(queue, queue.refuse(batch, error, now), error)
 
-    def _judge(self, lane: Lane, verdict: Verdict, error: ClientError) -> None:
-        if verdict is Verdict.AGAIN or self._failure is not None:
+    def _apply(self, queue: PartitionQueue, decision: RetryDecision, error: ClientError) -> None:
+        if decision is RetryDecision.RETRY or self._failure is not None:
             return
-        if verdict is Verdict.FENCED:
+        if decision is RetryDecision.FENCED:
             assert self._transactional_id is not None
             self._failure = ProducerFenced(self._transactional_id)
         else:
-            self._failure = WriteFailed(lane.partition, error)
+            self._failure = WriteFailed(queue.partition, error)
 
-    def _lost(self, leader: _Leader, sent: Sent, error: ClientError) -> None:
-        """Whether the broker has what was on its way is not known."""
+    def _fail_connection(self, leader: _Leader, sent: Sent, error: ClientError) -> None:
+        """Fail all batches in flight on a connection. Whether the broker has them is unknown."""
         leader.connection.close()
         now = time.monotonic()
         requests = [each for _, each in leader.requests] + [sent]
         leader.requests.clear()
         for each in requests:
-            for lane, batch in each:
-                self._refuse(lane, batch, error, now)
+            for queue, batch in each:
+                self._refuse(queue, batch, error, now)
 
-    def _drop(self, lane: Lane) -> bool:
-        dropped = lane.discard()
+    def _drop(self, queue: PartitionQueue) -> bool:
+        dropped = queue.discard()
         for batch in dropped:
-            self.held_bytes -= batch.room.let_go()
+            self.held_bytes -= batch.buffer.release()
         return any(batch.tries for batch in dropped)
 
     def _seconds_to_wait(self) -> float:
-        """Until the next retry is due, or an answer is late."""
+        """Return the seconds until the next retry is due or a response is late."""
         now = time.monotonic()
         moments = [
             leader.requests[0][0].deadline for leader in self._leaders.values() if leader.requests
         ]
         if not self._discarding:
-            moments += [lane.retry_at for lane in self._busy.values() if lane.retry_at > now]
+            moments += [queue.retry_at for queue in self._busy.values() if queue.retry_at > now]
         return max(0.0, min(moments, default=now) - now)
 
 

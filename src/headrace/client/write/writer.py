@@ -1,13 +1,13 @@
-"""Arrow tables in, records out: the bulk writer.
+"""Writes Arrow tables as records: the bulk writer.
 
-Theory of operation. `write` gathers rows until they are worth a request, cuts them into chunks,
-finds each row's partition, encodes batches and hands them to the `Sender`, all in columns. Nothing
-happens in the background: rows that are gathered and not yet sent go with the next `write` after
-`linger_ms`, with `flush`, `commit` or `close`.
+Theory of operation. `write` accumulates rows until they fill a request, cuts them into chunks,
+assigns each row a partition, encodes batches and passes them to the `Sender`, all in columns.
+Nothing happens in the background: accumulated rows are sent by the next `write` after `linger_ms`,
+or by `flush`, `commit` or `close`.
 
 Rule 1: records of one partition are in the log in the order in which they were written, each of
-them once, whatever fails on the way, as long as the writer is idempotent (it is by default).
-Rule 2: at most about `memory_bytes` are held; then `write` waits for the brokers.
+them once, whatever fails meanwhile, if the writer is idempotent (the default).
+Rule 2: when about `memory_bytes` are held, `write` waits for the brokers.
 Rule 3: a `WriteFailed` ends the writer, or, if it is transactional, the transaction.
 """
 
@@ -21,19 +21,19 @@ from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.client.write.accumulator import Gathering
-from headrace.client.write.partition_queue import Landed
+from headrace.client.write.accumulator import Accumulator
+from headrace.client.write.partition_queue import AcknowledgedRecords
 from headrace.client.write.placement import Columns, Placement
-from headrace.client.write.producer_id import NOBODY, ProducerIdentity, idempotent_identity
+from headrace.client.write.prepared_transaction import PreparedTransaction
+from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity, idempotent_identity
 from headrace.client.write.row_encoder import RowEncoder
 from headrace.client.write.sender import Sender
-from headrace.client.write.transaction import (
+from headrace.client.write.transaction_calls import (
     NO_MEMBERSHIP,
-    CommittedOffset,
     GroupMembership,
-    PreparedTransaction,
+    OffsetAndMetadata,
 )
-from headrace.client.write.transaction_state import TransactionState
+from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.records.compression import codec_named
@@ -43,10 +43,10 @@ from headrace.wire.error_code import ErrorCode
 MEMORY_BYTES: Final = 64 * 1024 * 1024
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 MOST_IN_FLIGHT: Final = 5
-"""A broker remembers the last five batches of a producer in each partition, and no more."""
+"""A broker remembers the last five batches of a producer per partition, and no more."""
 
-_PATIENCE_WITH_NEW_TOPICS_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
-_PERHAPS_NEW: Final = frozenset(
+_NEW_TOPIC_PAUSES_SECONDS: Final = (0.05, 0.1, 0.2, 0.4)
+_MAYBE_NEW: Final = frozenset(
     {ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available}
 )
 _ACKS: Final[Mapping[object, int]] = {"all": -1, -1: -1, "1": 1, 1: 1, "0": 0, 0: 0}
@@ -58,15 +58,15 @@ class Writer:
     The columns of a table are `key`, `value` (any binary or string type), `headers` (lists of
     structs with key and value, or maps), `timestamp` (any timestamp, or milliseconds) and
     `partition`, all optional. What a `Reader` yields can be written as it is. A row goes to the
-    partition it names, else to that of its key's hash as with Kafka's own clients, else wherever
-    the next batch goes.
+    partition it names, else to that of its key's hash as with Kafka's own clients, else to that of
+    the next batch.
 
     >>> import pyarrow as pa
     >>> settings = {"bootstrap.servers": address}
     >>> with Writer(settings, topic="clicks") as writer:
     ...     writer.write(pa.table({"key": ["alice", "bob"], "value": ["/home", "/cart"]}))
     ...     writer.flush()
-    ...     sum(landed.records for landed in writer.written.values())
+    ...     sum(each.records for each in writer.written.values())
     2
 
     With a transactional id, everything between `begin` and `commit` becomes visible at once to
@@ -83,18 +83,18 @@ class Writer:
         settings: how to connect: Kafka's client settings.
         topic: where rows go unless `write` says otherwise.
         acks: "all" (every in-sync replica has it), 1 (the leader has it), 0 (it was sent).
-        idempotent: send again without doubling or reordering; needs acks="all".
+        idempotent: retries neither double nor reorder records; needs acks="all".
         transactional_id: write in transactions under this name. Only one writer has it at a time.
-        transaction_timeout_ms: how long one may stay open before the coordinator aborts it.
+        transaction_timeout_ms: how long a transaction may stay open before it is aborted.
         codec, level: none, gzip, snappy, lz4 or zstd.
-        batch_bytes: where a batch is full, before compression.
-        max_in_flight: requests on their way to each broker.
-        memory_bytes: about how much is held before `write` waits.
-        linger_ms: how long a `write` of a few rows may wait for more of them.
+        batch_bytes: the size at which a batch is full, before compression.
+        max_in_flight: the most requests in flight to each broker.
+        memory_bytes: about how many bytes are held before `write` waits.
+        linger_ms: how long the rows of a small `write` may wait for more.
 
     Raises:
-        InvalidArgument: options that cannot be meant.
-        ClientError: no broker could be reached, or it refuses to give us an identity.
+        InvalidArgument: a wrong option, or two that contradict each other.
+        ClientError: no broker could be reached, or it refuses to assign a producer id.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class Writer:
         self._memory_bytes = memory_bytes
         self._idempotent = idempotent
         self._pool = ConnectionPool(settings)
-        self._transaction: TransactionState | None = None
+        self._transaction: WriterTransaction | None = None
         if transactional_id is not None:
-            self._transaction = TransactionState(
+            self._transaction = WriterTransaction(
                 self._pool, transactional_id, transaction_timeout_ms
             )
         self._sender = Sender(
@@ -135,20 +135,20 @@ class Writer:
             enlist=None if self._transaction is None else self._transaction.enlist,
         )
         self._placements: dict[str, Placement] = {}
-        self._gathered: dict[str, Gathering] = {}
+        self._accumulators: dict[str, Accumulator] = {}
         self._linger_seconds = linger_ms / 1000
         self._closed = False
 
     # -- writing
 
     def write(self, columns: Columns, topic: str | None = None) -> None:
-        """Write rows. Returns when they are encoded or gathered, not when they are written:
-        `flush` and `commit` return then.
+        """Write rows. Returns when they are encoded or accumulated, not when they are acknowledged:
+        `flush` and `commit` wait for that.
 
-        The memory of `columns` may be kept until then and must not change.
+        The memory of `columns` may be used until then and must not change.
 
         Raises:
-            InvalidArgument: columns that no records can be made of; none of them is written.
+            InvalidArgument: columns that cannot become records; no row of them is written.
             WriteFailed: earlier rows could not be written.
         """
         self._check_open()
@@ -159,62 +159,62 @@ class Writer:
             self._transaction.check_open()
         placement = self._placement(name)
         placement.check(columns)
-        gathering = self._gathered.get(name)
-        if gathering is None:
-            gathering = self._gathered[name] = Gathering()
+        accumulator = self._accumulators.get(name)
+        if accumulator is None:
+            accumulator = self._accumulators[name] = Accumulator()
         enough = min(self._encoder.chunk_bytes, self._encoder.batch_bytes * placement.count)
-        for ready in gathering.add(columns, enough):
+        for ready in accumulator.add(columns, enough):
             self._write_out(name, ready)
-        if gathering.age_seconds > self._linger_seconds:
-            self._write_gathered(name)
-        if sum(each.held_bytes for each in self._gathered.values()) > self._encoder.chunk_bytes:
-            self._write_all_gathered()
+        if accumulator.age_seconds > self._linger_seconds:
+            self._write_accumulated(name)
+        if sum(each.held_bytes for each in self._accumulators.values()) > self._encoder.chunk_bytes:
+            self._write_all_accumulated()
         self._sender.pump()
 
     def flush(self) -> None:
-        """Return when everything written so far has been acknowledged as `acks` asks for.
+        """Return when all rows written so far are acknowledged as `acks` asks for.
 
         Raises:
-            WriteFailed: it was not, and will not be.
-            ProducerFenced: somebody else has taken over the transactional id.
+            WriteFailed: some rows could not be written.
+            ProducerFenced: another writer has taken over the transactional id.
         """
         self._check_open()
-        self._write_all_gathered()
+        self._write_all_accumulated()
         while not self._sender.is_idle:
             self._sender.wait()
-        self._sender.check()
+        self._sender.raise_failure()
 
     @property
-    def written(self) -> dict[TopicPartition, Landed]:
+    def written(self) -> dict[TopicPartition, AcknowledgedRecords]:
         """What each partition has acknowledged: how many records, and the first and last offset.
         Records of transactions count, committed or not."""
         return {
-            partition: lane.landed
-            for partition, lane in sorted(self._sender.lanes.items())
-            if lane.landed.records
+            partition: queue.acknowledged
+            for partition, queue in sorted(self._sender.queues.items())
+            if queue.acknowledged.records
         }
 
     @property
     def held_bytes(self) -> int:
-        """How much memory encoded records hold at the moment."""
+        """How many bytes of encoded records are not acknowledged yet."""
         return self._sender.held_bytes
 
     def close(self) -> None:
-        """Flush and disconnect. An open transaction is aborted. Harmless twice."""
+        """Flush and disconnect. An open transaction is aborted. A second call does nothing."""
         if self._closed:
             return
         try:
             if self._transaction is None:
                 self.flush()
             elif self._transaction.is_open:
-                with suppress(ProducerFenced):  # it is aborted already
+                with suppress(ProducerFenced):  # the coordinator has aborted it already
                     self.abort()
         finally:
             self._disconnect()
 
     def abandon(self) -> None:
-        """Disconnect at once. What was not acknowledged may be written or not; a transaction stays
-        open until it times out or another writer takes its id over. Harmless twice."""
+        """Disconnect at once. Rows that are not acknowledged may be written or not; a transaction
+        stays open until it times out or another writer takes its id over."""
         if not self._closed:
             self._disconnect()
 
@@ -227,18 +227,18 @@ class Writer:
 
     @property
     def identity(self) -> ProducerIdentity:
-        """The producer id and epoch that records are written under; -1 when there is none yet."""
+        """The producer id and epoch of the records; -1 when there is none yet."""
         return self._sender.identity
 
     def init_transactions(self) -> None:
-        """Take over the transactional id: whoever wrote under it before is fenced, and what that
-        one left open is aborted. `begin` does it if nobody did before.
+        """Take over the transactional id: the writer that had it before is fenced, and its open
+        transaction is aborted. The first `begin` calls this by itself.
 
         Raises:
-            ClientError: the coordinator does not give it to us.
+            ClientError: the coordinator refuses.
         """
         transaction = self._transactional()
-        if self._sender.identity == NOBODY:
+        if self._sender.identity == NO_IDENTITY:
             self._sender.restart(transaction.take_over())
             self._sender.adds_partitions = transaction.second_version
 
@@ -248,40 +248,40 @@ class Writer:
         self._transactional().begin(self._sender.identity)
 
     def commit(self) -> None:
-        """Write everything, then make it visible, with the offsets that were sent.
+        """Flush, then make the records and the sent offsets visible.
 
         Raises:
-            WriteFailed: something could not be written: abort.
-            ProducerFenced: the transaction has been aborted: somebody else has taken over.
+            WriteFailed: some rows could not be written: abort.
+            ProducerFenced: the transaction is aborted: another writer has taken over.
         """
         transaction = self._transactional()
         transaction.check_open()
         self.flush()
-        self._go_on_as(transaction.end(committed=True))
+        self._continue_as(transaction.end(committed=True))
 
     def abort(self) -> None:
-        """Let nobody see what was written since `begin`.
+        """Abort: no reader of committed records sees what was written since `begin`.
 
         Raises:
-            ProducerFenced: somebody else has taken over; the records are aborted all the same.
+            ProducerFenced: another writer has taken over; the records are aborted all the same.
         """
         transaction = self._transactional()
         transaction.check_open()
-        self._gathered.clear()
+        self._accumulators.clear()
         broken = self._sender.discard()
-        self._go_on_as(transaction.end(committed=False, broken=broken))
+        self._continue_as(transaction.end(committed=False, broken=broken))
 
     @contextmanager
     def transaction(self) -> Iterator["Writer"]:
-        """Begin; commit at the end of the block, or abort if it raises. A block that has ended the
-        transaction itself has done so."""
+        """Begin; commit at the end of the block, or abort if it raises. A block may also commit or
+        abort by itself."""
         self.begin()
         try:
             yield self
             if self._transactional().is_open:
                 self.commit()
         except ProducerFenced:
-            raise  # there is nothing left that we could abort
+            raise  # the coordinator has aborted it already
         except BaseException as error:
             self._abort_after(error)
             raise
@@ -289,22 +289,22 @@ class Writer:
     def send_offsets(
         self,
         group: str,
-        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         membership: GroupMembership = NO_MEMBERSHIP,
     ) -> None:
-        """Commit a group's offsets with this transaction: what was read counts as read exactly
-        when what was made of it is visible.
+        """Commit a group's offsets with this transaction: they become visible exactly when its
+        records do.
 
         Args:
-            offsets: the next offset to read, with a note if it is a `CommittedOffset`.
-            membership: of a consumer that is a member, so that a replaced one is refused.
+            offsets: the next offset to read, with a note if it is an `OffsetAndMetadata`.
+            membership: of a consumer that is a member, so that a replaced member is refused.
         """
         transaction = self._transactional()
         transaction.check_open()
         transaction.commit_offsets(
             group,
             {
-                partition: each if isinstance(each, CommittedOffset) else CommittedOffset(each)
+                partition: each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
                 for partition, each in offsets.items()
             },
             membership,
@@ -313,10 +313,10 @@ class Writer:
     send_offsets_to_transaction = send_offsets
 
     def prepare(self) -> PreparedTransaction:
-        """Write everything and leave the transaction open for somebody else to end.
+        """Flush and leave the transaction open for another process to end. Closes the writer.
 
-        The writer is closed then. What is returned pickles and is enough to commit or abort, from
-        any process, until the transaction times out or another writer takes the id over.
+        The result pickles, and any process can commit or abort with it until the transaction times
+        out or another writer takes the id over.
         """
         transaction = self._transactional()
         transaction.check_open()
@@ -325,18 +325,18 @@ class Writer:
         self._disconnect()
         return prepared
 
-    def _transactional(self) -> TransactionState:
+    def _transactional(self) -> WriterTransaction:
         self._check_open()
         if self._transaction is None:
             raise InvalidArgument("this writer has no transactional_id: give it one")
         return self._transaction
 
-    def _go_on_as(self, identity: ProducerIdentity) -> None:
+    def _continue_as(self, identity: ProducerIdentity) -> None:
         if identity != self._sender.identity:
             self._sender.restart(identity)
 
     def _abort_after(self, error: BaseException) -> None:
-        """Abort because of an error, which must not be hidden by another one."""
+        """Abort because of an error. A second error is added to it as a note."""
         if self._closed or not self._transactional().is_open:
             return
         try:
@@ -346,21 +346,21 @@ class Writer:
 
     # -- from rows to batches
 
-    def _write_all_gathered(self) -> None:
-        for name in list(self._gathered):
-            self._write_gathered(name)
+    def _write_all_accumulated(self) -> None:
+        for name in list(self._accumulators):
+            self._write_accumulated(name)
 
-    def _write_gathered(self, topic: str) -> None:
-        for ready in self._gathered.pop(topic, Gathering()).take():
+    def _write_accumulated(self, topic: str) -> None:
+        for ready in self._accumulators.pop(topic, Accumulator()).drain():
             self._write_out(topic, ready)
 
     def _write_out(self, topic: str, columns: Columns) -> None:
-        """Encode some rows and send what may be sent, waiting while too much is held."""
-        if self._idempotent and self._transaction is None and self._sender.identity == NOBODY:
+        """Encode rows and send what may be sent; wait while more than `memory_bytes` are held."""
+        if self._idempotent and self._transaction is None and self._sender.identity == NO_IDENTITY:
             self._sender.restart(idempotent_identity(self._pool))
         for chunk in self._encoder.chunks(columns):
-            room, placed = self._encoder.encode(self._placement(topic), chunk)
-            self._sender.hold(room.size_bytes)
+            buffer, placed = self._encoder.encode(self._placement(topic), chunk)
+            self._sender.hold(buffer.size_bytes)
             for partition, batches in placed:
                 self._sender.push(TopicPartition(topic, partition), batches)
             self._sender.pump()
@@ -378,15 +378,15 @@ class Writer:
         return known
 
     def _find(self, topic: str, *, fresh: bool) -> TopicMetadata:
-        """What the cluster says of a topic. One that was made a moment ago is not known to all
-        brokers yet: it is asked for again for a little while.
+        """Fetch a topic's metadata. A new topic is not known to all brokers yet: retry for a
+        moment.
 
         Raises:
-            ClientError: there is none, or we may not see it.
+            ClientError: the topic does not exist, or this client may not see it.
         """
         found = self._sender.metadata(topic, fresh=fresh).topics[topic]
-        for seconds in _PATIENCE_WITH_NEW_TOPICS_SECONDS:
-            if found.error is None or found.error.code not in _PERHAPS_NEW:
+        for seconds in _NEW_TOPIC_PAUSES_SECONDS:
+            if found.error is None or found.error.code not in _MAYBE_NEW:
                 break
             time.sleep(seconds)
             found = self._sender.metadata(topic, fresh=True).topics[topic]
@@ -410,12 +410,12 @@ class Writer:
         if error is None:
             self.close()
         elif not self._closed:
-            self._leave_after(error)
+            self._close_after(error)
 
-    def _leave_after(self, error: BaseException) -> None:
-        """What was written before an error is still sent if it can be: the error may have nothing
-        to do with it. Whoever presses Ctrl-C does not wait for that. Nothing here may hide the
-        error."""
+    def _close_after(self, error: BaseException) -> None:
+        """Close after an error in the block. Rows that were written before are still sent if
+        possible: the error may have nothing to do with them. After Ctrl-C they are not. A second
+        error is added to the first as a note."""
         if not isinstance(error, Exception):
             self._disconnect()
             return

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk
-from headrace.client.read.offset_lookup import Extent, FoundOffset, extents, list_offsets
+from headrace.client.read.offset_lookup import FoundOffset, LogExtent, extents, list_offsets
 from headrace.client.read.read_range import Moment, Offset, ReadRange
 from headrace.client.read.reader import Reader
 from headrace.console.message.message_filter import MessageFilter
@@ -105,7 +105,7 @@ def search(
     return SearchResult(returned, run.scanned, run.scanned_bytes, ended, positions)
 
 
-def _extents(pool: ConnectionPool, query: MessageQuery) -> dict[TopicPartition, Extent]:
+def _extents(pool: ConnectionPool, query: MessageQuery) -> dict[TopicPartition, LogExtent]:
     partitions = [TopicPartition(query.topic, index) for index in query.partitions]
     log = {}
     for partition, extent in extents(pool, partitions).items():
@@ -116,7 +116,7 @@ def _extents(pool: ConnectionPool, query: MessageQuery) -> dict[TopicPartition, 
 
 
 def _newest(
-    log: Mapping[TopicPartition, Extent], query: MessageQuery, bytes_per_record: float
+    log: Mapping[TopicPartition, LogExtent], query: MessageQuery, bytes_per_record: float
 ) -> dict[TopicPartition, ReadRange]:
     """Return the last records of each partition: `limit` of them, or, with a filter, as many as a
     search may read."""
@@ -131,7 +131,7 @@ def _newest(
 
 
 def _forwards(
-    pool: ConnectionPool, log: Mapping[TopicPartition, Extent], query: MessageQuery
+    pool: ConnectionPool, log: Mapping[TopicPartition, LogExtent], query: MessageQuery
 ) -> dict[TopicPartition, ReadRange]:
     """Return the ranges from the query's start on. Without a filter, `limit` records of each
     partition are enough to show the first `limit` of them all."""

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headrace.client.admin.group_admin import GroupAdmin
 from headrace.client.error import BrokerError, ClientError
+from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.offset_lookup import Extent, FoundOffset, extents, list_offsets
+from headrace.client.read.offset_lookup import FoundOffset, LogExtent, extents, list_offsets
 from headrace.console.access.user import Role
 from headrace.console.internal import is_internal_group
 from headrace.console.request import body_of, state_of, user_with_role
@@ -186,7 +186,7 @@ def _targets(
     if to == "time":
         times = list_offsets(pool, dict.fromkeys(before, max(value, 0)))
     for partition, extent in extents(pool, list(before)).items():
-        if not isinstance(extent, Extent):
+        if not isinstance(extent, LogExtent):
             raise extent
         at = before[partition]
         target = {

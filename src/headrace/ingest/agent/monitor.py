@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.ingest.agent.assembly import Assembly
 from headrace.ingest.agent.wiring import TEXTS, wiring
 from headrace.ingest.channel import Channel

@@ -1,10 +1,11 @@
-"""What a task of the sink does with its rows when at-least-once is enough.
+"""The task of an at-least-once sink: writes its rows straight to their topics.
 
 Rows are visible as soon as they are written. A task that Spark runs again, because it failed or
 seemed slow, writes its rows again; so does a batch that is replayed.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import pyarrow as pa
@@ -13,36 +14,44 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.write.writer import Writer
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.option import SinkOptions
-from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.topic import find_topic
 from headrace.spark.worker_memory import settle
 
 
-def send(options: SinkOptions, columns: SinkColumns, rows: Iterator[pa.RecordBatch]) -> Parcel:
-    """Write rows where they belong, and return when the brokers have acknowledged them.
+@dataclass(frozen=True, slots=True)
+class AtLeastOnceTask:
+    """Writes the rows of one task to their topics."""
 
-    Raises:
-        ClientError: a topic is not there, or rows could not be written.
-        InvalidArgument: rows that cannot be records.
-    """
-    record_count = 0
-    found: set[str] = set()
-    with (
-        ConnectionPool(options.settings) as pool,
-        Writer(
-            options.settings,
-            acks=cast(Literal["all", "1", "0"], options.acks),
-            idempotent=options.acks == "all",
-            codec=options.codec,
-            batch_bytes=options.batch_bytes,
-        ) as writer,
-    ):
-        for batch in rows:
-            for topic, records in columns.split(batch):
-                if topic not in found:
-                    find_topic(pool, topic)
-                    found.add(topic)
-                writer.write(records, topic)
-            record_count += batch.num_rows
-    settle()
-    return Parcel(record_count=record_count)
+    options: SinkOptions
+    columns: SinkColumns
+
+    def run(self, rows: Iterator[pa.RecordBatch]) -> TaskOutput:
+        """Write rows, and return when the brokers have acknowledged them.
+
+        Raises:
+            ClientError: a topic does not exist, or rows could not be written.
+            InvalidArgument: rows that cannot become records.
+        """
+        options = self.options
+        record_count = 0
+        known: set[str] = set()
+        with (
+            ConnectionPool(options.settings) as pool,
+            Writer(
+                options.settings,
+                acks=cast(Literal["all", "1", "0"], options.acks),
+                idempotent=options.acks == "all",
+                codec=options.codec,
+                batch_bytes=options.batch_bytes,
+            ) as writer,
+        ):
+            for batch in rows:
+                for topic, records in self.columns.split(batch):
+                    if topic not in known:
+                        find_topic(pool, topic)
+                        known.add(topic)
+                    writer.write(records, topic)
+                record_count += batch.num_rows
+        settle()
+        return TaskOutput(record_count=record_count)

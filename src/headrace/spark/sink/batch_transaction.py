@@ -1,9 +1,10 @@
-"""One transaction that the driver writes ready record batches in.
+"""One transaction in which the driver writes encoded record batches.
 
-Rule 1: taking the transactional id over fences every other driver that has it, and ends whatever
-one that died has left open; only then may the ledger be asked.
-Rule 2: a transaction that is not committed is aborted. When even that fails, because we were killed
-or nobody answers, the next one to take over aborts it, or its coordinator does when it times out.
+Rule 1: taking the transactional id over fences every other driver that has it, and ends the open
+transaction of one that died; only then may the ledger be read.
+Rule 2: a transaction that is not committed is aborted. When even that fails, because the driver was
+killed or no broker responds, the next driver that takes over aborts it, or the coordinator does
+when it times out.
 """
 
 from collections.abc import Mapping
@@ -12,10 +13,10 @@ from typing import Final
 
 from headrace.client.error import ClientError, ProducerFenced
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.write.pending_batch import Room, outgoing
+from headrace.client.write.pending_batch import SharedBuffer, pending_batches
 from headrace.client.write.sender import Sender
-from headrace.client.write.transaction import NO_MEMBERSHIP, CommittedOffset
-from headrace.client.write.transaction_state import TransactionState
+from headrace.client.write.transaction_calls import NO_MEMBERSHIP, OffsetAndMetadata
+from headrace.client.write.writer_transaction import WriterTransaction
 from headrace.model.ids import TopicPartition
 
 _ALL_IN_SYNC: Final = -1
@@ -32,12 +33,12 @@ class BatchTransaction:
             transaction.commit("headrace-sink-1", entries(["clicks"], 7, record_count=1))
 
     Raises:
-        ProducerFenced: from every call, when somebody else has taken the transactional id over.
+        ProducerFenced: from every call, when another driver has taken the transactional id over.
         ClientError: from every call, when a broker refuses or cannot be reached for too long.
     """
 
     def __init__(self, pool: ConnectionPool, transactional_id: str, timeout_ms: int) -> None:
-        self._state = TransactionState(pool, transactional_id, timeout_ms)
+        self._state = WriterTransaction(pool, transactional_id, timeout_ms)
         self._sender = Sender(
             pool,
             acks=_ALL_IN_SYNC,
@@ -51,23 +52,23 @@ class BatchTransaction:
         self._state.begin(identity)
 
     def write(self, target: TopicPartition, data: memoryview) -> None:
-        """Send a batch, or wait until there is room for it.
+        """Send a batch; wait while too many bytes are held.
 
         Args:
-            data: one whole batch in memory that can be written to and is not used elsewhere.
+            data: one whole batch, in a writable buffer that is not used elsewhere.
         """
-        room = Room(len(data), 1)
-        self._sender.hold(room.size_bytes)
-        self._sender.push(target, outgoing([data], room))
+        buffer = SharedBuffer(len(data), 1)
+        self._sender.hold(buffer.size_bytes)
+        self._sender.push(target, pending_batches([data], buffer))
         self._sender.pump()
         while self._sender.held_bytes > _HELD_MAX_BYTES:
             self._sender.wait()
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Make everything visible, and these offsets of a group with it, if there are any."""
+    def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Make all batches visible, together with these offsets of a group."""
         while not self._sender.is_idle:
             self._sender.wait()
-        self._sender.check()
+        self._sender.raise_failure()
         self._state.commit_offsets(group, offsets, NO_MEMBERSHIP)
         self._state.end(committed=True)
 
@@ -81,7 +82,7 @@ class BatchTransaction:
         trace: TracebackType | None,
     ) -> None:
         try:
-            # After fencing there is nothing left that we could abort.
+            # After fencing there is nothing left to abort.
             if self._state.is_open and not isinstance(error, ProducerFenced):
                 self._sender.discard()
                 self._state.end(committed=False)

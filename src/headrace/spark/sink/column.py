@@ -1,7 +1,7 @@
-"""The columns of a sink: which there must be, of which types, and which rows go to which topic.
+"""The columns of a sink: their names and types, and which rows are for which topic.
 
-The rules are those of Spark's Kafka connector: `value` must be there, `key`, `headers`, `topic` and
-`partition` may be, any other column is not looked at.
+The rules are those of Spark's Kafka connector: `value` is required, `key`, `headers`, `topic` and
+`partition` are optional, any other column is ignored.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ _TYPES: Final = {
 
 
 class SinkColumns:
-    """What of a table becomes records.
+    """Selects the columns of a table that become records.
 
     Args:
-        schema: Spark's, of the rows to come.
-        topic: the option, which wins over the column.
+        schema: Spark's schema of the rows.
+        topic: the option `topic`, which takes precedence over the column.
 
     Raises:
-        InvalidArgument: a column is missing or of a type that no record has.
+        InvalidArgument: a column is missing or has a wrong type.
     """
 
     def __init__(self, schema: "StructType", topic: str | None) -> None:
@@ -62,7 +62,8 @@ class SinkColumns:
         self._names = [name for name in _TYPES if name in types and name != _TOPIC]
 
     def split(self, rows: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        """The records of each topic, in their order, with `partition` where there is one.
+        """Yield the records of each topic, in their order, with the column `partition` if there is
+        one.
 
         Raises:
             InvalidArgument: a row without a topic.

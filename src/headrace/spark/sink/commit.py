@@ -1,12 +1,12 @@
-"""What the driver does when all tasks of a batch are done: one transaction that holds all of it.
+"""Commits a batch on the driver when all its tasks are done, in one transaction.
 
-The protocol, with what a crash at each point leaves, stands in
-`docs/decisions/0009-exactly-once-sink.md`. In short:
+`docs/decisions/0009-exactly-once-sink.md` has the protocol, and what a crash at each point leaves.
+In short:
 
-1. Tasks hand over parcels. Nothing of them is in the target topics.
+1. Tasks return outputs. Nothing of them is in the target topics.
 2. The driver takes the sink's transactional id over, which ends what an earlier commit left open.
-3. It asks the ledger. A batch that is in there is done: it is being replayed.
-4. It writes all parcels and the ledger's entry in one transaction, and commits that.
+3. The driver reads the ledger. A batch that is in it is committed: Spark replays it.
+4. The driver writes all outputs and the ledger's entry in one transaction, and commits that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ from headrace.model.error import HeadraceError
 from headrace.model.ids import TopicPartition
 from headrace.spark.sink.batch_transaction import BatchTransaction
 from headrace.spark.sink.option import SinkOptions
-from headrace.spark.sink.staging_topic import Stage
-from headrace.spark.sink.task_output import Parcel
+from headrace.spark.sink.staging_topic import StagingTopic
+from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.transaction_ledger import NO_BATCH, LastBatch, entries, last_batch
 
 
@@ -30,51 +30,51 @@ class SinkFenced(HeadraceError):
 
 
 class BatchOutdated(HeadraceError):
-    """Later batches than this one were committed, which Spark's replays never come behind."""
+    """Later batches than this one are committed already. A replay by Spark never causes this."""
 
 
 class BatchChanged(HeadraceError):
-    """A batch was committed under this number, with another number of records."""
+    """A batch with this number is committed already, with another number of records."""
 
 
-def commit_parcels(
+def commit_outputs(
     options: SinkOptions,
-    parcels: Sequence[Parcel],
+    outputs: Sequence[TaskOutput],
     *,
     sink_id: str,
-    stage_topic: str,
+    staging_topic: str,
     batch_id: int | None,
     only_last_is_replayed: bool = True,
 ) -> bool:
-    """Make the rows of all parcels visible, all or none, and once only.
+    """Make the rows of all outputs visible: all of them or none, and only once.
 
     Args:
-        batch_id: what the ledger knows the batch by; None for a batch that is never replayed.
-        only_last_is_replayed: batches come from a checkpoint, so one that lies before the last
-            means that the checkpoint has been set back, and may hold other rows than it did; and
-            the last one must have as many records as it had.
+        batch_id: the batch's number in the ledger; None for a batch that is never replayed.
+        only_last_is_replayed: the batches come from a checkpoint. A batch before the last one then
+            means that the checkpoint was set back, and that the batch may hold other rows than
+            before. The last batch must have as many records as it had.
 
     Returns:
         Whether anything was written: False for a batch that is empty, or committed already.
 
     Raises:
-        SinkFenced: the same sink is committing somewhere else.
+        SinkFenced: another driver commits for the same sink.
         BatchOutdated, BatchChanged: see `only_last_is_replayed`. Nothing is written.
-        ClientError: a broker refuses or cannot be reached. Unless that was the answer to the last
-            request, nothing is visible; in any case the batch can be tried again.
+        ClientError: a broker refuses or cannot be reached. Nothing is visible, unless it was the
+            response to the last request that was lost; in either case the batch can be retried.
     """
-    topics = sorted({topic for parcel in parcels for topic in parcel.topics})
+    topics = sorted({topic for output in outputs for topic in output.topics})
     if not topics:
         return False
-    record_count = sum(parcel.record_count for parcel in parcels)
+    record_count = sum(output.record_count for output in outputs)
     with ConnectionPool(options.settings, pa.allocate_buffer) as pool:
-        stage = Stage(pool, stage_topic)
+        staging = StagingTopic(pool, staging_topic)
         try:
             with BatchTransaction(pool, sink_id, options.transaction_timeout_ms) as transaction:
                 last = NO_BATCH if batch_id is None else last_batch(pool, sink_id, topics)
                 written = batch_id is None or last.number < batch_id
                 if written:
-                    for target, data in _batches(parcels, stage):
+                    for target, data in _batches(outputs, staging):
                         transaction.write(target, data)
                     transaction.commit(sink_id, entries(topics, batch_id, record_count))
         except ProducerFenced as error:
@@ -83,14 +83,14 @@ def commit_parcels(
                 "with this checkpoint; or the batch took longer than "
                 f"kafka.transaction.timeout.ms, which is {options.transaction_timeout_ms}"
             ) from error
-        _tidy(stage, parcels)
+        _trim(staging, outputs)
     if batch_id is not None and only_last_is_replayed:
         _check_replay(sink_id, last, batch_id, record_count)
     return written
 
 
 def _check_replay(sink_id: str, last: LastBatch, batch_id: int, record_count: int) -> None:
-    """Spark replays the last batch only, and with the rows it had."""
+    """Check that a batch is new, or is the last one with as many records as it had."""
     if batch_id < last.number:
         raise BatchOutdated(
             f"{sink_id} has committed batches up to {last.number}, and now gets batch {batch_id}: "
@@ -101,37 +101,39 @@ def _check_replay(sink_id: str, last: LastBatch, batch_id: int, record_count: in
         raise BatchChanged(
             f"{sink_id} has committed batch {batch_id} with {last.record_count} records, and now "
             f"gets it with {record_count}: its checkpoint was set back, or its query does not give "
-            "the same rows twice. Which of them are there already cannot be told: start with a new "
+            "the same rows twice. It is unknown which of them are there already: start with a new "
             "checkpoint, at the offsets to go on from"
         )
 
 
-def discard_parcels(options: SinkOptions, parcels: Sequence[Parcel], *, stage_topic: str) -> None:
-    """Forget parcels of a batch that failed. Nothing of them was ever visible."""
+def discard_outputs(
+    options: SinkOptions, outputs: Sequence[TaskOutput], *, staging_topic: str
+) -> None:
+    """Delete the staged outputs of a batch that failed. Nothing of them was ever visible."""
     with ConnectionPool(options.settings) as pool:
-        _tidy(Stage(pool, stage_topic), parcels)
+        _trim(StagingTopic(pool, staging_topic), outputs)
 
 
-def delete_stage(options: SinkOptions, *, stage_topic: str) -> None:
-    """Delete the staging topic of a sink that ends with its batch, if there ever was one."""
+def delete_staging_topic(options: SinkOptions, *, staging_topic: str) -> None:
+    """Delete the staging topic of a sink that ends with its batch, if it exists."""
     with ConnectionPool(options.settings) as pool, suppress(ClientError):
-        Stage(pool, stage_topic).delete()
+        StagingTopic(pool, staging_topic).delete()
 
 
 def _batches(
-    parcels: Sequence[Parcel], stage: Stage
+    outputs: Sequence[TaskOutput], staging: StagingTopic
 ) -> Iterator[tuple[TopicPartition, memoryview]]:
-    for parcel in parcels:
-        for carried in parcel.carried:
+    for output in outputs:
+        for carried in output.carried:
             yield carried.target, memoryview(bytearray(carried.data))
-    staged = [each for parcel in parcels for each in parcel.staged]
+    staged = [each for output in outputs for each in output.staged]
     if staged:
-        for target, batch in stage.read(staged):
+        for target, batch in staging.read(staged):
             yield target, batch.data
 
 
-def _tidy(stage: Stage, parcels: Sequence[Parcel]) -> None:
-    staged = [each for parcel in parcels for each in parcel.staged]
+def _trim(staging: StagingTopic, outputs: Sequence[TaskOutput]) -> None:
+    staged = [each for output in outputs for each in output.staged]
     if staged:
         with suppress(ClientError):
-            stage.trim(staged)
+            staging.trim(staged)

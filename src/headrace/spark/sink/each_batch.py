@@ -1,9 +1,9 @@
-"""Exactly once into topics from `foreachBatch`, which output mode "update" needs.
+"""Writes exactly once to topics from `foreachBatch`, which output mode "update" needs.
 
-Spark lets a sink in Python take appended rows only: it refuses
+Spark allows a Python sink appended rows only: it refuses
 `writeStream.format("headrace").outputMode("update")`. A running count changes rows that were
-written before, so its stream goes through `foreachBatch`, which takes every output mode. The tasks
-pack their rows as the sink's do, and the driver commits them in its own process.
+written before, so its stream uses `foreachBatch`, which allows every output mode. The tasks encode
+their rows as the sink's tasks do, and the driver commits them in its own process.
 """
 
 import pickle
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.spark.sink.column import SinkColumns
-from headrace.spark.sink.commit import commit_parcels
+from headrace.spark.sink.commit import commit_outputs
 from headrace.spark.sink.option import read_sink_options
-from headrace.spark.sink.task import pack
+from headrace.spark.sink.task import SinkTask
 from headrace.spark.sink.task_output import query_of, task_query_id
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ def each_batch(
     finish: Finish | None = None,
     finished_schema: "StructType | None" = None,
 ) -> Callable[[Any, int], None]:
-    """What to give to `foreachBatch`. A batch that Spark repeats after a crash adds nothing.
+    """Return a function for `foreachBatch`. A batch that Spark repeats after a crash adds nothing.
 
     Args:
-        sink_id: what tells this sink from the others of the same query. The query's own id, which
-            lives in the checkpoint, is added to it: with a new checkpoint, whose batches count from
-            0 again, it is a new sink.
+        sink_id: the name of this sink among those of the same query. The query's own id, which is
+            part of the checkpoint, is added to it: a query with a new checkpoint, whose batches
+            count from 0 again, has a new sink.
         options: those of `write.format("headrace")`: kafka.bootstrap.servers, topic, ...
-        finish: makes the rows to write of those that come, in the task that packs them.
-        finished_schema: what it makes.
+        finish: converts the rows of the batch to the rows to write, in the task that encodes them.
+        finished_schema: the schema of the converted rows.
 
     Raises:
         ConfigError: a wrong option, by name.
@@ -50,27 +50,27 @@ def each_batch(
             each_batch("page-counts", {"kafka.bootstrap.servers": brokers, "topic": "counts"})
         )
     """
-    # The batch's number is only known later; any will do to read the options.
+    # The batch's number is only known later; any number serves to read the options.
     texts = {"guarantee": "exactly-once", **options, "sinkId": sink_id, "batchId": "0"}
-    wanted = read_sink_options(texts, streaming=False)
+    sink_options = read_sink_options(texts, streaming=False)
 
     def name(query_id: str | None) -> str:
-        name = f"{wanted.prefix}-{sink_id}"
+        name = f"{sink_options.prefix}-{sink_id}"
         return name if query_id is None else f"{name}-{query_id}"
 
     def write(rows: Any, batch_id: int) -> None:
-        columns = SinkColumns(finished_schema or rows.schema, wanted.topic)
+        columns = SinkColumns(finished_schema or rows.schema, sink_options.topic)
 
-        def parcel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             query = task_query_id()
             batches = batches if finish is None else finish(batches)
-            packed = pack(wanted, columns, batches, stage_topic=name(query), query_id=query)
-            yield pa.record_batch({"parcel": pa.array([pickle.dumps(packed)], pa.binary())})
+            output = SinkTask(sink_options, columns, name(query), query).run(batches)
+            yield pa.record_batch({"output": pa.array([pickle.dumps(output)], pa.binary())})
 
-        packed = rows.mapInArrow(parcel, "parcel BINARY").collect()
+        encoded = rows.mapInArrow(encode, "output BINARY").collect()
         # Pickled by our own tasks, a moment ago.
-        parcels = [pickle.loads(bytes(row.parcel)) for row in packed]  # noqa: S301
-        sink = name(query_of(parcels))
-        commit_parcels(wanted, parcels, sink_id=sink, stage_topic=sink, batch_id=batch_id)
+        outputs = [pickle.loads(bytes(row.output)) for row in encoded]  # noqa: S301
+        sink = name(query_of(outputs))
+        commit_outputs(sink_options, outputs, sink_id=sink, staging_topic=sink, batch_id=batch_id)
 
     return write

@@ -1,4 +1,4 @@
-"""The rows of one task as record batches, each for one partition."""
+"""Encodes the rows of one task into record batches, each for one partition."""
 
 import time
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from headrace.records.encode import encode
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.topic import find_topic
 
-_GATHERED_BYTES: Final = 4 * 1024 * 1024
-"""Spark hands over ten thousand rows at a time. Cut up by key they would make small batches."""
+_TABLE_BYTES: Final = 4 * 1024 * 1024
+"""Spark passes ten thousand rows at a time. Split by key they would make small batches."""
 
 _PIECE_BYTES: Final = 16 * 1024 * 1024
 _ROW_OVERHEAD_BYTES: Final = 10
 
 
 class SinkEncoder:
-    """Cuts rows up by topic and partition, and encodes them: columns in, batches out.
+    """Splits rows by topic and partition, and encodes them: columns in, batches out.
 
-    The batches carry no producer: whoever sends them puts it into their heads.
+    The batches have no producer id: the sender writes it into their headers.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class SinkEncoder:
     def batches(
         self, rows: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[TopicPartition, memoryview, int]]:
-        """Each batch with its target and the number of its records.
+        """Yield each batch with its target and the number of its records.
 
         Raises:
-            BrokerError: a topic is not there.
-            InvalidArgument: rows that cannot be records, or a partition that is not there.
+            BrokerError: a topic does not exist.
+            InvalidArgument: rows that cannot become records, or a partition that does not exist.
         """
-        for table in _gathered(rows):
+        for table in _tables(rows):
             for topic, records in self._columns.split(table):
                 yield from self._encoded(self._placement(topic), records)
 
@@ -74,15 +74,15 @@ class SinkEncoder:
         return found
 
 
-def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Tables of about `_GATHERED_BYTES`, without a copy."""
+def _tables(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield tables of about `_TABLE_BYTES`, without a copy."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in rows:
         for piece in _pieces(batch):
             waiting.append(piece)
             size += piece.nbytes
-            if size >= _GATHERED_BYTES:
+            if size >= _TABLE_BYTES:
                 yield pa.Table.from_batches(waiting)
                 waiting, size = [], 0
     if waiting:
@@ -90,7 +90,7 @@ def _gathered(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Ten thousand rows may be large: encoding must not double all of them at once."""
+    """Split a large batch: encoding must not double all of its memory at once."""
     step = max(1, batch.num_rows * _PIECE_BYTES // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, step):
         yield batch.slice(start, step)

@@ -1,8 +1,8 @@
 """The options of the sink: the Kafka connector's `topic` and `kafka.*`, and our own.
 
-Rule 1: `kafka.*` settings of a producer that mean something here are honoured; those that only
-tune Java's producer are taken and ignored, so that options move over as they are.
-Rule 2: what would make rows be written differently from what the user believes is an error.
+Rule 1: `kafka.*` settings of a producer that apply here are honoured; those that only tune Java's
+producer are accepted and ignored, so that options can be copied as they are.
+Rule 2: a setting that would write rows differently from what the user expects is an error.
 """
 
 from collections.abc import Mapping
@@ -64,8 +64,8 @@ _REFUSED: Final = {
 }
 
 
-class Guarantee(Enum):
-    """What a reader of committed records may count on."""
+class SinkGuarantee(Enum):
+    """How often a reader of committed records sees each row."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -73,16 +73,16 @@ class Guarantee(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What a user asked for, typed. It pickles: tasks get it with the writer.
+    """The options of one sink, typed. They pickle: Spark sends them to tasks with the writer.
 
     Attributes:
-        client: texts for `ClientSettings.of`, which holds nothing that is open.
+        client: what `ClientSettings.of` takes.
         replay_id: `sinkId` and `batchId` of a batch write that may be repeated.
     """
 
     client: dict[str, str]
     topic: str | None
-    guarantee: Guarantee
+    guarantee: SinkGuarantee
     prefix: str
     replay_id: tuple[str, int] | None
     acks: str
@@ -92,14 +92,15 @@ class SinkOptions:
 
     @property
     def settings(self) -> ClientSettings:
+        """The settings of the sink's connections."""
         return ClientSettings.of(self.client)
 
 
 def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Read what a user wrote.
+    """Parse what a user wrote.
 
     Raises:
-        ConfigError: naming the option that cannot be meant, and what to write instead.
+        ConfigError: names the wrong option, and what to write instead.
     """
     texts = OptionText(options)
     texts.reject_unknown(SINK_OPTIONS)
@@ -110,9 +111,9 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     topic = texts.get("topic")
     if topic is not None and (problem := topic_name_problem(topic)):
         raise wrong("topic", topic, problem)
-    default = Guarantee.EXACTLY_ONCE if streaming else Guarantee.AT_LEAST_ONCE
-    guarantee = Guarantee(
-        texts.choice("guarantee", default.value, tuple(each.value for each in Guarantee))
+    default = SinkGuarantee.EXACTLY_ONCE if streaming else SinkGuarantee.AT_LEAST_ONCE
+    guarantee = SinkGuarantee(
+        texts.choice("guarantee", default.value, tuple(each.value for each in SinkGuarantee))
     )
     prefix = _name(texts, "sinkIdPrefix") or DEFAULT_PREFIX
     replay_id = _replay_id(texts, guarantee, streaming)
@@ -133,7 +134,9 @@ def read_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOpt
     )
 
 
-def _replay_id(texts: OptionText, guarantee: Guarantee, streaming: bool) -> tuple[str, int] | None:
+def _replay_id(
+    texts: OptionText, guarantee: SinkGuarantee, streaming: bool
+) -> tuple[str, int] | None:
     sink_id, batch_id = _name(texts, "sinkId"), texts.number("batchId", 0, _LONG_MAX)
     if sink_id is None and batch_id is None:
         return None
@@ -143,13 +146,13 @@ def _replay_id(texts: OptionText, guarantee: Guarantee, streaming: bool) -> tupl
         )
     if sink_id is None or batch_id is None:
         raise ConfigError("sinkId and batchId belong together: set both, or neither")
-    if guarantee is not Guarantee.EXACTLY_ONCE:
+    if guarantee is not SinkGuarantee.EXACTLY_ONCE:
         raise ConfigError("sinkId and batchId need the option guarantee to be exactly-once")
     return sink_id, batch_id
 
 
 def _name(texts: OptionText, option: str) -> str | None:
-    """A name that a topic, too, could have: the staging topic is called so."""
+    """Read an option that must be a legal topic name: the staging topic has this name."""
     name = texts.get(option)
     if name is None:
         return None
@@ -162,7 +165,7 @@ def _name(texts: OptionText, option: str) -> str | None:
 
 
 def _check_together(prefix: str, sink_id: str) -> None:
-    """In a `foreachBatch` the sink is called by its prefix, its id and the query's id."""
+    """Check the length of a sink's name in a `foreachBatch`: prefix, its id and the query's id."""
     left = TOPIC_NAME_MAX_LENGTH - len(prefix) - _UUID_CHARACTERS - len("--")
     if len(sink_id) > left:
         raise wrong(
@@ -173,11 +176,11 @@ def _check_together(prefix: str, sink_id: str) -> None:
         )
 
 
-def _acks(text: str | None, guarantee: Guarantee) -> str:
+def _acks(text: str | None, guarantee: SinkGuarantee) -> str:
     acks = {"-1": "all", None: "all"}.get(text, text)
     if acks not in ("all", "0", "1"):
         raise wrong("kafka.acks", str(text), "write all, 1 or 0")
-    if acks != "all" and guarantee is Guarantee.EXACTLY_ONCE:
+    if acks != "all" and guarantee is SinkGuarantee.EXACTLY_ONCE:
         raise wrong("kafka.acks", acks, "exactly-once needs all; or set guarantee to at-least-once")
     return acks
 

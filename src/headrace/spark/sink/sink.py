@@ -1,14 +1,14 @@
 """The sinks of Spark's format `headrace`: a stream's and a batch's.
 
-Where what runs (Spark makes these objects anew for each call, in Python processes that it may use
-again for other queries, so they keep nothing but what pickles):
+Where each method runs (Spark makes new objects for each call, in Python processes that it may
+reuse for other queries, so they hold only what pickles):
 
 - the constructor: on the driver, before each micro-batch and again before each commit;
-- `write`: in the tasks, one for each partition of the rows. It may run twice for the same rows, at
-  once or one after the other; the driver hears of one of the two;
+- `write`: in the tasks, one per partition of the rows. It may run twice for the same rows, at once
+  or one after the other; the driver gets the output of one of the two;
 - `commit` or `abort`: on the driver, when all tasks are done or one has failed for good.
 
-Spark tells a micro-batch's number only to `commit`, and the query's id to nobody but the tasks.
+Spark passes a micro-batch's number only to `commit`, and the query's id only to the tasks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ from pyspark.sql.datasource import (
 
 from headrace.model.error import HeadraceError, InvalidArgument
 from headrace.spark.sink.column import SinkColumns
-from headrace.spark.sink.option import Guarantee, SinkOptions, read_sink_options
-from headrace.spark.sink.task_output import Parcel, query_of, task_query_id
+from headrace.spark.sink.option import SinkGuarantee, SinkOptions, read_sink_options
+from headrace.spark.sink.task_output import TaskOutput, query_of, task_query_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 class StreamSink(DataSourceStreamArrowWriter):
     """`writeStream.format("headrace")`.
 
-    Exactly-once unless the option `guarantee` says otherwise. The sink's name is made of the
-    query's id, which Spark keeps in the checkpoint: a query that goes on from its checkpoint goes
-    on with its sink, and one with a new checkpoint has a new one.
+    Exactly-once unless the option `guarantee` says otherwise. The sink's name contains the query's
+    id, which Spark stores in the checkpoint: a query that continues from its checkpoint continues
+    with its sink, and one with a new checkpoint has a new sink.
 
     Args:
-        overwrite: the output mode is "complete". Kafka's connector appends then too, so that a
-            compacted topic has the newest row of each key.
+        overwrite: the output mode is "complete". As with Kafka's connector, the rows are appended,
+            so that a compacted topic has the newest row of each key.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._columns = SinkColumns(schema, self._options.topic)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
-            return _send(self._options, self._columns, iterator)
-        from headrace.spark.sink.task import pack
+        if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
+            return _write_at_least_once(self._options, self._columns, iterator)
+        from headrace.spark.sink.task import SinkTask
 
         query_id = task_query_id()
         if query_id is None:
@@ -60,31 +60,26 @@ class StreamSink(DataSourceStreamArrowWriter):
                 "Spark does not tell this task which query it belongs to, without which its rows "
                 "cannot be written exactly once: set the option guarantee to at-least-once"
             )
-        return pack(
-            self._options,
-            self._columns,
-            iterator,
-            stage_topic=self._name(query_id),
-            query_id=query_id,
-        )
+        task = SinkTask(self._options, self._columns, self._name(query_id), query_id)
+        return task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        parcels = _parcels(messages)
-        query_id = query_of(parcels)
+        outputs = _outputs(messages)
+        query_id = query_of(outputs)
         if query_id is None:
             return
-        from headrace.spark.sink.commit import commit_parcels
+        from headrace.spark.sink.commit import commit_outputs
 
         name = self._name(query_id)
-        commit_parcels(self._options, parcels, sink_id=name, stage_topic=name, batch_id=batchId)
+        commit_outputs(self._options, outputs, sink_id=name, staging_topic=name, batch_id=batchId)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        parcels = _parcels(messages)
-        for query_id in {each.query_id for each in parcels if each.staged}:
-            from headrace.spark.sink.commit import discard_parcels
+        outputs = _outputs(messages)
+        for query_id in {each.query_id for each in outputs if each.staged}:
+            from headrace.spark.sink.commit import discard_outputs
 
             assert query_id is not None
-            discard_parcels(self._options, parcels, stage_topic=self._name(query_id))
+            discard_outputs(self._options, outputs, staging_topic=self._name(query_id))
 
     def _name(self, query_id: str) -> str:
         return f"{self._options.prefix}-{query_id}"
@@ -93,9 +88,9 @@ class StreamSink(DataSourceStreamArrowWriter):
 class BatchSink(DataSourceArrowWriter):
     """`write.format("headrace")`.
 
-    At-least-once unless the option `guarantee` says otherwise, as Spark's Kafka connector. With
-    exactly-once all rows become visible together, or none; with `sinkId` and `batchId` a write that
-    is repeated adds nothing, which is what a `foreachBatch` needs. There the sink's name holds the
+    At-least-once unless the option `guarantee` says otherwise, as Spark's Kafka connector is. With
+    exactly-once all rows become visible together, or none. With `sinkId` and `batchId` a write that
+    is repeated adds nothing, as a `foreachBatch` needs it; the sink's name then contains the
     query's id too, because a new checkpoint counts its batches from 0 again.
     """
 
@@ -109,62 +104,59 @@ class BatchSink(DataSourceArrowWriter):
             )
         self._options = read_sink_options(options, streaming=False)
         self._columns = SinkColumns(schema, self._options.topic)
-        self._stage_topic = f"{self._options.prefix}-{uuid4()}"
+        self._staging_topic = f"{self._options.prefix}-{uuid4()}"
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
-            return _send(self._options, self._columns, iterator)
-        from headrace.spark.sink.task import pack
+        if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
+            return _write_at_least_once(self._options, self._columns, iterator)
+        from headrace.spark.sink.task import SinkTask
 
-        return pack(
-            self._options,
-            self._columns,
-            iterator,
-            stage_topic=self._stage_topic,
-            query_id=task_query_id(),
-        )
+        task = SinkTask(self._options, self._columns, self._staging_topic, task_query_id())
+        return task.run(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self._options.guarantee is Guarantee.AT_LEAST_ONCE:
+        if self._options.guarantee is SinkGuarantee.AT_LEAST_ONCE:
             return
-        from headrace.spark.sink.commit import commit_parcels, delete_stage
+        from headrace.spark.sink.commit import commit_outputs, delete_staging_topic
 
-        parcels = _parcels(messages)
-        query_id = query_of(parcels)
+        outputs = _outputs(messages)
+        query_id = query_of(outputs)
         sink_id, batch_id = self._identity(query_id)
-        commit_parcels(
+        commit_outputs(
             self._options,
-            parcels,
+            outputs,
             sink_id=sink_id,
-            stage_topic=self._stage_topic,
+            staging_topic=self._staging_topic,
             batch_id=batch_id,
             only_last_is_replayed=query_id is not None,
         )
-        if any(each.staged for each in parcels):
-            delete_stage(self._options, stage_topic=self._stage_topic)
+        if any(each.staged for each in outputs):
+            delete_staging_topic(self._options, staging_topic=self._staging_topic)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        if self._options.guarantee is Guarantee.EXACTLY_ONCE:
-            from headrace.spark.sink.commit import delete_stage
+        if self._options.guarantee is SinkGuarantee.EXACTLY_ONCE:
+            from headrace.spark.sink.commit import delete_staging_topic
 
-            # The task that failed may have staged something, and is not among the messages.
-            delete_stage(self._options, stage_topic=self._stage_topic)
+            # The task that failed may have staged batches, and is not among the messages.
+            delete_staging_topic(self._options, staging_topic=self._staging_topic)
 
     def _identity(self, query_id: str | None) -> tuple[str, int | None]:
-        """The name of the sink, and what its ledger calls this write."""
+        """Return the name of the sink, and the number of this write in its ledger."""
         if self._options.replay_id is None:
-            return self._stage_topic, None
+            return self._staging_topic, None
         sink_id, batch_id = self._options.replay_id
         name = f"{self._options.prefix}-{sink_id}"
         return (name if query_id is None else f"{name}-{query_id}"), batch_id
 
 
-def _send(options: SinkOptions, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]") -> Parcel:
-    """At-least-once: a task writes its rows where they belong, and they are visible at once."""
-    from headrace.spark.sink.at_least_once_task import send
+def _write_at_least_once(
+    options: SinkOptions, columns: SinkColumns, rows: "Iterator[pa.RecordBatch]"
+) -> TaskOutput:
+    """Write the rows of a task straight to their topics, where they are visible at once."""
+    from headrace.spark.sink.at_least_once_task import AtLeastOnceTask
 
-    return send(options, columns, rows)
+    return AtLeastOnceTask(options, columns).run(rows)
 
 
-def _parcels(messages: Sequence[WriterCommitMessage | None]) -> list[Parcel]:
-    return [each for each in messages if isinstance(each, Parcel)]
+def _outputs(messages: Sequence[WriterCommitMessage | None]) -> list[TaskOutput]:
+    return [each for each in messages if isinstance(each, TaskOutput)]

@@ -1,9 +1,9 @@
-"""The staging topic of a sink: where large parcels wait until the driver commits them.
+"""The staging topic of a sink: large task outputs wait there until the driver commits them.
 
-Rule 1: only batches that a parcel names count, each by its partition and offset. Whatever else lies
-there (a task that failed, the same batch sent twice, a driver that died) is never looked at.
+Rule 1: only batches that a task output names count, each by its partition and offset. All other
+batches in the topic (of a failed task, of a retried request, of a driver that died) are never read.
 Rule 2: batches for one target wait in one partition, in their order, and are read in that order.
-Rule 3: what has been committed is deleted at once; retention takes what crashes leave.
+Rule 3: committed batches are deleted at once; retention deletes what a crash leaves.
 """
 
 import random
@@ -15,8 +15,8 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import BrokerError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
-from headrace.client.read.batch_reader import BatchReader, Fetched
-from headrace.client.write.batch_writer import BatchWriter, Written
+from headrace.client.read.batch_reader import BatchReader, FetchedBatches
+from headrace.client.write.batch_writer import BatchWriter, WrittenBatch
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import HEADER_BYTES, Batch
 from headrace.spark.sink.task_output import StagedBatch
@@ -25,14 +25,14 @@ from headrace.wire.error_code import ErrorCode
 PARTITIONS: Final = 8
 _CONFIGS: Final = {
     "cleanup.policy": "delete",
-    # A micro-batch that takes longer than that fails and is done again: nothing is lost.
+    # A micro-batch that takes longer fails and is run again: nothing is lost.
     "retention.ms": str(24 * 60 * 60 * 1000),
     # A broker's log.retention.bytes would delete a large micro-batch before it is committed.
     "retention.bytes": "-1",
     # Deleting frees whole segments only, and never the last one.
     "segment.bytes": str(64 * 1024 * 1024),
-    # Batches leave as they came, whatever the broker's defaults are; the target's own limits and
-    # times apply when they get there.
+    # Batches stay as they are, whatever the broker's defaults; the target's own limits and times
+    # apply when they are written there.
     "message.timestamp.type": "CreateTime",
     "compression.type": "producer",
     "max.message.bytes": str(2**31 - 1 - 64 * 1024),
@@ -40,25 +40,25 @@ _CONFIGS: Final = {
 _NOT_YET: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available})
 
 
-class Stage:
-    """The staging topic, as a task writes to it and the driver reads from it."""
+class StagingTopic:
+    """Writes batches to the staging topic in tasks, and reads them on the driver."""
 
     def __init__(self, pool: ConnectionPool, topic: str) -> None:
         self._pool = pool
         self._topic = topic
         self._writer = BatchWriter(pool)
         self._count = PARTITIONS
-        self._places: dict[TopicPartition, int] = {}
+        self._staging_partitions: dict[TopicPartition, int] = {}
         # Many tasks with few targets each must not all begin with the same partition.
         self._first = random.randrange(PARTITIONS)
 
     def open(self) -> None:
-        """Create the topic, if it is not there, and wait until every partition has a leader.
+        """Create the topic if it does not exist, and wait until every partition has a leader.
 
-        Where the sink may not create topics, somebody else can have made one of this name.
+        Where the sink may not create topics, an administrator can create one of this name.
 
         Raises:
-            BrokerError: the broker does not let us.
+            BrokerError: the broker refuses to create it.
         """
         if self._problem() is None:
             return
@@ -76,39 +76,40 @@ class Stage:
                 raise problem
 
     def write(self, batches: Sequence[tuple[TopicPartition, memoryview]]) -> list[StagedBatch]:
-        """Append batches and tell where they are, in any order but that within a target.
+        """Append batches and return where they are. Those of one target are in their order.
 
         Raises:
-            ClientError: one of them could not be written.
+            ClientError: a batch could not be written.
         """
         queues: dict[int, deque[tuple[TopicPartition, memoryview]]] = defaultdict(deque)
         for target, data in batches:
-            queues[self._place(target)].append((target, data))
+            queues[self._staging_partition(target)].append((target, data))
         staged = []
         while queues:
-            # A produce request takes one batch for each partition.
-            turn = {place: queue.popleft() for place, queue in queues.items()}
-            queues = {place: queue for place, queue in queues.items() if queue}
+            # A produce request holds one batch per partition.
+            request = {index: queue.popleft() for index, queue in queues.items()}
+            queues = {index: queue for index, queue in queues.items() if queue}
             outcomes = self._writer.write(
-                {TopicPartition(self._topic, place): data for place, (_, data) in turn.items()}
+                {TopicPartition(self._topic, index): data for index, (_, data) in request.items()}
             )
             for partition, outcome in outcomes.items():
-                if not isinstance(outcome, Written):
+                if not isinstance(outcome, WrittenBatch):
                     raise outcome
-                target, _ = turn[partition.partition]
+                target, _ = request[partition.partition]
                 staged.append(StagedBatch(target, partition.partition, outcome.base_offset))
         return staged
 
-    def read(self, wanted: Sequence[StagedBatch]) -> Iterator[tuple[TopicPartition, Batch]]:
-        """The batches, each with its target; their buffers are writable and nobody else's.
+    def read(self, staged: Sequence[StagedBatch]) -> Iterator[tuple[TopicPartition, Batch]]:
+        """Yield the batches, each with its target. The caller owns their buffers and may write to
+        them.
 
-        A broker may not have heard yet of a topic that tasks made through others: ask again.
+        A broker may not know the topic yet that tasks created through another: it is retried.
 
         Raises:
-            BrokerError: one of them is gone, or its leader is.
+            BrokerError: a batch is gone, or its partition has no leader.
         """
         left: dict[TopicPartition, dict[int, TopicPartition]] = defaultdict(dict)
-        for each in wanted:
+        for each in staged:
             left[TopicPartition(self._topic, each.partition)][each.offset] = each.target
         positions = {partition: min(offsets) for partition, offsets in left.items()}
         reader = BatchReader(self._pool, positions)
@@ -121,19 +122,19 @@ class Stage:
                     if fetched.error.code is not ErrorCode.unknown_topic_or_partition:
                         raise self._gone(fetched.error)
                     problem = fetched.error
-                    reader.add({})  # so that it asks for metadata again
+                    reader.add({})  # makes it fetch metadata again
                     continue
-                yield from self._found(fetched, left[fetched.partition], reader)
-                self._go_on(fetched.partition, left[fetched.partition], reader)
+                yield from self._staged(fetched, left[fetched.partition], reader)
+                self._advance(fetched.partition, left[fetched.partition], reader)
             if reader.positions != before:
                 retry = Retry(self._pool.settings)
             elif not retry.pause():
                 raise self._gone(problem)
 
-    def _go_on(
+    def _advance(
         self, partition: TopicPartition, offsets: dict[int, TopicPartition], reader: BatchReader
     ) -> None:
-        """Move to the next batch that is wanted: what lies between belongs to nobody any more."""
+        """Move to the next batch to read: no task output names what lies between."""
         if not offsets:
             del reader.positions[partition]
             return
@@ -142,8 +143,8 @@ class Stage:
             raise self._gone(BrokerError(ErrorCode.offset_out_of_range))
         reader.positions[partition] = following
 
-    def _found(
-        self, fetched: Fetched, offsets: dict[int, TopicPartition], reader: BatchReader
+    def _staged(
+        self, fetched: FetchedBatches, offsets: dict[int, TopicPartition], reader: BatchReader
     ) -> Iterator[tuple[TopicPartition, Batch]]:
         at = 0
         while at + HEADER_BYTES <= len(fetched.data):
@@ -158,7 +159,7 @@ class Stage:
                 yield target, batch
 
     def trim(self, done: Sequence[StagedBatch]) -> None:
-        """Delete what has been committed, and everything before it. Failing at that is no harm."""
+        """Delete committed batches and everything before them. A failure does no harm."""
         ends: dict[TopicPartition, int] = {}
         for each in done:
             partition = TopicPartition(self._topic, each.partition)
@@ -166,11 +167,13 @@ class Stage:
         Admin(self._pool).delete_records(ends)
 
     def delete(self) -> None:
-        """Delete the topic, which nobody else uses. Failing at that is no harm."""
+        """Delete the topic, which no other sink uses. A failure does no harm."""
         Admin(self._pool).delete_topics([self._topic])
 
-    def _place(self, target: TopicPartition) -> int:
-        return self._places.setdefault(target, (self._first + len(self._places)) % self._count)
+    def _staging_partition(self, target: TopicPartition) -> int:
+        return self._staging_partitions.setdefault(
+            target, (self._first + len(self._staging_partitions)) % self._count
+        )
 
     def _problem(self) -> BrokerError | None:
         topic = self._pool.metadata([self._topic]).topics.get(self._topic)

@@ -1,6 +1,8 @@
-"""What a task of the sink does with its rows."""
+"""The task of an exactly-once sink: encodes its rows for the driver to commit."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -9,49 +11,65 @@ from headrace.model.ids import TopicPartition
 from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.encoder import SinkEncoder
 from headrace.spark.sink.option import SinkOptions
-from headrace.spark.sink.staging_topic import Stage
-from headrace.spark.sink.task_output import CARRIED_MAX_BYTES, CarriedBatch, Parcel, StagedBatch
+from headrace.spark.sink.staging_topic import StagingTopic
+from headrace.spark.sink.task_output import (
+    CARRIED_MAX_BYTES,
+    CarriedBatch,
+    StagedBatch,
+    TaskOutput,
+)
 from headrace.spark.worker_memory import settle
 
-_STAGED_AT_ONCE_BYTES = 8 * 1024 * 1024
+_STAGED_AT_ONCE_BYTES: Final = 8 * 1024 * 1024
 
 
-def pack(
-    options: SinkOptions,
-    columns: SinkColumns,
-    rows: Iterator[pa.RecordBatch],
-    *,
-    stage_topic: str,
-    query_id: str | None = None,
-    carried_max_bytes: int = CARRIED_MAX_BYTES,
-) -> Parcel:
-    """Rows as a parcel for the driver. Holds no more than a few megabytes of them at a time.
+@dataclass(frozen=True, slots=True)
+class SinkTask:
+    """Encodes the rows of one task. Nothing of them is in the target topics afterwards.
 
-    Raises:
-        ClientError: a topic is not there, or batches could not be staged.
-        InvalidArgument: rows that cannot be records.
+    Attributes:
+        staging_topic: where batches wait that are too large to be carried to the driver.
+        query_id: of the stream that the task belongs to.
+        carried_max_bytes: up to this size the batches are carried to the driver, through Spark.
     """
-    waiting: list[tuple[TopicPartition, memoryview]] = []
-    waiting_bytes = record_count = 0
-    limit_bytes = carried_max_bytes
-    staged: list[StagedBatch] = []
-    stage: Stage | None = None
-    with ConnectionPool(options.settings) as pool:
-        encoder = SinkEncoder(pool, columns, codec=options.codec, batch_bytes=options.batch_bytes)
-        for target, data, count in encoder.batches(rows):
-            waiting.append((target, data))
-            waiting_bytes += len(data)
-            record_count += count
-            if waiting_bytes > limit_bytes:
-                if stage is None:
-                    stage = Stage(pool, stage_topic)
-                    stage.open()
-                    limit_bytes = _STAGED_AT_ONCE_BYTES
-                staged += stage.write(waiting)
-                waiting, waiting_bytes = [], 0
-        if stage is not None and waiting:
-            staged += stage.write(waiting)
-            waiting = []
-    settle()
-    carried = [CarriedBatch(target, bytes(data)) for target, data in waiting]
-    return Parcel(query_id, record_count, carried, staged)
+
+    options: SinkOptions
+    columns: SinkColumns
+    staging_topic: str
+    query_id: str | None = None
+    carried_max_bytes: int = CARRIED_MAX_BYTES
+
+    def run(self, rows: Iterator[pa.RecordBatch]) -> TaskOutput:
+        """Encode rows and return them, or where they are staged. Holds a few megabytes at a time.
+
+        Raises:
+            ClientError: a topic does not exist, or batches could not be staged.
+            InvalidArgument: rows that cannot become records.
+        """
+        options = self.options
+        waiting: list[tuple[TopicPartition, memoryview]] = []
+        waiting_bytes = record_count = 0
+        limit_bytes = self.carried_max_bytes
+        staged: list[StagedBatch] = []
+        staging: StagingTopic | None = None
+        with ConnectionPool(options.settings) as pool:
+            encoder = SinkEncoder(
+                pool, self.columns, codec=options.codec, batch_bytes=options.batch_bytes
+            )
+            for target, data, count in encoder.batches(rows):
+                waiting.append((target, data))
+                waiting_bytes += len(data)
+                record_count += count
+                if waiting_bytes > limit_bytes:
+                    if staging is None:
+                        staging = StagingTopic(pool, self.staging_topic)
+                        staging.open()
+                        limit_bytes = _STAGED_AT_ONCE_BYTES
+                    staged += staging.write(waiting)
+                    waiting, waiting_bytes = [], 0
+            if staging is not None and waiting:
+                staged += staging.write(waiting)
+                waiting = []
+        settle()
+        carried = [CarriedBatch(target, bytes(data)) for target, data in waiting]
+        return TaskOutput(self.query_id, record_count, carried, staged)

@@ -1,9 +1,9 @@
-"""What a task hands to the driver: its rows as record batches, or where they are staged.
+"""What a task returns to the driver: its rows as record batches, or where they are staged.
 
-Rule 1: a parcel is all that a task leaves behind. A task that failed, or one of two that ran for
-the same rows, sends none that the driver gets to see, and so has written nothing.
-Rule 2: a small parcel carries its batches along, through Spark. A larger one would fill the
-driver's memory and run into spark.driver.maxResultSize: its batches wait in the staging topic.
+Rule 1: an output is the only effect of a task. Spark drops the output of a task that failed, and of
+one of two that ran for the same rows, so such a task has written nothing.
+Rule 2: a small output carries its batches to the driver, through Spark. A larger one would fill the
+driver's memory and exceed spark.driver.maxResultSize: its batches wait in the staging topic.
 """
 
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from pyspark.sql.datasource import WriterCommitMessage
 from headrace.model.ids import TopicPartition
 
 CARRIED_MAX_BYTES: Final = 512 * 1024
-"""Two thousand tasks may carry so much before Spark's default of 1 GiB for all of them is used up;
-and Spark sends results below 1 MiB straight to the driver."""
+"""Two thousand tasks of this size stay below Spark's default limit of 1 GiB for all results; and
+Spark sends results below 1 MiB straight to the driver."""
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class CarriedBatch(NamedTuple):
-    """A record batch, and where it goes."""
+    """A record batch and the partition it is for."""
 
     target: TopicPartition
     data: bytes
 
 
 class StagedBatch(NamedTuple):
-    """Where a batch goes, and where in the staging topic it is."""
+    """The partition a batch is for, and where in the staging topic the batch is."""
 
     target: TopicPartition
     partition: int
@@ -38,12 +38,12 @@ class StagedBatch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel(WriterCommitMessage):
-    """A task's rows. The batches of one target are in the order of the rows.
+class TaskOutput(WriterCommitMessage):
+    """The rows of one task. The batches of one target are in the order of the rows.
 
     Attributes:
         query_id: of the stream that the task belongs to; it lives as long as its checkpoint does.
-        record_count: rows in all batches.
+        record_count: the rows of all batches.
     """
 
     query_id: str | None = None
@@ -53,17 +53,18 @@ class Parcel(WriterCommitMessage):
 
     @property
     def topics(self) -> set[str]:
+        """The topics that the rows are for."""
         carried = {each.target.topic for each in self.carried}
         return carried | {each.target.topic for each in self.staged}
 
 
 def task_query_id() -> str | None:
-    """The stream that this task works for, also inside a `foreachBatch`. Spark tells it to tasks,
-    and to nobody else."""
+    """Return the id of the stream that this task belongs to, also inside a `foreachBatch`. Spark
+    passes it to tasks only."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(_QUERY_ID)
 
 
-def query_of(parcels: Sequence[Parcel]) -> str | None:
-    """The stream whose tasks packed these."""
-    return next((each.query_id for each in parcels if each.query_id is not None), None)
+def query_of(outputs: Sequence[TaskOutput]) -> str | None:
+    """Return the id of the stream whose tasks made these outputs."""
+    return next((each.query_id for each in outputs if each.query_id is not None), None)

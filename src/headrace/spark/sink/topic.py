@@ -1,7 +1,7 @@
-"""The topics that rows go to, made by the broker when it does that.
+"""Finds the topics that rows are for, and lets the broker create them.
 
-Kafka's own producer, and with it Spark's connector, asks for a topic in a way that lets the broker
-make it (auto.create.topics.enable). Queries that count on it must go on working here.
+Kafka's own producer, and with it Spark's connector, requests metadata in a way that lets the broker
+create the topic (auto.create.topics.enable). Queries that rely on it must work here too.
 """
 
 import time
@@ -19,13 +19,13 @@ _NOT_YET: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.lea
 
 
 def find_topic(pool: ConnectionPool, name: str) -> TopicMetadata:
-    """A topic as it is, or as the broker makes it.
+    """Return a topic that exists, or that the broker creates on request.
 
     Raises:
-        BrokerError: it is not there, and does not come.
+        BrokerError: the topic does not exist, and the broker does not create it.
     """
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    asked = False
+    requested = False
     while True:
         topic = pool.metadata([name]).topics.get(name)
         if topic is not None and topic.error is None:
@@ -34,13 +34,13 @@ def find_topic(pool: ConnectionPool, name: str) -> TopicMetadata:
         code = ErrorCode.unknown_topic_or_partition if error is None else error.code
         if code not in _NOT_YET or time.monotonic() > deadline:
             raise BrokerError(code, f"cannot write to topic {name}: {error or BrokerError(code)}")
-        if asked:
+        if requested:
             time.sleep(_PAUSE_SECONDS)
         else:
-            _ask_for(pool, name)
-            asked = True
+            _request_creation(pool, name)
+            requested = True
 
 
-def _ask_for(pool: ConnectionPool, name: str) -> None:
+def _request_creation(pool: ConnectionPool, name: str) -> None:
     body = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
     pool.on_any(lambda connection: connection.call(ApiKey.METADATA, body))

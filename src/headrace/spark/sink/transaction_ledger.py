@@ -1,13 +1,13 @@
-"""Which batch of a sink was committed last: an offset that is committed with the batch itself.
+"""Records which batch of a sink was committed last: an offset that is committed with the batch.
 
-The sink's group has one entry for each topic that a batch went to, at partition 0, whose offset is
-the number of the batch. Entries are written in the transaction that writes the rows
+The sink has a consumer group with one entry per topic that a batch was written to, at partition 0.
+Its offset is the number of the batch. Entries are written in the transaction that writes the rows
 (TxnOffsetCommit), so that a batch is in the ledger exactly if its rows are in the topics. Batch
-numbers only grow, so the greatest entry is the last batch; and one entry in every topic means that
-it takes the loss of them all to forget a batch.
+numbers only grow, so the greatest entry is the last batch. There is an entry per topic so that a
+batch is only forgotten when all its topics are deleted.
 
 An entry's metadata says how many records the batch had: `records=17`. A batch that comes again with
-another number of them is another batch.
+another number of records is another batch.
 """
 
 import re
@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from headrace.client.error import BrokerError, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
-from headrace.client.write.transaction import CommittedOffset
+from headrace.client.write.transaction_calls import OffsetAndMetadata
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -28,7 +28,7 @@ _NOTE: Final = re.compile(r"records=([0-9]{1,18})")
 
 
 class LastBatch(NamedTuple):
-    """A batch that was committed.
+    """The last committed batch of a sink.
 
     Attributes:
         number: -1 when there is none.
@@ -41,34 +41,34 @@ class LastBatch(NamedTuple):
 
 NO_BATCH: Final = LastBatch()
 
-# One request names several groups from 8 on (KIP-709); from 10 on topics go by their ids.
+# From version 8 on a request names several groups (KIP-709); from 10 on topics have ids.
 _FIRST_MANY_GROUPS: Final = 8
 _LAST_BY_NAME: Final = 9
-# A topic that was deleted and made again has lost its entry, which is no error of the batch.
+# A topic that was deleted and created again has lost its entry; that is no error of the batch.
 _NO_ENTRY: Final = frozenset({ErrorCode.none, ErrorCode.unknown_topic_or_partition})
 
 
 def entries(
     topics: Iterable[str], batch_id: int | None, record_count: int
-) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit to the sink's group along with a batch that goes to these topics; nothing for
-    a batch without a number."""
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets to commit to the sink's group with a batch for these topics; none for a
+    batch without a number."""
     if batch_id is None:
         return {}
-    entry = CommittedOffset(batch_id, f"records={record_count}")
+    entry = OffsetAndMetadata(batch_id, f"records={record_count}")
     return {TopicPartition(topic, 0): entry for topic in topics}
 
 
 def last_batch(pool: ConnectionPool, sink_id: str, topics: Iterable[str]) -> LastBatch:
-    """The greatest number among the entries of `topics`, or `NO_BATCH`.
+    """Return the greatest number among the entries of `topics`, or `NO_BATCH`.
 
-    Entries of a transaction that is being ended are waited for (KIP-447).
+    Waits for entries of a transaction that is being ended (KIP-447).
 
     Raises:
-        BrokerError: the group's coordinator does not tell.
+        BrokerError: the group's coordinator refuses the request.
     """
-    wanted = [{"name": name, "partition_indexes": [0]} for name in topics]
-    body = {"groups": [{"group_id": sink_id, "topics": wanted}], "require_stable": True}
+    entry_partitions = [{"name": name, "partition_indexes": [0]} for name in topics]
+    body = {"groups": [{"group_id": sink_id, "topics": entry_partitions}], "require_stable": True}
     retry = Retry(pool.settings)
     while True:
         answer = pool.on_coordinator(
@@ -94,7 +94,7 @@ def _count(metadata: str | None) -> int | None:
     return None if note is None else int(note[1])
 
 
-def _fetch(connection: Connection, body: dict[str, Any]) -> Any:
+def _fetch(connection: BrokerConnection, body: dict[str, Any]) -> Any:
     answer = connection.call(
         ApiKey.OFFSET_FETCH, body, lowest=_FIRST_MANY_GROUPS, highest=_LAST_BY_NAME
     )

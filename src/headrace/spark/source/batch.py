@@ -30,7 +30,7 @@ class BatchSource(DataSourceReader):
         self.pushFilters: Any = _Pushdown(self._filter)
 
     def partitions(self) -> list[InputPartition]:
-        """Every range is fixed here: what comes later is not part of this read."""
+        """Return the ranges to read. Records that are written later are not part of this read."""
         finder = OffsetFinder(self._options)
         try:
             ranges = self._ranges(finder)
@@ -57,33 +57,32 @@ class BatchSource(DataSourceReader):
                     raise ConfigError(
                         f"startingOffsets has {start} for {each}, which ends at {ends[each]}"
                     )
-        wanted = [each for each in there if self._filter.wants(each.topic, each.partition)]
+        kept = [each for each in there if self._filter.keeps(each.topic, each.partition)]
         not_before_ms = self._filter.not_before_ms
         if not_before_ms is not None:
-            young = finder.not_older(wanted, max(not_before_ms, 0))
-            wanted = [each for each in wanted if each in young]
-            starts = {each: max(starts[each], young[each]) for each in wanted}
-        return [self._filter.narrow(OffsetRange(each, starts[each], ends[each])) for each in wanted]
+            young = finder.not_older(kept, max(not_before_ms, 0))
+            kept = [each for each in kept if each in young]
+            starts = {each: max(starts[each], young[each]) for each in kept}
+        return [self._filter.narrow(OffsetRange(each, starts[each], ends[each])) for each in kept]
 
 
 class _Pushdown:
-    """`pushFilters`, in a form that works whether or not spark.sql.python.filterPushdown.enabled is
-    set.
+    """`pushFilters` in a form that works with and without spark.sql.python.filterPushdown.enabled.
 
-    Spark refuses every read of a source that has this method while the setting is off, which is its
-    default: a source that people use with nothing but pip install cannot have it. It looks for the
-    method by comparing `__func__` with the base class's, and calls whatever is there when the
-    setting is on. So this is an object that calls itself the base class's method.
+    Spark refuses every read of a source that has this method while the setting is off, which is the
+    default: a source that works after a plain pip install cannot have it. Spark recognizes the
+    method by comparing `__func__` with the base class's, and calls the attribute when the setting
+    is on. So this is a callable object whose `__func__` is the base class's method.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
-    def __init__(self, taken: SourceFilter) -> None:
-        self._taken = taken
+    def __init__(self, accepted: SourceFilter) -> None:
+        self._accepted = accepted
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        return [each for each in filters if not self._taken.take(each)]
+        return [each for each in filters if not self._accepted.accept(each)]
 
 
-# A topic without records has its columns all the same; Spark wants one partition at least.
+# Spark requires at least one partition, also for topics without records.
 _NOTHING: Final = InputPartition(None)

@@ -1,6 +1,6 @@
-"""The columns of the source: the connector's names and types, from decoded record batches.
+"""Builds the columns of the source: the connector's names and types, from decoded records.
 
-Spark takes an Arrow batch only if its schema equals that of the DataFrame to the last detail, so
+Spark accepts an Arrow batch only if its schema equals that of the DataFrame in every detail, so
 every column is built in exactly that type. Columns that are the same in every row of a partition
 (topic, partition) are built once and sliced.
 """
@@ -31,11 +31,11 @@ ValueDecoder = Callable[[pa.Array], pa.Array]
 
 
 class SourceColumns:
-    """Makes the batches Spark gets out of decoded columns of one partition.
+    """Builds the batches for Spark from decoded columns of one partition.
 
     Args:
         schema: Spark's schema of the read, in Arrow.
-        decode_value: what to make of the column of values, if not bytes.
+        decode_value: decodes the column of values, unless it stays bytes.
     """
 
     def __init__(
@@ -50,10 +50,11 @@ class SourceColumns:
         self._constants: dict[str, pa.Array] = {}
 
     def decoded_names(self) -> list[str]:
-        """The columns that must be decoded. Without any, one is needed to count rows."""
+        """Return the columns to decode; at least one, to count rows."""
         return [_DECODED[name] for name in self._schema.names if name in _DECODED] or ["offset"]
 
     def batch(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        """Return decoded rows in the schema of the read."""
         rows = decoded.num_rows
         arrays = [self._array(field, decoded, rows) for field in self._schema]
         if not arrays:
@@ -74,7 +75,7 @@ class SourceColumns:
         return column if column.type == field.type else pc.cast(column, field.type)
 
     def _constant(self, field: pa.Field, rows: int) -> pa.Array:
-        """The same value `rows` times; the longest one made so far is sliced."""
+        """Return the same value `rows` times, as a slice of the longest array built so far."""
         found = self._constants.get(field.name)
         if found is None or len(found) < rows:
             if field.name == "topic":
@@ -101,8 +102,7 @@ def _repeated_int32(number: int, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _microseconds(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Spark's timestamps are microseconds. A time that no int64 of them holds, which no clock ever
-    showed, becomes the last one that it does."""
+    """Convert to Spark's microseconds. A time that does not fit becomes the largest that does."""
     try:
         return pc.cast(column, kind)
     except pa.ArrowInvalid:
@@ -111,7 +111,7 @@ def _microseconds(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _headers(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same lists under Spark's names for their parts. A record without headers has null."""
+    """Rename the parts of headers as Spark does. A record without headers has null."""
     column = column if column.offset == 0 else pa.concat_arrays([column])
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     valid = pa.py_buffer(np.packbits(lengths > 0, bitorder="little").tobytes())

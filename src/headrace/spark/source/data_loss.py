@@ -1,7 +1,7 @@
-"""Records that went away before they were read: retention, a deleted topic, a log cut off.
+"""Records that were deleted before they were read: retention, a deleted topic, a truncated log.
 
-`failOnDataLoss` decides: fail, which is the default, or tell it in the log and go on with what is
-left. Nothing else may swallow a loss.
+`failOnDataLoss` decides: fail, which is the default, or log a warning and continue with what is
+left. No other code may ignore a loss.
 """
 
 import logging
@@ -12,18 +12,18 @@ _LOG = logging.getLogger("headrace.spark")
 
 
 class DataLoss(HeadraceError):
-    """The source was told to fail rather than to go on without some records."""
+    """Records are gone that were not read, and failOnDataLoss is true."""
 
 
 def report_loss(what: str, *, fail: bool) -> None:
-    """Tell a loss in one sentence without its full stop.
+    """Report a loss, described in one sentence without its full stop.
 
     Raises:
-        DataLoss: when the source shall fail.
+        DataLoss: when `fail` is set.
     """
     if fail:
         raise DataLoss(
             f"{what}; some records may have been missed. To go on without them, set the option "
             "failOnDataLoss to false"
         )
-    _LOG.warning("%s; some records may have been missed (failOnDataLoss is false)", what)
+    _LOG.warning("records_missed reason=%r failOnDataLoss=false", what)

@@ -1,10 +1,10 @@
-"""Filters of a query that a batch read carries out itself, so that less is fetched and handed over.
+"""Filters of a query that a batch read applies itself, so that it fetches and passes on less.
 
-Rule 1: filters on topic, partition and offset choose ranges; nothing else is read. They are exact.
-Rule 2: filters on timestamp are carried out on whole columns, before rows go to Spark. A lower
+Rule 1: filters on topic, partition and offset choose the ranges to read. They are exact.
+Rule 2: filters on timestamp are applied to whole columns, before rows are passed to Spark. A lower
 bound also moves the start of each range, because no record before the offset that the broker finds
-for a time is that young. An upper bound moves nothing: producers' clocks may run backwards.
-Rule 3: whatever else there is goes back to Spark, unchanged.
+for a time is as young. An upper bound moves nothing: producers' clocks may run backwards.
+Rule 3: all other filters are returned to Spark, unchanged.
 """
 
 import operator
@@ -58,13 +58,14 @@ class TimeTest:
     time_us: int
 
     def keep(self, times: pa.Array) -> pa.Array:
+        """Return which times pass the test."""
         bound = pa.scalar(self.time_us, pa.timestamp("us", tz="UTC"))
         return pc.call_function(self.function, [times, bound])
 
 
 @dataclass
 class SourceFilter:
-    """The filters that were taken. They pickle: tasks get those on times."""
+    """The filters that the source applies. They pickle: tasks get those on times."""
 
     _topic: list[Filter] = field(default_factory=list)
     _partition: list[Filter] = field(default_factory=list)
@@ -72,8 +73,8 @@ class SourceFilter:
     _past_offset: int | None = None
     _times: list[TimeTest] = field(default_factory=list)
 
-    def take(self, each: Filter) -> bool:
-        """Whether this filter is carried out here."""
+    def accept(self, each: Filter) -> bool:
+        """Add a filter if the source can apply it; return whether it can."""
         if isinstance(each, IsNotNull):
             return _column(each) in _NEVER_NULL
         if type(each) not in (*_COMPARE, In):
@@ -91,22 +92,25 @@ class SourceFilter:
                 return False
         return True
 
-    def wants(self, topic: str, partition: int) -> bool:
+    def keeps(self, topic: str, partition: int) -> bool:
+        """Return whether a partition passes all filters on topic and partition."""
         return _all_hold(self._topic, topic) and _all_hold(self._partition, partition)
 
     def narrow(self, whole: OffsetRange) -> OffsetRange:
+        """Return the part of a range that passes all filters on offset."""
         end = whole.end if self._past_offset is None else min(whole.end, self._past_offset)
         return OffsetRange(whole.partition, max(whole.start, self._first_offset), end)
 
     @property
     def not_before_ms(self) -> int | None:
-        """No record older than this is wanted."""
+        """The time before which no record passes, or None."""
         lower = ("equal", "greater", "greater_equal")
         found = [each.time_us // 1000 for each in self._times if each.function in lower]
         return max(found, default=None)
 
     @property
     def times(self) -> tuple[TimeTest, ...]:
+        """The tests on timestamps, for tasks."""
         return tuple(self._times)
 
     def _narrow(self, each: Filter, value: int) -> None:
@@ -125,7 +129,7 @@ class SourceFilter:
 
 
 def keep_rows(columns: pa.RecordBatch, tests: Iterable[TimeTest], name: str) -> pa.RecordBatch:
-    """The rows whose column `name` passes every test."""
+    """Return the rows whose column `name` passes every test."""
     for test in tests:
         columns = columns.filter(test.keep(columns.column(name)))
     return columns

@@ -1,8 +1,8 @@
-"""How far the next micro-batch goes: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay.
+"""Limits the next micro-batch: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay.
 
-Pure: where everything stands and what time it is in, where to end out. The shares are the
-connector's: in proportion to what each partition has, and at least one offset for each, so that a
-small partition beside big ones is not left behind.
+Pure: takes positions and the time, returns the end of the micro-batch. Each partition gets the
+connector's share: in proportion to the offsets that wait in it, and at least one, so that a small
+partition beside large ones is read too.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from headrace.spark.source.offset_json import Offsets
 
 
 class MinimumDelay:
-    """Whether too little has come to start a micro-batch, and it is too early to start anyway.
+    """Delays a micro-batch until enough offsets wait, or a maximum time has passed.
 
-    The first one of a query starts at once.
+    The first micro-batch of a query starts at once.
     """
 
     def __init__(self, min_offsets: int, max_delay_ms: int) -> None:
@@ -23,8 +23,10 @@ class MinimumDelay:
         self._last_ms: float | None = None
 
     def holds_back(self, waiting: int, now_ms: float) -> bool:
-        """Args:
-        waiting: how many offsets have not been read.
+        """Return whether to wait longer.
+
+        Args:
+            waiting: how many offsets have not been read.
         """
         due = self._last_ms is None or now_ms - self._last_ms >= self._max_delay_ms
         if not due and waiting < self._min_offsets:
@@ -34,14 +36,14 @@ class MinimumDelay:
 
 
 def waiting_offsets(begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
-    """How many offsets lie between, in the partitions of `end`."""
+    """Return how many offsets lie between `begin` and `end`, in the partitions of `end`."""
     return sum(max(last - begin.get(each, last), 0) for each, last in end.items())
 
 
 def capped_end(
     begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int
 ) -> Offsets:
-    """An end that takes about `limit` offsets.
+    """Return an end that covers about `limit` offsets.
 
     >>> big, small = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
     >>> found = capped_end({big: 0, small: 0}, {big: 990, small: 10}, 50)

@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, and where they begin and end."""
+"""Finds, on the driver, which partitions there are and where they begin and end."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -24,19 +24,19 @@ from headrace.spark.source.option import SourceOptions
 from headrace.wire.error_code import ErrorCode
 
 NEW_PARTITIONS_SECONDS: Final = 1.0
-"""How long a list of partitions is good for. An idle stream asks a hundred times a second."""
+"""How long a list of partitions is reused. An idle stream asks a hundred times per second."""
 
 GONE_SECONDS: Final = 3.0
-"""How long a partition must be missing until it is gone. A broker that has just started, or is cut
-off, does not know of all; and a partition that is believed gone and comes back counts as a new one,
-which is read from its beginning again."""
+"""How long a partition must be missing until it counts as gone. A broker that has just started, or
+is cut off, does not know all partitions; and one that counts as gone and comes back is read as a
+new partition, from its beginning again."""
 
 _ASK_AGAIN_SECONDS: Final = 0.2
 _NOT_FOUND = -1
 
 
 class OffsetFinder:
-    """One cluster, seen through the options of a source. Connects when it is first asked."""
+    """Looks up offsets for the options of one source. Connects on first use."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class OffsetFinder:
         self._gone: set[TopicPartition] = set()
 
     def partitions(self) -> list[TopicPartition]:
-        """Those there are, for a read that starts.
+        """Return the existing partitions, for a read that starts.
 
         Raises:
-            TopicMissing: what shall be read is not there.
+            TopicMissing: a topic or partition of the options does not exist.
         """
         return self._options.choice.partitions(self._connected())
 
     def remaining_partitions(self) -> list[TopicPartition]:
-        """Those there are, for a stream that runs: new ones are found, missing ones left out."""
+        """Return the existing partitions, for a running stream; missing ones are left out."""
         now = self._clock()
         if self._listed_at is None or now - self._listed_at >= NEW_PARTITIONS_SECONDS:
             self._listed = self._options.choice.partitions(self._connected(), missing_ok=True)
@@ -69,17 +69,17 @@ class OffsetFinder:
         return self._listed
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The start of each log; partitions that are gone are left out."""
+        """Return the start of each log; partitions that are gone are left out."""
         times = dict.fromkeys(partitions, EARLIEST)
-        return self._asked_until_there(partitions, lambda: self._there(times))
+        return self._ask_until_complete(partitions, lambda: self._existing(times))
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The end of each log as far as it may be read; those nobody knows of are left out."""
-        return self._there(dict.fromkeys(partitions, LATEST))
+        """Return the readable end of each log; partitions that no broker knows are left out."""
+        return self._existing(dict.fromkeys(partitions, LATEST))
 
     def latest_after(self, known: Mapping[TopicPartition, int]) -> Offsets:
-        """The ends of everything there is, asked again while one lies before what is known, or
-        something that is known is missing.
+        """Return the ends of all partitions. Retries while an end lies before a known offset, or a
+        known partition is missing.
 
         A new leader may not know the high watermark for a moment.
         """
@@ -87,16 +87,16 @@ class OffsetFinder:
         def ask() -> Offsets:
             return self.latest(self.remaining_partitions())
 
-        found = self._asked_until_there(known, ask)
+        found = self._ask_until_complete(known, ask)
         for _ in range(self._options.fetch_retries):
             if all(known.get(each, 0) <= end for each, end in found.items()):
                 break
             self._sleep(self._options.fetch_retry_ms / 1000)
-            found = self._asked_until_there(known, ask)
+            found = self._ask_until_complete(known, ask)
         return found
 
     def starts(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> Offsets:
-        """Where to begin.
+        """Return where to begin.
 
         Raises:
             ConfigError: the limit does not fit the partitions, or no record is young enough.
@@ -105,16 +105,17 @@ class OffsetFinder:
         return self._resolve(name, limit, partitions, self._options.latest_if_none_match)
 
     def ends(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> Offsets:
-        """Where to end. Where no record is as young as a time, that is the end of the log."""
+        """Return where to end: at the end of the log where no record is as young as a time."""
         return self._resolve(_name_of("ending", limit), limit, partitions, True)
 
     def not_older(self, partitions: Collection[TopicPartition], time_ms: int) -> Offsets:
-        """The first offset of each whose record is not older; without one, the partition is left
-        out."""
-        found = self._found(dict.fromkeys(partitions, time_ms))
+        """Return the first offset of each partition whose record is not older than a time; without
+        one, the partition is left out."""
+        found = self._offsets(dict.fromkeys(partitions, time_ms))
         return {each: offset for each, offset in found.items() if offset != _NOT_FOUND}
 
     def close(self) -> None:
+        """Disconnect."""
         if self._pool is not None:
             self._pool.close()
             self._pool = None
@@ -128,25 +129,25 @@ class OffsetFinder:
     ) -> Offsets:
         match limit:
             case EveryPartition(offset):
-                return self._found(dict.fromkeys(partitions, offset))
+                return self._offsets(dict.fromkeys(partitions, offset))
             case EachPartition(offsets):
                 _check_all(name, offsets, partitions)
                 special = {each: at for each, at in offsets.items() if at < 0}
-                return {**offsets, **self._found(special)}
+                return {**offsets, **self._offsets(special)}
             case EveryTime(time_ms):
                 times: Mapping[TopicPartition, int] = dict.fromkeys(partitions, time_ms)
             case EachTime(times):
                 _check_all(name, times, partitions)
-        found = self._found(times)
+        found = self._offsets(times)
         none = [each for each, offset in found.items() if offset == _NOT_FOUND]
         if none and not latest_if_none:
             raise ConfigError(
                 f"option {name}: {none[0]} has no record that is as young as {times[none[0]]}; "
                 "to begin at its end, set startingOffsetsByTimestampStrategy to latest"
             )
-        return {**found, **self._found(dict.fromkeys(none, LATEST))}
+        return {**found, **self._offsets(dict.fromkeys(none, LATEST))}
 
-    def _found(self, times: Mapping[TopicPartition, int]) -> Offsets:
+    def _offsets(self, times: Mapping[TopicPartition, int]) -> Offsets:
         found: Offsets = {}
         for each, answer in self._ask(times).items():
             if not isinstance(answer, FoundOffset):
@@ -154,14 +155,14 @@ class OffsetFinder:
             found[each] = answer.offset
         return found
 
-    def _asked_until_there(
-        self, wanted: Collection[TopicPartition], ask: Callable[[], Offsets]
+    def _ask_until_complete(
+        self, expected: Collection[TopicPartition], ask: Callable[[], Offsets]
     ) -> Offsets:
-        """The answer once all that is wanted is in it, or what is missing must be gone. What is
-        known to be gone is not waited for again."""
+        """Call `ask` until all expected partitions are in the result, or the missing ones count as
+        gone. Partitions that count as gone are not waited for again."""
         deadline = self._clock() + GONE_SECONDS
         found = ask()
-        while missing := set(wanted) - found.keys() - self._gone:
+        while missing := set(expected) - found.keys() - self._gone:
             if self._clock() >= deadline:
                 self._gone |= missing
                 break
@@ -172,7 +173,7 @@ class OffsetFinder:
         self._gone -= found.keys()
         return found
 
-    def _there(self, times: Mapping[TopicPartition, int]) -> Offsets:
+    def _existing(self, times: Mapping[TopicPartition, int]) -> Offsets:
         found: Offsets = {}
         for each, answer in self._ask(times).items():
             if isinstance(answer, FoundOffset):
@@ -218,11 +219,11 @@ def _check_all(
 
 
 def check_there(options: Mapping[str, str]) -> None:
-    """That a source with these options would find its topics.
+    """Check that a source with these options finds its topics.
 
     Raises:
-        TopicMissing: it would not.
-        ClientError: the brokers do not answer.
+        TopicMissing: it does not.
+        ClientError: no broker responds.
     """
     finder = OffsetFinder(SourceOptions.of(options))
     try:

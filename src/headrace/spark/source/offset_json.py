@@ -1,9 +1,9 @@
-"""Offsets as JSON, in the shape that Spark's Kafka connector writes into checkpoints and takes as
-options: `{"clicks": {"0": 23, "1": 345}}`.
+"""Offsets as JSON, in the form that Spark's Kafka connector uses in checkpoints and options:
+`{"clicks": {"0": 23, "1": 345}}`.
 
-Topics and partitions come sorted, because Spark compares the texts of two offsets to learn whether
-there is anything new. A checkpoint that the connector wrote is read as well: it differs in blanks,
-which costs one empty micro-batch.
+Topics and partitions are sorted, because Spark compares the texts of two offsets to decide whether
+there are new records. A checkpoint of the connector is read too: it differs in blanks, which costs
+one empty micro-batch.
 """
 
 import json
@@ -21,7 +21,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def dump_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The dictionary that Spark turns into JSON.
+    """Return the dictionary that Spark converts to JSON.
 
     >>> dump_offsets({TopicPartition("clicks", 1): 5, TopicPartition("clicks", 0): 3})
     {'clicks': {'0': 3, '1': 5}}
@@ -33,7 +33,7 @@ def dump_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, i
 
 
 def load_offsets(shape: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The inverse, of an offset that Spark hands back from a checkpoint."""
+    """Return the offsets of a dictionary that Spark read from a checkpoint."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in shape.items()
@@ -42,10 +42,10 @@ def load_offsets(shape: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def read_offsets(name: str, text: str) -> Offsets:
-    """What a user wrote as the option `name`.
+    """Parse what a user wrote as the option `name`.
 
     Raises:
-        ConfigError: when it is no JSON of this shape.
+        ConfigError: the text is no JSON of this form.
     """
     found: Offsets = {}
     for topic, partitions in _topics(name, text, _OFFSETS_EXAMPLE).items():
@@ -59,7 +59,7 @@ def read_offsets(name: str, text: str) -> Offsets:
 
 
 def read_partitions(name: str, text: str) -> list[TopicPartition]:
-    """Partitions of topics, as the option `assign` has them: `{"clicks": [0, 1]}`."""
+    """Parse partitions of topics, as the option `assign` has them: `{"clicks": [0, 1]}`."""
     found = []
     for topic, partitions in _topics(name, text, _PARTITIONS_EXAMPLE).items():
         if not isinstance(partitions, list):

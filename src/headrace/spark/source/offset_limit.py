@@ -1,4 +1,4 @@
-"""Where a read begins or ends, as a user says it; `offset_finder` finds the offsets.
+"""Where a read begins or ends, as a user wrote it; `offset_finder` finds the offsets.
 
 The order of precedence is the connector's: a time for all, then times by partition, then offsets.
 """
@@ -13,10 +13,10 @@ from headrace.spark.option_text import OptionText, wrong
 from headrace.spark.source.offset_json import read_offsets
 
 LATEST: Final = -1
-"""In the place of an offset: the end of the log."""
+"""Instead of an offset: the end of the log."""
 
 EARLIEST: Final = -2
-"""In the place of an offset: its start."""
+"""Instead of an offset: the start of the log."""
 
 _LONG_MAX = 2**63 - 1
 
@@ -25,14 +25,14 @@ Side = Literal["starting", "ending"]
 
 @dataclass(frozen=True, slots=True)
 class EveryPartition:
-    """All of them at `EARLIEST` or `LATEST`."""
+    """All partitions at `EARLIEST` or `LATEST`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class EachPartition:
-    """One offset each, which may be `EARLIEST` or `LATEST`."""
+    """One offset per partition, which may be `EARLIEST` or `LATEST`."""
 
     offsets: Mapping[TopicPartition, int]
 
@@ -46,6 +46,8 @@ class EveryTime:
 
 @dataclass(frozen=True, slots=True)
 class EachTime:
+    """The first record that is not older than a time, with one time per partition."""
+
     times_ms: Mapping[TopicPartition, int]
 
 
@@ -53,10 +55,10 @@ OffsetLimit = EveryPartition | EachPartition | EveryTime | EachTime
 
 
 def read_limit(options: OptionText, side: Side) -> OffsetLimit | None:
-    """What was asked for, or None when nothing was.
+    """Return the limit that the options set, or None.
 
     Raises:
-        ConfigError: a time or an offset that cannot be meant.
+        ConfigError: a wrong time or offset.
     """
     time_ms = options.number(f"{side}Timestamp", 0, _LONG_MAX)
     if time_ms is not None:
@@ -76,7 +78,7 @@ def read_limit(options: OptionText, side: Side) -> OffsetLimit | None:
 
 
 def depends_on_now(limit: OffsetLimit, *, latest_if_none_match: bool) -> bool:
-    """Whether asking again later could find another offset, though nothing was deleted."""
+    """Return whether the offsets of a limit change with time, even if nothing is deleted."""
     match limit:
         case EveryPartition(offset):
             return offset == LATEST
@@ -87,10 +89,10 @@ def depends_on_now(limit: OffsetLimit, *, latest_if_none_match: bool) -> bool:
 
 
 def check_batch(starting: OffsetLimit | None, ending: OffsetLimit | None) -> None:
-    """What only a batch cannot have: it would be empty, or never end.
+    """Check limits that make no sense for a batch: it would be empty, or never end.
 
     Raises:
-        ConfigError: naming the option.
+        ConfigError: names the option.
     """
     for name, limit, forbidden, word in (
         ("startingOffsets", starting, LATEST, "latest"),

@@ -1,4 +1,4 @@
-"""Ranges of offsets, and how they are shared out to tasks."""
+"""Ranges of offsets, and how they are split into tasks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from headrace.model.ids import TopicPartition
 
-# A task costs Spark about a millisecond and some memory on the driver: more is a mistyped option.
+# A task costs Spark about a millisecond and memory on the driver: more parts are a mistyped option.
 _MOST_PARTS = 100_000
 
 
@@ -26,12 +26,12 @@ class OffsetRange:
 def split_ranges(
     ranges: Iterable[OffsetRange], min_parts: int | None = None, max_size: int | None = None
 ) -> list[OffsetRange]:
-    """One task for each range that is not empty, or more where a range is big.
+    """Return one range per task: each range that is not empty, or its parts if it is large.
 
     Args:
-        min_parts: how many tasks there shall be, about: what is missing is shared out by size, and
-            a range that is small beside the others stays whole.
-        max_size: the most offsets for one task.
+        min_parts: about how many tasks there must be. Large ranges are split in proportion to their
+            size; a range that is small beside the others stays whole.
+        max_size: the most offsets of one task.
 
     >>> clicks = TopicPartition("clicks", 0)
     >>> [(each.start, each.end) for each in split_ranges([OffsetRange(clicks, 0, 10)], min_parts=3)]
@@ -45,7 +45,7 @@ def split_ranges(
 
 
 def _shares(ranges: Sequence[OffsetRange], min_parts: int) -> list[int]:
-    """How many parts each range gets of `min_parts`, in proportion to its size."""
+    """Return how many of `min_parts` each range gets, in proportion to its size."""
     total = sum(each.size for each in ranges)
     small = [round(each.size / total * min_parts) <= 1 for each in ranges]
     big_total = sum(each.size for each, is_small in zip(ranges, small, strict=True) if not is_small)

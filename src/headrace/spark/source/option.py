@@ -58,7 +58,7 @@ _DEFAULT_DELAY_MS: Final = 15 * 60_000
 _DEFAULT_POLL_MS: Final = 120_000
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
-# What we read of `kafka.*` besides what the client does.
+# `kafka.*` options that are read here and not by the client.
 _OWN_KAFKA: Final = ("group.id", "isolation.level")
 # Kafka's limit is 32 KiB; anything near it is a mistake.
 _LONGEST_GROUP: Final = 255
@@ -76,12 +76,12 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a user asked for, typed. It pickles: tasks get it along with the reader.
+    """The options of one source, typed. They pickle: Spark sends them to tasks with the reader.
 
     Attributes:
         client: what `ClientSettings.of` takes.
         group: where a stream commits its progress, or None.
-        audit: as what, and where to, tasks count what they read.
+        audit: the tier and the topic to which tasks report how many records they read.
     """
 
     choice: TopicChoice
@@ -105,10 +105,10 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
-        """Read and check everything that holds for batches and streams alike.
+        """Parse and check all options that batches and streams share.
 
         Raises:
-            ConfigError: naming the option and what to write instead.
+            ConfigError: names the option and what to write instead.
         """
         texts = OptionText(options)
         texts.reject_unknown(SOURCE_OPTIONS)
@@ -148,14 +148,18 @@ class SourceOptions:
         return found
 
     def check_batch(self) -> None:
-        """Raises:
-        ConfigError: for limits that a batch cannot have.
+        """Check the limits of a batch.
+
+        Raises:
+            ConfigError: a batch cannot have such limits.
         """
         check_batch(self.starting, self.ending)
 
     def check_stream(self) -> None:
-        """Raises:
-        ConfigError: for an end, which a stream does not have.
+        """Check the limits of a stream.
+
+        Raises:
+            ConfigError: an end is given, which a stream does not have.
         """
         if self.ending is not None:
             raise ConfigError(
@@ -181,8 +185,9 @@ def _read_committed(kafka: Mapping[str, str]) -> bool:
 
 
 def _group(texts: OptionText, kafka: Mapping[str, str], choice: TopicChoice) -> str | None:
-    """Where progress goes. The name must not change when the query starts again, and Spark does not
-    tell a source which query it serves: so it is made of what is read."""
+    """Return the group that progress is committed to. Its name must not change when the query
+    starts again, and Spark does not pass the query's id to a source: so it is made of the
+    topics."""
     if not texts.boolean("commitProgress", True):
         return None
     whole = kafka.get("group.id", "").strip()

@@ -18,9 +18,9 @@ _FIXED: Final[Mapping[str, str]] = {
 
 
 def source_ddl(*, headers: bool, value: str) -> str:
-    """The schema of the source as Spark's DDL, with `value` as the type of that column.
+    """Return the schema of the source as Spark's DDL, with `value` as the type of that column.
 
-    TIMESTAMP alone would be what spark.sql.timestampType says.
+    The time is TIMESTAMP_LTZ: the meaning of TIMESTAMP depends on spark.sql.timestampType.
     """
     types = {**_FIXED, "value": value}
     if not headers:
@@ -29,10 +29,10 @@ def source_ddl(*, headers: bool, value: str) -> str:
 
 
 def check_columns(names: Sequence[str], *, headers: bool) -> None:
-    """A schema that a user gives may leave out columns, which then cost nothing.
+    """Check a schema that a user gives. It may leave out columns, which then cost nothing.
 
     Raises:
-        ConfigError: it has a column that the source does not.
+        ConfigError: it has a column that the source does not have.
     """
     for name in names:
         if name not in _FIXED:

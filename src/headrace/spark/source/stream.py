@@ -1,8 +1,8 @@
 """A streaming read: `spark.readStream.format("headrace")`.
 
-The driver keeps one Python process with one `StreamSource` for as long as the query runs and asks
-it for offsets; ranges are read by tasks. Spark's checkpoint has the offsets, so this object can die
-at any point: the next one is asked about the same batch again and answers the same ranges.
+The driver has one Python process with one `StreamSource` while the query runs, and asks it for
+offsets; tasks read the ranges. Crash: Spark's checkpoint has the offsets, so this process can die
+at any point. The next one is asked about the same batch again and returns the same ranges.
 """
 
 import time
@@ -35,7 +35,7 @@ Shape = dict[str, dict[str, int]]
 
 
 class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets on the driver, records in tasks."""
+    """Plans offsets on the driver and reads records in tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         options.check_stream()
@@ -53,16 +53,16 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
-        # A query that goes on may not have counted for the audit before.
+        # A query that continues may not have been audited before.
         self._begins = True
 
     def initialOffset(self) -> Shape:  # noqa: N802, Spark's name
-        """Where a query begins that has no checkpoint, or died in its first micro-batch.
+        """Return where a query begins that has no checkpoint, or died in its first micro-batch.
 
-        Spark writes down where a micro-batch ends and never where the first one begins. If that is
-        the end of the log, it would lie further on after a crash, and what came in between would be
-        lost. So the first micro-batch of such a query is empty: it ends where it begins, and pins
-        that down. Spark runs it in any case, as it does with its own connector.
+        Spark stores where a micro-batch ends, but not where the first one begins. If that is the
+        end of the log, it would lie further on after a crash, and the records in between would be
+        lost. So the first micro-batch of such a query is empty: it ends where it begins, and Spark
+        stores that offset. Spark runs this micro-batch in any case, as with its own connector.
         """
         limit = self._options.starting or EveryPartition(LATEST)
         found = self._finder.starts(limit, self._finder.partitions())
@@ -71,7 +71,7 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dump_offsets(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802, Spark's name
-        """Spark's Python API has one limit; with both options, `latestOffset` adds the minimum."""
+        """Return one limit, as Spark's Python API has it; `latestOffset` adds the minimum."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:
@@ -82,11 +82,11 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def latestOffset(self, start: Shape, limit: ReadLimit) -> Shape:  # noqa: N802, Spark's name
-        """Where the next micro-batch ends.
+        """Return where the next micro-batch ends.
 
-        Spark asks when the micro-batch that ended at `start` is done and its commit is on disk,
-        also when nothing new has come: the moment to commit progress. Its own `commit` comes only
-        once there is a next micro-batch, which would leave an idle stream one behind.
+        Spark calls this when the micro-batch that ended at `start` is done and its commit is on
+        disk, also when there are no new records: the moment to commit progress. Spark calls
+        `commit` only once there is a next micro-batch, which would leave an idle stream one behind.
         """
         begin = load_offsets(start)
         if self._progress is not None:
@@ -116,15 +116,16 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._task.read(partition.range, begins=partition.begins)
 
     def commit(self, end: Shape) -> None:
-        """Told late; `latestOffset` has committed more by then, except in a query that ended."""
+        """Do nothing: Spark calls it late, when `latestOffset` has already committed progress."""
 
     def stop(self) -> None:
+        """Disconnect; the query has ended."""
         self._finder.close()
         if self._progress is not None:
             self._progress.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles a reader for its tasks, before it asks for anything; they only `read`."""
+        """Leave connections out: Spark pickles a reader for its tasks, which only call `read`."""
         return {**self.__dict__, "_finder": None, "_progress": None}
 
     def _ends(self, begin: Mapping[TopicPartition, int]) -> Offsets:

@@ -1,7 +1,7 @@
-"""What a task does: read one range of offsets and hand it to Spark in Arrow batches.
+"""The task of a source: reads one range of offsets and passes it to Spark in Arrow batches.
 
-Runs on executors, in a Python worker that Spark may use again for the next task. A task that dies
-is run again by Spark from the range's first offset: nothing here remembers anything.
+Runs on executors, in a Python worker that Spark may reuse for the next task. Crash: Spark runs a
+task that dies again, from the range's first offset. A task keeps no state.
 """
 
 from collections.abc import Iterator
@@ -32,20 +32,20 @@ from headrace.wire.error_code import ErrorCode
 if TYPE_CHECKING:
     from headrace.audit.range_tally import RangeTally
 
-# Spark tells tasks which query they work for; the id is that of its checkpoint.
+# Spark passes the id of the query to tasks; it is part of the checkpoint.
 _QUERY_ID: Final = "sql.streaming.queryId"
-# The topic is not there any more, or another one has its name.
+# The topic was deleted, or deleted and created again.
 _DELETED: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id})
 
-# How long to ask whether a leader is there, after it has been silent for as long as a task waits.
-_ASK_MS: Final = 10_000
+# How long to look for the leader after no records came for as long as a task waits.
+_LEADER_TIMEOUT_MS: Final = 10_000
 
 
 class RangePartition(InputPartition):
     """A Spark partition: one range of offsets.
 
     Args:
-        begins: whether what lies before it may never have been read by this query.
+        begins: whether this query may not have read the records before the range.
     """
 
     def __init__(self, range_: OffsetRange, *, begins: bool = False) -> None:
@@ -56,10 +56,10 @@ class RangePartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class SourceTask:
-    """How to read any range of one query. It pickles: Spark sends it to every task.
+    """Reads any range of one query. It pickles: Spark sends it to every task.
 
     Attributes:
-        reading: names this read, for the audit; a stream has the id of its query.
+        reading: the name of this read for the audit; a stream uses the id of its query.
     """
 
     options: SourceOptions
@@ -68,21 +68,23 @@ class SourceTask:
     reading: str = ""
 
     def check(self) -> None:
-        """Raises:
-        ConfigError: the schema asks for what the source does not have.
+        """Check the schema of the read, on the driver.
+
+        Raises:
+            ConfigError: it has a column or a type that the source does not have.
         """
         self._columns(TopicPartition("", 0))
 
-    def read(self, wanted: OffsetRange, *, begins: bool = False) -> Iterator[pa.RecordBatch]:
-        """The records of the range, in order. They are counted, if they are to be, when the last of
-        them was taken: before the task ends, and so before Spark can note that it has.
+    def read(self, range_: OffsetRange, *, begins: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the records of the range, in order. With an audit, their count is written after the
+        last of them: before the task ends, and so before Spark can record that it has.
 
         Raises:
-            DataLoss: the log begins past the range's start, or ends before its end, or is gone.
+            DataLoss: the log begins after the range's start, or ends before its end, or is gone.
         """
-        columns = self._columns(wanted.partition)
-        tally = self._tally(wanted, begins=begins)
-        for decoded in self._decoded(wanted, columns.decoded_names()):
+        columns = self._columns(range_.partition)
+        tally = self._tally(range_, begins=begins)
+        for decoded in self._decoded(range_, columns.decoded_names()):
             kept = keep_rows(decoded, self.times, "timestamp")
             if kept.num_rows:
                 if tally is not None:
@@ -92,17 +94,17 @@ class SourceTask:
             tally.write(ClientSettings.of(self.options.client))
         settle()
 
-    def _tally(self, wanted: OffsetRange, *, begins: bool) -> "RangeTally | None":
+    def _tally(self, range_: OffsetRange, *, begins: bool) -> "RangeTally | None":
         audit = self.options.audit
-        # Counting the counts would never end.
-        if audit is None or wanted.partition.topic == audit.topic:
+        # An audit of the audit topic would never end.
+        if audit is None or range_.partition.topic == audit.topic:
             return None
         from headrace.audit.range_tally import RangeTally
 
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
         reader = query or self.reading
-        return RangeTally(audit, reader, wanted.partition, wanted.start, begins=begins)
+        return RangeTally(audit, reader, range_.partition, range_.start, begins=begins)
 
     def _columns(self, partition: TopicPartition) -> SourceColumns:
         check_columns(self.schema.names, headers=self.options.include_headers)
@@ -112,29 +114,29 @@ class SourceTask:
             decode_value = value_decoder(self.options.value_format, schema.field("value").type)
         return SourceColumns(schema, partition, decode_value)
 
-    def _decoded(self, wanted: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """What is there of the range. Offsets that are gone are reported and passed over."""
+    def _decoded(self, range_: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the existing records of the range. Report and skip offsets that are gone."""
         if (self.times or self.options.audit is not None) and "timestamp" not in names:
             names = [*names, "timestamp"]
-        left = wanted
+        left = range_
         while left.size > 0:
             try:
                 yield from self._read_on(left, names)
                 return
             except PositionOutOfRange as error:
-                self._lose(str(error))
-                # A log that ends before the range was cut off, or its topic made anew: what it has
-                # is none of what the range meant.
-                after = wanted.end if error.offset >= error.log_start else error.log_start
-                left = OffsetRange(wanted.partition, after, wanted.end)
+                self._report_loss(str(error))
+                # A log that ends before the range was truncated, or its topic was created again:
+                # its records are not those of the range.
+                after = range_.end if error.offset >= error.log_start else error.log_start
+                left = OffsetRange(range_.partition, after, range_.end)
             except BrokerError as error:
                 if error.code not in _DELETED:
                     raise
-                self._lose(str(error))
+                self._report_loss(str(error))
                 return
 
     def _read_on(self, left: OffsetRange, names: list[str]) -> Iterator[pa.RecordBatch]:
-        # Only here: the processes in which Spark plans load this file too, and need no kernels.
+        # Imported here: the processes in which Spark plans load this file too, and need no kernels.
         from headrace.client.read.reader import Reader
 
         settings = ClientSettings.of(self.options.client)
@@ -149,30 +151,30 @@ class SourceTask:
                 if chunk is not None:
                     yield chunk.columns
                 elif not reader.ended:
-                    # The driver saw the log reach the range's end. The reader may come to the same
-                    # conclusion first, and then says it in the same words.
-                    self._check_answers(left.partition)
-                    self._lose(
+                    # The driver saw the log reach the range's end. The reader may notice the loss
+                    # first, and reports it in the same words.
+                    self._check_leader_responds(left.partition)
+                    self._report_loss(
                         f"offset {reader.positions[left.partition]} of {left.partition} is not "
                         f"there: nothing came of what was to be read up to {left.end}"
                     )
                     return
 
-    def _check_answers(self, partition: TopicPartition) -> None:
-        """Silence is a loss only where somebody could have spoken: what a leader has that cannot be
-        reached is still there, and must not be passed over.
+    def _check_leader_responds(self, partition: TopicPartition) -> None:
+        """Check that the partition's leader responds. Only then is missing data a loss: records of
+        a leader that cannot be reached still exist, and must not be skipped.
 
         Raises:
-            ClientError: nobody answers for the partition.
+            ClientError: no leader responds for the partition.
         """
         from headrace.client.network.pool import ConnectionPool
         from headrace.client.read.offset_lookup import LATEST, list_offsets
 
-        client = {**self.options.client, "default.api.timeout.ms": str(_ASK_MS)}
+        client = {**self.options.client, "default.api.timeout.ms": str(_LEADER_TIMEOUT_MS)}
         with ConnectionPool(ClientSettings.of(client)) as pool:
             answer = list_offsets(pool, {partition: LATEST})[partition]
         if isinstance(answer, ClientError):
             raise answer
 
-    def _lose(self, what: str) -> None:
+    def _report_loss(self, what: str) -> None:
         report_loss(what, fail=self.options.fail_on_data_loss)

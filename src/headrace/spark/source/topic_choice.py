@@ -12,7 +12,7 @@ from headrace.spark.option_text import OptionText, wrong
 from headrace.spark.source.offset_json import read_partitions
 
 if TYPE_CHECKING:
-    # Options are read where nothing is asked of a cluster, and the client costs time to load.
+    # Options are also read by processes that connect to no cluster; loading the client takes time.
     from headrace.client.network.metadata import Metadata, TopicMetadata
     from headrace.client.network.pool import ConnectionPool
 
@@ -20,12 +20,12 @@ CHOICES = ("subscribe", "subscribePattern", "assign")
 
 
 class TopicMissing(HeadraceError):
-    """A topic or a partition that the source was told to read is not there."""
+    """A topic or a partition that the source must read does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """One of the three; the others are None.
+    """One of the three options; the others are None.
 
     Attributes:
         text: what the user wrote.
@@ -39,38 +39,44 @@ class TopicChoice:
     def partitions(
         self, pool: "ConnectionPool", *, missing_ok: bool = False
     ) -> list[TopicPartition]:
-        """The partitions there are now.
+        """Return the partitions that exist now.
 
         Args:
-            missing_ok: leave out topics that are gone: a stream that has read of them decides by
-                itself whether that is a loss.
+            missing_ok: leave out topics that are gone. A stream that has read them decides itself
+                whether that is a loss.
 
         Raises:
-            TopicMissing: naming the nearest topic there is.
-            BrokerError: the cluster refuses to tell.
+            TopicMissing: names the nearest topic that exists.
+            BrokerError: the cluster refuses the request.
         """
         if self.pattern is not None:
-            found = _told(pool, None, self.pattern)
+            found = _settled_metadata(pool, None, self.pattern)
             names = [
                 topic.name
                 for topic in found.topics.values()
                 if not topic.internal and self.pattern.fullmatch(topic.name)
             ]
-            return _all(found, sorted(names), pool, missing_ok=True)
+            return _partitions_of(found, sorted(names), pool, missing_ok=True)
         if self.assigned is not None:
             names = sorted({each.topic for each in self.assigned})
-            there = _all(_told(pool, names), names, pool, missing_ok=missing_ok)
+            there = _partitions_of(
+                _settled_metadata(pool, names), names, pool, missing_ok=missing_ok
+            )
             lost = set(self.assigned) - set(there)
             if lost and not missing_ok:
                 raise TopicMissing(f"there is no partition {min(lost)} to assign")
             return [each for each in there if each in self.assigned]
         assert self.topics is not None
-        return _all(_told(pool, self.topics), self.topics, pool, missing_ok=missing_ok)
+        return _partitions_of(
+            _settled_metadata(pool, self.topics), self.topics, pool, missing_ok=missing_ok
+        )
 
 
 def read_choice(options: OptionText) -> TopicChoice:
-    """Raises:
-    ConfigError: none of the three, more than one, or one that names nothing.
+    """Parse the option that chooses topics.
+
+    Raises:
+        ConfigError: none of the three options, more than one, or one that names nothing.
     """
     given = [name for name in CHOICES if name in options]
     if not given:
@@ -109,11 +115,10 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise wrong("subscribePattern", text, f"it is no regular expression: {error}") from error
 
 
-def _told(
+def _settled_metadata(
     pool: "ConnectionPool", names: Sequence[str] | None, pattern: re.Pattern[str] | None = None
 ) -> "Metadata":
-    """Metadata in which no topic that is read is just changing leaders, if that comes to an end
-    within default.api.timeout.ms."""
+    """Fetch metadata. Retry, for default.api.timeout.ms, while a topic to read changes leaders."""
     from headrace.client.network.retry import STALE_LEADER, Retry
 
     retry = Retry(pool.settings)
@@ -128,7 +133,7 @@ def _told(
             return found
 
 
-def _all(
+def _partitions_of(
     metadata: "Metadata", names: Sequence[str], pool: "ConnectionPool", *, missing_ok: bool
 ) -> list[TopicPartition]:
     found = []

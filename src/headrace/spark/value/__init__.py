@@ -1,1 +1,1 @@
-"""Values decoded into columns: JSON, CSV, Avro."""
+"""Decodes values into columns: text, JSON, CSV, Avro."""

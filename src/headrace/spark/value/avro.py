@@ -1,15 +1,15 @@
-"""Avro values to columns: each value is one datum of the given schema, without a file around it."""
+"""Decodes Avro values: each is one datum of the given schema, without a file header."""
 
 import io
 
 import pyarrow as pa
 
 from headrace.spark.value.avro_schema import parse_avro
-from headrace.spark.value.decoder import Undecodable
+from headrace.spark.value.error import Undecodable
 
 
 class AvroDecoder:
-    """Decodes with fastavro, which is C but makes an object of each value: the slowest format."""
+    """Decodes with fastavro, which makes a Python object per value: the slowest format."""
 
     def __init__(self, schema: str) -> None:
         self._schema = parse_avro(schema)
@@ -22,7 +22,7 @@ class AvroDecoder:
             source = io.BytesIO(value)
             try:
                 found.append(schemaless_reader(source, self._schema, None))
-            except Exception as error:  # broken bytes make its C code raise anything
+            except Exception as error:  # bad bytes make its C code raise any exception
                 raise Undecodable(f"{type(error).__name__}: {error}") from error
             if source.tell() != len(value):
                 raise Undecodable("bytes follow the datum")

@@ -1,4 +1,4 @@
-"""Avro schemas as types of Spark."""
+"""Converts Avro schemas to Spark's types."""
 
 import json
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ _LOGICAL: Final[Mapping[str, str]] = {
 
 
 def avro_ddl(schema: str) -> str:
-    """The type of an Avro schema in Spark.
+    """Return the Spark type of an Avro schema, as DDL.
 
     >>> avro_ddl('{"type":"record","name":"R","fields":[{"name":"ms","type":["null","long"]}]}')
     'STRUCT<`ms`: BIGINT>'
 
     Raises:
-        ConfigError: it is no Avro schema, or has a type for which Spark has none.
+        ConfigError: the text is no Avro schema, or it has a type that Spark lacks.
     """
     from fastavro.schema import expand_schema
 
@@ -42,6 +42,11 @@ def avro_ddl(schema: str) -> str:
 
 
 def parse_avro(schema: str) -> Any:
+    """Parse an Avro schema in JSON, for fastavro.
+
+    Raises:
+        ConfigError: the text is no Avro schema, or fastavro is not installed.
+    """
     try:
         from fastavro import parse_schema
         from fastavro.schema import SchemaParseException, UnknownType

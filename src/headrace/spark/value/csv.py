@@ -1,27 +1,27 @@
-"""CSV values to columns, a whole column at a time through Arrow's reader."""
+"""Decodes CSV values, a whole column at a time with Arrow's reader."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from headrace.spark.value.decoder import Undecodable
-from headrace.spark.value.text import as_struct, checked, lines_of, trimmed_text
+from headrace.spark.value.error import Undecodable
+from headrace.spark.value.text import as_struct, lines_of, require_all, trimmed_text
 
 
 def decode_csv(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """One record in each value: commas between fields, double quotes around those that hold commas,
-    empty fields are null.
+    """Decode one record per value: commas between fields, double quotes around fields that hold
+    commas, empty fields are null.
 
-    A value with a line break or an unpaired quote could be more or less than one line of the text
-    that the reader sees, and let its neighbours slide: such a value is read by itself.
+    The reader gets one text with a line per value. A value with a line break or an unpaired quote
+    could be more or less than one line and shift the values after it: such a value is read alone.
     """
     texts = trimmed_text(values)
     if len(values) > 1:
         one_line = pc.invert(pc.match_substring_regex(texts, "[\r\n]"))
-        checked(one_line, "it may hold more than one record")
+        require_all(one_line, "it may hold more than one record")
         paired = pc.equal(pc.bit_wise_and(pc.count_substring(texts, '"'), 1), 0)
-        checked(paired, "a quote is not closed")
-    checked(pc.not_equal(texts, ""), "it is empty")
+        require_all(paired, "a quote is not closed")
+    require_all(pc.not_equal(texts, ""), "it is empty")
     fields = list(kind)
     lines = lines_of(texts)
     try:

@@ -1,9 +1,9 @@
-"""The bytes of values, made into columns.
+"""Decodes the bytes of values into columns.
 
-Rule 1: a whole column is decoded in one step. Only when that step meets bad values is the column
-cut in halves until they are found, so that good data never pays for it.
-Rule 2: a value that cannot be decoded is null (PERMISSIVE) or fails the read (FAILFAST). The whole
-value is: a row never holds half of it.
+Rule 1: a whole column is decoded in one step. Only when that step fails is the column cut in halves
+until the bad values are found, so that good data never pays for it.
+Rule 2: a value that cannot be decoded is null (PERMISSIVE) or fails the read (FAILFAST). A row
+never holds a part of such a value.
 Rule 3: a null value, a tombstone, is null in every mode.
 """
 
@@ -12,32 +12,25 @@ from typing import Final
 
 import pyarrow as pa
 
-from headrace.model.error import ConfigError, HeadraceError
+from headrace.model.error import ConfigError
+from headrace.spark.value.error import BadValue, Undecodable
 from headrace.spark.value.format import ValueFormat
 
 _SHOWN_BYTES: Final = 80
 
 
-class BadValue(HeadraceError):
-    """A value that is not what valueFormat and valueSchema say, with valueMode FAILFAST."""
-
-
-class Undecodable(Exception):
-    """Raised by a `ColumnDecoder`: not every value of the column is sound."""
-
-
 ColumnDecoder = Callable[[pa.Array, pa.DataType], pa.Array]
-"""Turns binary values without nulls into a column of the type and the same length, or raises
+"""Decodes binary values without nulls into a column of the same length and of this type, or raises
 `Undecodable`."""
 
 
 def value_decoder(
     value_format: ValueFormat, kind: pa.DataType
 ) -> Callable[[pa.Array], pa.Array] | None:
-    """What turns a column of bytes into one of this type; None when it stays as it is.
+    """Return a function that decodes a column of bytes; None when values stay bytes.
 
     Raises:
-        ConfigError: the format cannot hold such a type.
+        ConfigError: the format has no such type.
     """
     if value_format.name == "raw":
         return None
@@ -64,7 +57,7 @@ def _column_decoder(value_format: ValueFormat) -> ColumnDecoder:
 
 
 class _Decoding:
-    """One column after the other, with what to do about bad values."""
+    """Decodes columns and handles nulls and bad values."""
 
     def __init__(self, decode: ColumnDecoder, kind: pa.DataType, value_format: ValueFormat) -> None:
         self._decode = decode
@@ -76,7 +69,7 @@ class _Decoding:
             return self._halve(values)
         present = values.drop_null()
         decoded = self._halve(present)
-        # Each row takes the next decoded value, or none.
+        # Each valid row gets the next decoded value.
         valid = values.is_valid()
         places = pa.compute.subtract(pa.compute.cumulative_sum(valid.cast(pa.int64())), 1)
         return decoded.take(pa.compute.if_else(valid, places, pa.scalar(None, pa.int64())))
@@ -111,8 +104,10 @@ def _decode_strings(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:
-    """Raises:
-    ConfigError: Arrow's readers do not make such columns.
+    """Check that Arrow's readers can produce columns of this type.
+
+    Raises:
+        ConfigError: they cannot.
     """
     if not pa.types.is_struct(kind):
         raise ConfigError(f"valueFormat {name} makes a struct, not {kind}")

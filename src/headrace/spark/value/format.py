@@ -18,7 +18,7 @@ VALUE_MODES: Final = ("PERMISSIVE", "FAILFAST")
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """What was asked for. The schema is a text: it is understood where Spark is."""
+    """The value options of one read. The schema is a text, which is parsed where Spark is."""
 
     name: str
     schema: str | None
@@ -26,8 +26,10 @@ class ValueFormat:
 
     @classmethod
     def of(cls, name: str, schema: str | None, mode: str) -> "ValueFormat":
-        """Raises:
-        ConfigError: a format without its schema, or the other way round.
+        """Check that format and schema fit together.
+
+        Raises:
+            ConfigError: a format without its schema, or a schema without a format.
         """
         if name in ("raw", "string"):
             if schema is not None:
@@ -44,10 +46,10 @@ class ValueFormat:
         return found
 
     def ddl(self) -> str:
-        """The type of the column, as Spark's DDL.
+        """Return the type of the column `value`, as Spark's DDL.
 
         Raises:
-            ConfigError: an Avro or JSON schema that is none.
+            ConfigError: the schema is no Avro schema, or no schema in JSON.
         """
         if self.schema is None:
             return "STRING" if self.name == "string" else "BINARY"
@@ -61,7 +63,7 @@ class ValueFormat:
 
 
 def _json_ddl(text: str) -> str:
-    """A schema as `StructType.json()` writes it."""
+    """Return the DDL of a schema that `StructType.json()` wrote."""
     try:
         return _ddl(StructType.fromJson(json.loads(text)))
     except (ValueError, KeyError, TypeError, AttributeError, PySparkException) as error:
@@ -71,7 +73,7 @@ def _json_ddl(text: str) -> str:
 
 
 def _ddl(kind: DataType) -> str:
-    """A type as DDL, with every name in quotes, which `simpleString()` leaves out."""
+    """Return a type as DDL with every name quoted, which `simpleString()` does not do."""
     if isinstance(kind, StructType):
         fields = (f"`{each.name.replace('`', '``')}`: {_ddl(each.dataType)}" for each in kind)
         return f"STRUCT<{', '.join(fields)}>"

@@ -1,20 +1,20 @@
-"""What JSON and CSV values have in common: text, read by Arrow as the lines of one file."""
+"""Common steps for JSON and CSV values: text that Arrow reads as the lines of one file."""
 
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.spark.value.decoder import Undecodable
+from headrace.spark.value.error import Undecodable
 
 BLANKS: Final = " \t\r\n"
 
 
 def trimmed_text(values: pa.Array) -> pa.Array:
-    """Values as strings without blanks around them.
+    """Return values as strings without surrounding blanks.
 
     Raises:
-        Undecodable: one is not UTF-8, which Arrow's readers would take as it is.
+        Undecodable: a value is not UTF-8, which Arrow's readers would not check.
     """
     try:
         return pc.ascii_trim(values.cast(pa.string()), BLANKS)
@@ -23,26 +23,28 @@ def trimmed_text(values: pa.Array) -> pa.Array:
 
 
 def lines_of(texts: pa.Array) -> pa.Buffer:
-    """One text with a line for each value, also the last: without a line break behind it, Arrow's
-    CSV reader takes an empty last field for a quoted one."""
+    """Return one text with a line per value. The last line ends with a line break too: without it,
+    Arrow's CSV reader takes an empty last field for a quoted one."""
     ended = pa.concat_arrays([texts, pa.array([""])])
     whole = pa.LargeListArray.from_arrays(pa.array([0, len(ended)], pa.int64()), ended)
     return pc.binary_join(whole, "\n")[0].as_buffer()
 
 
-def checked(condition: Any, problem: str) -> None:
-    """Raises:
-    Undecodable: the condition does not hold for every value.
+def require_all(condition: Any, problem: str) -> None:
+    """Check that a condition holds for every value.
+
+    Raises:
+        Undecodable: it does not.
     """
     if not pc.all(condition).as_py():
         raise Undecodable(problem)
 
 
 def as_struct(table: pa.Table, rows: int, kind: pa.DataType) -> pa.Array:
-    """The rows of a table as a column of structs.
+    """Return the rows of a table as a column of structs.
 
     Raises:
-        Undecodable: there are more or fewer than there were values, or one does not fit the type.
+        Undecodable: the table has more or fewer rows than there were values, or one does not fit.
     """
     if table.num_rows != rows:
         raise Undecodable("it holds more than one record")
@@ -53,7 +55,7 @@ def as_struct(table: pa.Table, rows: int, kind: pa.DataType) -> pa.Array:
 
 
 def with_types(kind: pa.DataType, replace: dict[pa.DataType, pa.DataType]) -> pa.DataType:
-    """The same type with some of its parts replaced, however deep."""
+    """Return the same type with some of its parts replaced, at any depth."""
     if kind in replace:
         return replace[kind]
     if pa.types.is_struct(kind):

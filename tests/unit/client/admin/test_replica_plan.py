@@ -1,4 +1,4 @@
-"""Plans that move little and leave brokers alike."""
+"""Plans move few replicas and leave the brokers balanced."""
 
 from collections import Counter
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.client.address import Address
 from headrace.client.admin.replica_plan import current, decommission, rebalance
-from headrace.client.network.address import Address
 from headrace.client.network.metadata import (
     BrokerMetadata,
     Metadata,

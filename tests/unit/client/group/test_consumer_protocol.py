@@ -1,4 +1,4 @@
-"""What members of a group tell each other."""
+"""The messages that members of a group exchange."""
 
 from contextlib import suppress
 
@@ -47,7 +47,7 @@ def test_an_assignment_is_read_as_kafkas_schema_reads_it(wanted: set[TopicPartit
 
 
 @given(st.binary(min_size=1, max_size=40))
-def test_bytes_of_anybody_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for read in (read_assignment, read_subscription):
         with suppress(PeerError):
             read(data)

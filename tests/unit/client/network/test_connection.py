@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from headrace.client.address import Address
 from headrace.client.error import ConnectionLost, Unreachable, Unsupported
-from headrace.client.network.address import Address
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.settings import ClientSettings
 from headrace.model.error import ConfigError
 from headrace.testing.readiness import free_port, wait_until
@@ -84,7 +84,7 @@ def many_groups(header: RequestHeader, frame: bytes) -> bytes:
     return pack_response(header.api_key, header.api_version, header.correlation_id, body)
 
 
-def taken_as_it_comes(connection: Connection) -> Any:
+def taken_as_it_comes(connection: BrokerConnection) -> Any:
     """The answer, without ever waiting in the connection."""
     pending = connection.begin(ApiKey.LIST_GROUPS, {})
     poll = select.poll()
@@ -123,7 +123,7 @@ def test_an_answer_that_does_not_come_in_time_is_lost(tiny_broker: Any) -> None:
         versions(header) if header.api_key == ApiKey.API_VERSIONS else b""
     )
     hasty = ClientSettings.of({"request.timeout.ms": "50"})
-    connection = Connection(tiny_broker.address, hasty)
+    connection = BrokerConnection(tiny_broker.address, hasty)
     pending = connection.begin(ApiKey.LIST_GROUPS, {})
 
     with pytest.raises(ConnectionLost, match="did not answer in time"):
@@ -132,10 +132,10 @@ def test_an_answer_that_does_not_come_in_time_is_lost(tiny_broker: Any) -> None:
     assert connection.closed
 
 
-def test_nobody_listens() -> None:
+def test_an_address_without_a_listener_is_unreachable() -> None:
     address = Address("127.0.0.1", free_port())
     with pytest.raises(Unreachable, match=rf"cannot reach {address}: connection refused"):
-        Connection(address, SETTINGS)
+        BrokerConnection(address, SETTINGS)
 
 
 def test_a_connection_that_is_closed_instead_of_answered(tiny_broker: Any, connect: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_broker_that_stays_silent(tiny_broker: Any, connect: Any) -> None:
     tiny_broker.answer = lambda header, frame: b""
     hasty = ClientSettings.of({"request.timeout.ms": "50"})
     with pytest.raises(ConnectionLost, match="did not answer in time"):
-        Connection(tiny_broker.address, hasty)
+        BrokerConnection(tiny_broker.address, hasty)
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"HTTP"])
@@ -189,7 +189,7 @@ def tls_settings(tls_broker: Any, **more: str) -> ClientSettings:
 def test_tls_with_a_certificate_that_names_the_host(tls_broker: Any) -> None:
     tls_broker.broker.answer = lambda header, frame: versions(header)
     address = Address("localhost", tls_broker.broker.address.port)
-    connection = Connection(address, tls_settings(tls_broker))
+    connection = BrokerConnection(address, tls_settings(tls_broker))
     assert connection.serves(ApiKey.FETCH)
     connection.close()
 
@@ -197,27 +197,27 @@ def test_tls_with_a_certificate_that_names_the_host(tls_broker: Any) -> None:
 def test_an_answer_over_tls_is_taken_as_it_comes(tls_broker: Any) -> None:
     tls_broker.broker.answer = many_groups
     address = Address("localhost", tls_broker.broker.address.port)
-    connection = Connection(address, tls_settings(tls_broker))
+    connection = BrokerConnection(address, tls_settings(tls_broker))
     assert len(taken_as_it_comes(connection).groups) == 10_000
     connection.close()
 
 
-def test_tls_with_a_certificate_of_another_host_is_refused_unless_told(tls_broker: Any) -> None:
+def test_tls_with_a_certificate_of_another_host_is_refused_by_default(tls_broker: Any) -> None:
     tls_broker.broker.answer = lambda header, frame: versions(header)
     with pytest.raises(Unreachable, match=r"over TLS: its certificate is not trusted"):
-        Connection(tls_broker.broker.address, tls_settings(tls_broker))
+        BrokerConnection(tls_broker.broker.address, tls_settings(tls_broker))
 
     lax = tls_settings(tls_broker, ssl_endpoint_identification_algorithm="none")
-    Connection(tls_broker.broker.address, lax).close()
+    BrokerConnection(tls_broker.broker.address, lax).close()
 
 
-def test_tls_with_a_certificate_nobody_vouches_for_is_refused(tls_broker: Any) -> None:
+def test_tls_with_an_untrusted_certificate_is_refused(tls_broker: Any) -> None:
     address = Address("localhost", tls_broker.broker.address.port)
     with pytest.raises(Unreachable, match=r"over TLS: its certificate is not trusted"):
-        Connection(address, ClientSettings.of({"security.protocol": "SSL"}))
+        BrokerConnection(address, ClientSettings.of({"security.protocol": "SSL"}))
 
 
 def test_a_certificate_that_is_not_there_is_a_wrong_setting(tls_broker: Any) -> None:
     settings = tls_settings(tls_broker, ssl_ca_location="/nowhere.pem")
     with pytest.raises(ConfigError, match="cannot be loaded"):
-        Connection(tls_broker.broker.address, settings)
+        BrokerConnection(tls_broker.broker.address, settings)

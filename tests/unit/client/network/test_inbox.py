@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.client.address import Address
 from headrace.client.error import ConnectionLost
-from headrace.client.network.address import Address
-from headrace.client.network.inbox import ANSWER_MAX_BYTES, Allocate, Inbox
+from headrace.client.network.inbox import RESPONSE_MAX_BYTES, Allocate, Inbox
 
 PEER = Address("127.0.0.1", 9092)
 
@@ -54,7 +54,7 @@ def test_whatever_the_pieces(allocate: Allocate, answers: list[bytes], cuts: set
     assert found == answers
 
 
-@pytest.mark.parametrize("size", [-1, 0, 3, ANSWER_MAX_BYTES + 1])
+@pytest.mark.parametrize("size", [-1, 0, 3, RESPONSE_MAX_BYTES + 1])
 def test_a_size_that_cannot_be_takes_no_memory(
     pair: tuple[socket.socket, socket.socket], size: int
 ) -> None:

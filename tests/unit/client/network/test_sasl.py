@@ -10,7 +10,7 @@ import pytest
 
 from headrace.client.error import AuthenticationFailed
 from headrace.client.network.sasl import authenticate
-from headrace.client.settings import Sasl
+from headrace.client.settings import SaslSettings
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -63,7 +63,7 @@ class Server:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_the_right_password_is_taken(mechanism: str) -> None:
     server = Server(mechanism, "secret")
-    authenticate(server.call, Sasl(mechanism=mechanism, username="me", password="secret"))
+    authenticate(server.call, SaslSettings(mechanism=mechanism, username="me", password="secret"))
     assert server.seen
 
 
@@ -71,24 +71,30 @@ def test_the_right_password_is_taken(mechanism: str) -> None:
 def test_a_wrong_password_is_refused(mechanism: str) -> None:
     server = Server(mechanism, "secret")
     with pytest.raises(AuthenticationFailed, match="SASL_AUTHENTICATION_FAILED"):
-        authenticate(server.call, Sasl(mechanism=mechanism, username="me", password="guess"))
+        authenticate(
+            server.call, SaslSettings(mechanism=mechanism, username="me", password="guess")
+        )
 
 
 def test_scram_never_sends_the_password() -> None:
     server = Server("SCRAM-SHA-256", "secret")
-    authenticate(server.call, Sasl(mechanism="SCRAM-SHA-256", username="me", password="secret"))
+    authenticate(
+        server.call, SaslSettings(mechanism="SCRAM-SHA-256", username="me", password="secret")
+    )
     assert not any(b"secret" in message for message in server.seen)
 
 
 def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
     server = Server("SCRAM-SHA-256", "secret", honest=False)
     with pytest.raises(AuthenticationFailed, match="could not prove"):
-        authenticate(server.call, Sasl(mechanism="SCRAM-SHA-256", username="me", password="secret"))
+        authenticate(
+            server.call, SaslSettings(mechanism="SCRAM-SHA-256", username="me", password="secret")
+        )
 
 
 def test_commas_in_a_name_are_escaped() -> None:
     server = Server("SCRAM-SHA-256", "secret")
-    sasl = Sasl(mechanism="SCRAM-SHA-256", username="a,b=c", password="secret")
+    sasl = SaslSettings(mechanism="SCRAM-SHA-256", username="a,b=c", password="secret")
     authenticate(server.call, sasl)
     assert server.seen[0].startswith(b"n,,n=a=2Cb=3Dc,r=")
 
@@ -96,4 +102,4 @@ def test_commas_in_a_name_are_escaped() -> None:
 def test_a_mechanism_that_is_not_offered_is_named_with_those_that_are() -> None:
     server = Server("SCRAM-SHA-256", "secret")
     with pytest.raises(AuthenticationFailed, match="it offers SCRAM-SHA-256"):
-        authenticate(server.call, Sasl(mechanism="PLAIN", username="me", password="secret"))
+        authenticate(server.call, SaslSettings(mechanism="PLAIN", username="me", password="secret"))

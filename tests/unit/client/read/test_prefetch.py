@@ -52,7 +52,7 @@ def test_a_leader_that_moves_again_and_again(cluster: MovingCluster) -> None:
 
 
 def test_metadata_that_knows_less_than_the_leader(cluster: MovingCluster) -> None:
-    cluster.told = (1, 5)  # an epoch that broker 1 has not heard of yet
+    cluster.advertised = (1, 5)  # an epoch that broker 1 has not heard of yet
 
     def catch_up(node: int) -> None:
         if len(cluster.refused) == 3:
@@ -111,7 +111,7 @@ def test_records_that_a_remote_read_never_gives_are_named(cluster: MovingCluster
         {"cleanup.policy": "delete", "remote.storage.enable": "false"},
     ],
 )
-def test_a_gap_of_a_topic_on_its_brokers_alone_is_believed_at_once(
+def test_a_gap_of_a_topic_without_remote_storage_is_passed_at_once(
     cluster: MovingCluster, configs: dict[str, str]
 ) -> None:
     cluster.configs, cluster.tail = configs, 10
@@ -124,7 +124,7 @@ def test_a_gap_of_a_topic_on_its_brokers_alone_is_believed_at_once(
 
 
 @pytest.mark.parametrize("configs", [None, {"cleanup.policy": "delete"}])
-def test_without_knowing_the_configuration_a_silence_that_lasts_is_believed(
+def test_without_the_configuration_a_lasting_silence_is_a_gap(
     cluster: MovingCluster, configs: dict[str, str] | None
 ) -> None:
     cluster.configs, cluster.tail = configs, 10
@@ -137,7 +137,7 @@ def test_without_knowing_the_configuration_a_silence_that_lasts_is_believed(
     assert len(cluster.waits_ms) > 3
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_again(cluster: MovingCluster) -> None:
+def test_a_fetch_whose_response_cannot_be_read_is_retried(cluster: MovingCluster) -> None:
     at_fetch = iter(range(1000))
 
     def garble(node: int) -> None:
@@ -159,8 +159,8 @@ def test_answers_that_can_never_be_read_are_given_up(cluster: MovingCluster) -> 
         reader.poll()
 
 
-def test_a_leader_nobody_tells_of_is_given_up(cluster: MovingCluster) -> None:
-    cluster.move(2, tell=False)
+def test_a_leader_that_no_metadata_names_is_given_up(cluster: MovingCluster) -> None:
+    cluster.move(2, advertise=False)
     hasty = settings(cluster, default_api_timeout_ms="100")
 
     with (
@@ -178,7 +178,7 @@ def test_what_came_before_the_failure_is_read(cluster: MovingCluster) -> None:
 
     def leave(node: int) -> None:
         if next(fetches) == 10:
-            cluster.move(2, tell=False)
+            cluster.move(2, advertise=False)
 
     cluster.on_fetch = leave
     found: list[int] = []

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.client.error import WriteFailed
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.write.writer import Writer
-from testkit.fault.faulty_cluster import MoodyCluster
+from testkit.fault.faulty_cluster import FaultyCluster
 
 PARTITIONS = 4
 
@@ -26,7 +26,7 @@ def expected(partition: int, past: int) -> list[bytes]:
     return [b"%d" % number for number in range(partition, past, PARTITIONS)]
 
 
-def settings(cluster: MoodyCluster) -> dict[str, str]:
+def settings(cluster: FaultyCluster) -> dict[str, str]:
     return {
         "bootstrap.servers": cluster.address,
         "retry.backoff.ms": "1",
@@ -36,7 +36,7 @@ def settings(cluster: MoodyCluster) -> dict[str, str]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_record_once_and_in_order(seed: int) -> None:
-    with MoodyCluster("clicks", nodes=3, partitions=PARTITIONS, seed=seed, faults=40) as cluster:
+    with FaultyCluster("clicks", nodes=3, partitions=PARTITIONS, seed=seed, faults=40) as cluster:
         with Writer(settings(cluster), "clicks", batch_bytes=200, memory_bytes=4000) as writer:
             for first in range(0, 2000, 50):
                 writer.write(rows(first, first + 50))
@@ -46,8 +46,8 @@ def test_every_record_once_and_in_order(seed: int) -> None:
             assert cluster.values(partition) == expected(partition, 2000)
 
 
-def test_five_requests_are_on_their_way_to_each_leader_at_once() -> None:
-    with MoodyCluster("clicks", nodes=2, partitions=PARTITIONS) as cluster:
+def test_five_requests_are_in_flight_to_each_leader() -> None:
+    with FaultyCluster("clicks", nodes=2, partitions=PARTITIONS) as cluster:
         with Writer(settings(cluster), "clicks", batch_bytes=200) as writer:
             writer.write(rows(0, 4))
             writer.flush()
@@ -60,7 +60,7 @@ def test_five_requests_are_on_their_way_to_each_leader_at_once() -> None:
 
 
 def test_without_idempotence_nothing_is_lost() -> None:
-    with MoodyCluster("clicks", nodes=2, partitions=PARTITIONS, faults=20) as cluster:
+    with FaultyCluster("clicks", nodes=2, partitions=PARTITIONS, faults=20) as cluster:
         with Writer(
             settings(cluster), "clicks", acks=1, idempotent=False, batch_bytes=200
         ) as writer:
@@ -72,9 +72,9 @@ def test_without_idempotence_nothing_is_lost() -> None:
             assert set(cluster.values(partition)) == set(expected(partition, 1000))
 
 
-def test_patience_ends_and_names_a_partition() -> None:
-    with MoodyCluster("clicks", nodes=2, partitions=PARTITIONS, faults=10**9) as cluster:
-        cluster._mood = lambda: "closed before"  # type: ignore[method-assign]
+def test_retries_end_and_the_error_names_a_partition() -> None:
+    with FaultyCluster("clicks", nodes=2, partitions=PARTITIONS, faults=10**9) as cluster:
+        cluster._next_fault = lambda: "closed before"  # type: ignore[method-assign]
         hasty = settings(cluster) | {"default.api.timeout.ms": "200"}
         writer = Writer(hasty, "clicks")
         writer.write(rows(0, 4))
@@ -87,18 +87,20 @@ def test_patience_ends_and_names_a_partition() -> None:
 
 @pytest.mark.parametrize("call", ["begin", "finish"])
 def test_after_ctrl_c_a_flush_writes_the_rest(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with MoodyCluster("clicks", nodes=2, partitions=PARTITIONS) as cluster:
+    with FaultyCluster("clicks", nodes=2, partitions=PARTITIONS) as cluster:
         with Writer(settings(cluster), "clicks") as writer:
             writer.write(rows(0, 4))
             writer.flush()
             writer.write(rows(4, 40))
             with monkeypatch.context() as patch:
 
-                def interrupted(connection: Connection, *rest: object, **more: object) -> None:
+                def interrupted(
+                    connection: BrokerConnection, *rest: object, **more: object
+                ) -> None:
                     connection.close()
                     raise KeyboardInterrupt
 
-                patch.setattr(Connection, call, interrupted)
+                patch.setattr(BrokerConnection, call, interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     writer.flush()
 
@@ -108,8 +110,8 @@ def test_after_ctrl_c_a_flush_writes_the_rest(call: str, monkeypatch: pytest.Mon
             assert cluster.values(partition) == expected(partition, 40)
 
 
-def test_gathered_rows_go_out_before_they_take_much_room() -> None:
-    with MoodyCluster("clicks", nodes=1, partitions=PARTITIONS) as cluster:
+def test_accumulated_rows_are_sent_before_they_take_much_memory() -> None:
+    with FaultyCluster("clicks", nodes=1, partitions=PARTITIONS) as cluster:
         with Writer(
             settings(cluster), "clicks", batch_bytes=10_000, memory_bytes=40_000, linger_ms=10**6
         ) as writer:

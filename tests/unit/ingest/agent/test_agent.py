@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.network.address import Address
+from headrace.client.address import Address
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.monitor import Monitor
 from headrace.ingest.agent.supervisor import AgentSupervisor

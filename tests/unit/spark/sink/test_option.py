@@ -5,7 +5,7 @@ import pytest
 
 from headrace.model.error import ConfigError
 from headrace.model.ids import topic_name_problem
-from headrace.spark.sink.option import Guarantee, SinkOptions, read_sink_options
+from headrace.spark.sink.option import SinkGuarantee, SinkOptions, read_sink_options
 
 _BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
@@ -16,14 +16,14 @@ def _read(streaming: bool = True, **options: str) -> SinkOptions:
 
 
 def test_a_stream_is_exactly_once_and_a_batch_at_least_once() -> None:
-    assert _read(streaming=True).guarantee is Guarantee.EXACTLY_ONCE
-    assert _read(streaming=False).guarantee is Guarantee.AT_LEAST_ONCE
+    assert _read(streaming=True).guarantee is SinkGuarantee.EXACTLY_ONCE
+    assert _read(streaming=False).guarantee is SinkGuarantee.AT_LEAST_ONCE
 
 
 def test_names_are_found_under_any_spelling() -> None:
     options = _read(GUARANTEE="At-Least-Once", TOPIC="clicks", kafka__Compression__Type="zstd")
 
-    assert options.guarantee is Guarantee.AT_LEAST_ONCE
+    assert options.guarantee is SinkGuarantee.AT_LEAST_ONCE
     assert (options.topic, options.codec) == ("clicks", "zstd")
 
 
@@ -86,7 +86,7 @@ def test_says_what_to_write_instead(options: dict[str, str], message: str) -> No
         ({"sinkId": "orders", "batchId": "-1"}, "batchId"),
     ],
 )
-def test_a_batch_write_is_told_what_its_name_and_number_need(
+def test_a_batch_write_needs_both_its_name_and_its_number(
     options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -1,4 +1,4 @@
-"""How a staging topic is made, and found again."""
+"""How a staging topic is created, and found again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.records.encode import encode
 from headrace.spark.sink import staging_topic as sink_stage
-from headrace.spark.sink.staging_topic import Stage
+from headrace.spark.sink.staging_topic import StagingTopic
 from headrace.spark.sink.task_output import StagedBatch
 from headrace.wire.error_code import ErrorCode
 from testkit.fault.moving_cluster import MovingCluster
@@ -31,11 +31,11 @@ def test_what_waits_is_kept_however_much_it_is(monkeypatch: pytest.MonkeyPatch) 
             return {topic.name: None for topic in topics}
 
     monkeypatch.setattr(sink_stage, "Admin", Admin)
-    monkeypatch.setattr(Stage, "_problem", lambda _: None if made else missing)
+    monkeypatch.setattr(StagingTopic, "_problem", lambda _: None if made else missing)
     pool: Any = type("Pool", (), {"settings": None})
     monkeypatch.setattr(sink_stage, "Retry", lambda _: None)
 
-    Stage(pool, "stage").open()
+    StagingTopic(pool, "stage").open()
 
     # Whatever log.retention.bytes the broker has for other topics.
     assert made[0].configs["retention.bytes"] == "-1"
@@ -51,7 +51,7 @@ def read_stage(cluster: MovingCluster, timeout_ms: int) -> list[tuple[TopicParti
     )
     staged = [StagedBatch(TopicPartition("target", 7), 0, 0)]
     with ConnectionPool(settings) as pool:
-        found = Stage(pool, "clicks").read(staged)
+        found = StagingTopic(pool, "clicks").read(staged)
         return [(target, bytes(batch.data)) for target, batch in found]
 
 
@@ -63,7 +63,7 @@ def test_a_stage_that_a_broker_has_not_heard_of_yet_is_asked_for_again() -> None
         assert read_stage(cluster, 10_000) == [(TopicPartition("target", 7), data)]
 
 
-def test_a_stage_that_stays_away_is_told_by_its_own_error() -> None:
+def test_a_staging_topic_that_never_appears_is_reported_by_its_own_error() -> None:
     data = encode(pa.record_batch({"value": ["v"]}), timestamp_ms=0, base_offset=0).data
     with MovingCluster([data], nodes=1) as cluster:
         cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 10_000

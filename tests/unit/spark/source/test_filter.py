@@ -1,4 +1,4 @@
-"""Filters that a batch read carries out itself."""
+"""Filters that a batch read applies itself."""
 
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ WHOLE = OffsetRange(TopicPartition("clicks", 0), 0, 100)
 
 def taken(*filters: Filter) -> SourceFilter:
     found = SourceFilter()
-    assert all(found.take(each) for each in filters)
+    assert all(found.accept(each) for each in filters)
     return found
 
 
@@ -39,15 +39,15 @@ def narrowed(*filters: Filter) -> tuple[int, int]:
 def test_partitions_and_topics_are_chosen() -> None:
     chosen = taken(In(("partition",), (1, 2)), EqualTo(("topic",), "clicks"))
 
-    assert chosen.wants("clicks", 1)
-    assert not chosen.wants("clicks", 0)
-    assert not chosen.wants("views", 1)
+    assert chosen.keeps("clicks", 1)
+    assert not chosen.keeps("clicks", 0)
+    assert not chosen.keeps("views", 1)
 
 
 def test_partitions_are_compared() -> None:
     chosen = taken(GreaterThan(("partition",), 1), LessThanOrEqual(("partition",), 3))
 
-    assert [each for each in range(6) if chosen.wants("clicks", each)] == [2, 3]
+    assert [each for each in range(6) if chosen.keeps("clicks", each)] == [2, 3]
 
 
 def test_offsets_narrow_the_range() -> None:
@@ -110,5 +110,5 @@ def test_columns_that_are_never_null_need_no_test() -> None:
 def test_everything_else_is_left_to_spark(left: Filter) -> None:
     found = SourceFilter()
 
-    assert not found.take(left)
+    assert not found.accept(left)
     assert found == SourceFilter()

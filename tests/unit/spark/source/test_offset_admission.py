@@ -1,4 +1,4 @@
-"""How far a micro-batch goes."""
+"""Where a micro-batch ends."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

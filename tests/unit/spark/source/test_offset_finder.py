@@ -1,4 +1,4 @@
-"""What the driver believes when a broker does not know of all that there is."""
+"""Which partitions the driver sees when a broker does not know all of them."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ CLICKS = TopicPartition("clicks", 0)
 
 
 class Clock:
-    """Moves when somebody sleeps."""
+    """A clock that moves when the finder sleeps."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -65,7 +65,7 @@ def test_a_partition_that_a_broker_does_not_know_for_a_moment_stays(
     assert clock.now < 100 + GONE_SECONDS
 
 
-def test_one_that_nobody_knows_for_seconds_is_gone(
+def test_a_partition_that_no_broker_knows_for_seconds_is_gone(
     finder: OffsetFinder, cluster: MovingCluster, clock: Clock
 ) -> None:
     cluster.topic_errors = [ErrorCode.unknown_topic_or_partition] * 1000

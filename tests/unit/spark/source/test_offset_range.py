@@ -1,4 +1,4 @@
-"""Ranges of offsets, shared out to tasks."""
+"""Ranges of offsets, split into tasks."""
 
 from itertools import pairwise
 

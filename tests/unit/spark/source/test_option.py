@@ -61,12 +61,12 @@ def test_options_pickle() -> None:
         ("bootstrap.servers", "kafka.bootstrap.servers"),
     ],
 )
-def test_an_unknown_option_is_told_with_the_right_spelling(written: str, meant: str) -> None:
+def test_an_unknown_option_is_reported_with_the_right_spelling(written: str, meant: str) -> None:
     with pytest.raises(ConfigError, match=rf"no option {written.lower()}; did you mean {meant}\?"):
         options(**{written: "1"})
 
 
-def test_an_option_like_no_other_is_told_with_all_there_are() -> None:
+def test_an_option_like_no_other_is_reported_with_all_there_are() -> None:
     with pytest.raises(ConfigError, match=r"no option zzz; it has assign, .*valueSchema"):
         options(zzz="1")
 
@@ -120,12 +120,12 @@ def test_what_the_connector_refuses_is_refused(name: str, hint: str) -> None:
         ("subscribe", " , ", "names of topics"),
     ],
 )
-def test_a_wrong_value_is_told_with_what_to_write(name: str, text: str, hint: str) -> None:
+def test_a_wrong_value_is_reported_with_what_to_write(name: str, text: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=f"option {name} cannot be .*{hint}"):
         options(**{name: text})
 
 
-def test_a_wrong_pattern_is_told() -> None:
+def test_a_wrong_pattern_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"subscribePattern cannot be .*no regular expression"):
         SourceOptions.of(
             {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribePattern": "clicks("}

@@ -1,4 +1,4 @@
-"""What a task does when its topic goes away under it."""
+"""What a task does when its topic is deleted while it reads."""
 
 import logging
 from typing import Any
@@ -26,7 +26,7 @@ def task(**options: str) -> SourceTask:
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets every reader raise what a leader says."""
+    """Make every reader raise a leader's error."""
 
     def with_code(code: ErrorCode) -> None:
         def fail(*_: object, **__: object) -> None:
@@ -58,7 +58,7 @@ def test_another_refusal_is_no_loss(refuse: Any) -> None:
 
 
 class SilentReader:
-    """Nothing comes, as while a broker is away."""
+    """A reader that gets no records, as while a broker is down."""
 
     def __init__(self, *_: object, **__: object) -> None:
         self.ended = False
@@ -75,11 +75,11 @@ class SilentReader:
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_silence_while_nobody_can_be_reached_is_no_loss(
+def test_silence_while_no_broker_can_be_reached_is_no_loss(
     fail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "Reader", SilentReader)
-    monkeypatch.setattr(source_task, "_ASK_MS", 200)
+    monkeypatch.setattr(source_task, "_LEADER_TIMEOUT_MS", 200)
 
     with pytest.raises(Unreachable, match=r"cannot reach 127\.0\.0\.1:1"):
         list(task(failOnDataLoss=fail).read(RANGE))

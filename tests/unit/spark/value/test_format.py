@@ -208,7 +208,9 @@ def test_the_column_has_the_type_of_the_schema() -> None:
         ("json", '{"type":"struct"}', "no schema in JSON"),
     ],
 )
-def test_a_schema_that_does_not_fit_is_told(name: str, schema: str | None, problem: str) -> None:
+def test_a_schema_that_does_not_fit_is_reported(
+    name: str, schema: str | None, problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         ValueFormat.of(name, schema, "PERMISSIVE")
 
@@ -220,7 +222,7 @@ def test_a_schema_that_does_not_fit_is_told(name: str, schema: str | None, probl
         ("json", pa.struct([("m", pa.map_(pa.string(), pa.int32()))]), "map m"),
     ],
 )
-def test_a_type_that_the_format_cannot_hold_is_told(
+def test_a_type_that_the_format_cannot_hold_is_reported(
     name: str, kind: pa.DataType, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):

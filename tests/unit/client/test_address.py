@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.client.network.address import Address, parse_addresses
+from headrace.client.address import Address, parse_addresses
 from headrace.model.error import ConfigError
 
 

@@ -1,19 +1,15 @@
-"""A transactional id's side of a transaction: what its coordinator is asked.
+"""The requests of a transaction to its coordinator.
 
-A transaction is known by three things (transactional id, producer id, epoch), and whoever has them
-can end it: `PreparedTransaction` carries them from the process that wrote to the one that decides.
-
-With transaction.version 2 (KIP-890) brokers add a partition to the transaction when it is written
-to, and every end brings the next epoch, so that nothing late can slip into the next transaction.
-Older brokers are told of each partition first, and the epoch stays.
+With transaction.version 2 (KIP-890) a broker adds a partition to the transaction when it is written
+to, and the end of a transaction returns the next epoch, so that a late batch cannot become part of
+the next transaction. On older brokers the client adds each partition first, and the epoch stays.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from headrace.client.error import ProducerFenced, error_of
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool, CoordinatorOf
 from headrace.client.network.retry import Retry
@@ -27,7 +23,7 @@ _SECOND: Final = 2
 _FIRST_NEW_EPOCH: Final = 5  # of EndTxn and TxnOffsetCommit: the versions of KIP-890's second part
 _LAST_FOR_CLIENTS: Final = 3  # of AddPartitionsToTxn
 
-_AGAIN = frozenset(
+_RETRIABLE = frozenset(
     {
         ErrorCode.concurrent_transactions,
         ErrorCode.unknown_topic_or_partition,
@@ -39,8 +35,8 @@ _AGAIN = frozenset(
 )
 
 
-class CommittedOffset(NamedTuple):
-    """Where a group goes on in a partition, and a note about it."""
+class OffsetAndMetadata(NamedTuple):
+    """The next offset that a group reads of a partition, and a note that is stored with it."""
 
     offset: int
     metadata: str = ""
@@ -48,7 +44,7 @@ class CommittedOffset(NamedTuple):
 
 
 class GroupMembership(NamedTuple):
-    """Who commits, so that a member which the group has replaced is refused (KIP-447)."""
+    """The member that commits, so that a member which was replaced is refused (KIP-447)."""
 
     member_id: str = ""
     generation: int = -1
@@ -58,40 +54,11 @@ class GroupMembership(NamedTuple):
 NO_MEMBERSHIP: Final = GroupMembership()
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedTransaction:
-    """A transaction whose records are all written and that waits for its end. It pickles.
-
-    `started` is False when nothing was written: then there is nothing to end.
-    """
-
-    transactional_id: str
-    identity: ProducerIdentity
-    started: bool
-
-    def commit(self, pool: ConnectionPool) -> None:
-        """Make its records visible. Harmless twice.
-
-        Raises:
-            ProducerFenced: it timed out, or somebody took over: its records are aborted.
-        """
-        self._end(pool, committed=True)
-
-    def abort(self, pool: ConnectionPool) -> None:
-        """Make sure that nobody ever sees its records. Harmless twice."""
-        self._end(pool, committed=False)
-
-    def _end(self, pool: ConnectionPool, *, committed: bool) -> None:
-        if self.started:
-            calls = TransactionCalls(pool, self.transactional_id)
-            calls.end(self.identity, committed=committed)
-
-
 class TransactionCalls:
-    """What the coordinator of one transactional id is asked, with retries.
+    """The requests of one transactional id to its coordinator, with retries.
 
     Raises:
-        ProducerFenced: from every call, when somebody else has the transactional id.
+        ProducerFenced: from every call, when another writer has the transactional id.
         BrokerError: from every call, when the coordinator refuses for good.
     """
 
@@ -100,7 +67,7 @@ class TransactionCalls:
         self.transactional_id = transactional_id
 
     def second_version(self) -> bool:
-        """Whether the cluster has transaction.version 2 (KIP-890)."""
+        """Return whether the cluster has transaction.version 2 (KIP-890)."""
         found: bool = self._pool.on_coordinator(
             self.transactional_id, _has_second_version, lambda _: (), CoordinatorOf.TRANSACTION
         )
@@ -109,7 +76,7 @@ class TransactionCalls:
     def add_partitions(
         self, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
     ) -> None:
-        """Tell that partitions will be written to; for transaction.version below 2."""
+        """Add partitions to the transaction; for transaction.version below 2."""
         topics = [
             {"name": name, "partitions": indexes} for name, indexes in by_topic(partitions).items()
         ]
@@ -120,7 +87,7 @@ class TransactionCalls:
             "v3_and_below_topics": topics,
         }
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             return connection.call(ApiKey.ADD_PARTITIONS_TO_TXN, body, highest=_LAST_FOR_CLIENTS)
 
         self._until_done(
@@ -133,7 +100,7 @@ class TransactionCalls:
         )
 
     def add_group(self, identity: ProducerIdentity, group: str) -> None:
-        """Tell that a group's offsets will be committed; for transaction.version below 2."""
+        """Add a group's offsets to the transaction; for transaction.version below 2."""
         body = self._body(identity) | {"group_id": group}
         self._until_done(
             lambda connection: connection.call(ApiKey.ADD_OFFSETS_TO_TXN, body),
@@ -144,12 +111,12 @@ class TransactionCalls:
         self,
         identity: ProducerIdentity,
         group: str,
-        offsets: Mapping[TopicPartition, CommittedOffset],
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
         membership: GroupMembership,
         *,
         second_version: bool,
     ) -> None:
-        """Put a group's offsets into the transaction: they count once it is committed."""
+        """Put a group's offsets into the transaction: they are committed together with it."""
         body = self._body(identity) | {
             "group_id": group,
             "member_id": membership.member_id,
@@ -174,10 +141,10 @@ class TransactionCalls:
         )
 
     def end(self, identity: ProducerIdentity, *, committed: bool) -> ProducerIdentity:
-        """Commit or abort, and return the identity to go on with."""
+        """Commit or abort; return the identity of the next transaction."""
         body = self._body(identity) | {"committed": committed}
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             highest = None if _has_second_version(connection) else _FIRST_NEW_EPOCH - 1
             return connection.call(ApiKey.END_TXN, body, highest=highest)
 
@@ -200,31 +167,31 @@ class TransactionCalls:
         retry = Retry(self._pool.settings)
         while True:
             answer = self._pool.on_coordinator(name, call, codes, kind)
-            # One that failed drags the others along with OPERATION_NOT_ATTEMPTED.
+            # One partition that fails makes the others fail with OPERATION_NOT_ATTEMPTED.
             errors = [error for code in codes(answer) if (error := error_of(code)) is not None]
             if not errors:
                 return answer
             worst = min(errors, key=lambda error: _rank(error.code))
             if worst.code in FENCED:
                 raise ProducerFenced(self.transactional_id)
-            if worst.code not in _AGAIN or not retry.pause():
+            if worst.code not in _RETRIABLE or not retry.pause():
                 raise worst
 
 
 def _rank(code: ErrorCode) -> int:
-    """Which of several errors to tell: the one that ends it, not the ones that follow from it."""
+    """Rank an error, so that the cause is raised and not an error that follows from it."""
     if code in FENCED:
         return 0
     if code is ErrorCode.operation_not_attempted:
         return 3
-    return 2 if code in _AGAIN else 1
+    return 2 if code in _RETRIABLE else 1
 
 
-def _has_second_version(connection: Connection) -> bool:
+def _has_second_version(connection: BrokerConnection) -> bool:
     return connection.features.get(FEATURE, 0) >= _SECOND
 
 
-def _offset_body(index: int, committed: CommittedOffset) -> dict[str, Any]:
+def _offset_body(index: int, committed: OffsetAndMetadata) -> dict[str, Any]:
     return {
         "partition_index": index,
         "committed_offset": committed.offset,

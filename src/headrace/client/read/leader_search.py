@@ -1,9 +1,9 @@
-"""Partitions whose leader is not known, or not known any more, and how long to look for it.
+"""Finds leaders of partitions whose leader is unknown or has failed, and bounds how long.
 
-Rule 1: patience is per partition. Whatever a leader's move or a lost connection explains is tried
-again until default.api.timeout.ms have passed without one good answer; then the last error is
-raised.
-Rule 2: the pauses between two looks grow as long as anything fails, whatever it is.
+Rule 1: the time limit is per partition. A failure that a moved leader or a lost connection explains
+is retried until default.api.timeout.ms have passed without one good response; then the last error
+is raised.
+Rule 2: the pauses between two searches grow as long as any partition fails.
 """
 
 from typing import Final
@@ -18,48 +18,49 @@ from headrace.wire.error_code import ErrorCode
 
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 _NEW_TOPIC_SECONDS: Final = 5.0
-"""A topic that was just made, and a broker that just started, may not know of each other yet."""
+"""A broker that has just started may not know a topic that was just created."""
 
 
 class LeaderSearch:
-    """Finds the leaders of cursors, and finds them again.
+    """Finds the leaders of cursors, and finds the new ones when they have moved.
 
     Args:
-        pool: asked once for each look; it must not be a patient one.
-        settings: whose patience it is.
+        pool: fetches metadata once per search. It must not retry: the caller polls sockets.
+        settings: the time limit and the pauses.
     """
 
     def __init__(self, pool: ConnectionPool, settings: ClientSettings) -> None:
         self._pool = pool
         self._settings = settings
-        self._wanted: list[Cursor] = []
+        self._leaderless: list[Cursor] = []
         self._failing: set[Cursor] = set()
-        self._look_at = 0.0
+        self._search_at = 0.0
         self._pause = settings.retry_backoff_ms / 1000
 
     @property
     def due(self) -> float | None:
-        """When to look next, or None while every leader is known."""
-        return self._look_at if self._wanted else None
+        """When to search next, or None while every leader is known."""
+        return self._search_at if self._leaderless else None
 
     def add(self, cursor: Cursor) -> None:
-        self._wanted.append(cursor)
+        """Search for the leader of one more partition."""
+        self._leaderless.append(cursor)
 
-    def look(self, now: float) -> list[tuple[Cursor, BrokerMetadata]]:
-        """Ask for metadata: the cursors whose leaders were found.
+    def search(self, now: float) -> list[tuple[Cursor, BrokerMetadata]]:
+        """Fetch metadata; return the cursors whose leaders it names.
 
         Raises:
-            ClientError: one was looked for long enough, or its topic is another one now.
+            ClientError: the time limit of a partition has passed, or its topic was replaced.
         """
-        wanted, self._wanted = self._wanted, []
+        leaderless, self._leaderless = self._leaderless, []
         try:
-            metadata = self._pool.metadata({each.partition.topic for each in wanted})
+            metadata = self._pool.metadata({each.partition.topic for each in leaderless})
         except (ConnectionLost, Unreachable) as error:
-            for cursor in wanted:
+            for cursor in leaderless:
                 self.fail(cursor, error, now)
             return []
         found = []
-        for cursor in wanted:
+        for cursor in leaderless:
             leader = _leader(cursor, metadata)
             if isinstance(leader, BrokerMetadata):
                 found.append((cursor, leader))
@@ -68,7 +69,11 @@ class LeaderSearch:
         return found
 
     def fail(self, cursor: Cursor, error: ClientError, now: float) -> None:
-        """Look for its leader again after a pause, or give up."""
+        """Search for the cursor's leader again after a pause, or give up.
+
+        Raises:
+            ClientError: the time limit of the partition has passed.
+        """
         if cursor.failing_since is None:
             cursor.failing_since = now
             self._failing.add(cursor)
@@ -79,13 +84,13 @@ class LeaderSearch:
             if isinstance(error, BrokerError):
                 raise BrokerError(error.code, f"cannot read {cursor.partition}: {error}")
             raise type(error)(f"cannot read {cursor.partition}: {error}")
-        if now >= self._look_at:
-            self._look_at = now + self._pause
+        if now >= self._search_at:
+            self._search_at = now + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-        self._wanted.append(cursor)
+        self._leaderless.append(cursor)
 
-    def well(self, cursor: Cursor) -> None:
-        """Its leader has answered."""
+    def succeed(self, cursor: Cursor) -> None:
+        """Note that the cursor's leader has responded well."""
         if cursor.failing_since is not None:
             cursor.failing_since = None
             self._failing.discard(cursor)

@@ -1,41 +1,47 @@
-"""Ranges with edges and times in them, turned into offsets."""
+"""Resolves ranges that name times or edges of the log to offsets."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headrace.client.error import BrokerError, ClientError, PositionOutOfRange
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.offset_lookup import EARLIEST, LATEST, FoundOffset, extents, list_offsets
-from headrace.client.read.offset_lookup import Extent as LogExtent
+from headrace.client.read.offset_lookup import (
+    EARLIEST,
+    LATEST,
+    FoundOffset,
+    LogExtent,
+    extents,
+    list_offsets,
+)
 from headrace.client.read.read_range import Bound, Offset, ReadRange, milliseconds
 from headrace.model.ids import TopicPartition
 
 NOT_FOUND = -1
 
 
-class Extent(NamedTuple):
-    """Offsets to read: from `start` up to, and without, `end`; None when there is no end."""
+class ResolvedRange(NamedTuple):
+    """The offsets of a `ReadRange`: from `start` to before `end`; None when there is no end."""
 
     start: int
     end: int | None
 
 
-def find_extents(
+def resolve_ranges(
     pool: ConnectionPool,
     ranges: Mapping[TopicPartition, ReadRange],
     *,
     follow: bool = False,
     read_committed: bool = False,
-) -> dict[TopicPartition, Extent]:
-    """Ask the leaders about every bound that is no offset yet; offsets are not looked at.
+) -> dict[TopicPartition, ResolvedRange]:
+    """Ask the leaders for the offset of every bound that is a time or an edge of the log.
 
     Args:
-        follow: a range without an end has none, instead of ending where the log ends now.
-        read_committed: let the log end at the last stable offset.
+        follow: leave a range without an end open, instead of ending it where the log ends now.
+        read_committed: the log ends at the last stable offset.
 
     Raises:
-        ClientError: naming the partition that cannot be asked about.
-        PositionOutOfRange: a start that lies past the log's end, in a range up to that end.
+        ClientError: names the partition whose leader gave no offset.
+        PositionOutOfRange: a range without an end starts past the end of the log.
     """
     ends: dict[TopicPartition, Bound | None] = {
         partition: Offset.LATEST if each.end is None and not follow else each.end
@@ -45,19 +51,19 @@ def find_extents(
     found_starts = _look_up(pool, starts, read_committed)
     found_ends = _look_up(pool, ends, read_committed)
     found = {}
-    for partition, wanted in ranges.items():
+    for partition, unresolved in ranges.items():
         start, end = found_starts[partition], found_ends[partition]
         assert start is not None
         if end is not None and end < start:
-            if isinstance(wanted.start, int):
+            if isinstance(unresolved.start, int):
                 _check_start(pool, partition, start)
             end = start
-        found[partition] = Extent(start, end)
+        found[partition] = ResolvedRange(start, end)
     return found
 
 
 def _check_start(pool: ConnectionPool, partition: TopicPartition, start: int) -> None:
-    """A start behind the end is fine behind an open transaction, but not behind the log."""
+    """Refuse a start past the log's end. Past the last stable offset it is allowed."""
     log = extents(pool, [partition])[partition]
     if isinstance(log, LogExtent) and start > log.end:
         raise PositionOutOfRange(partition, start, log.start, log.end)

@@ -19,13 +19,13 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """The addresses of a `bootstrap.servers` list, separated by commas.
+    """Parse a `bootstrap.servers` list, separated by commas.
 
     >>> [str(address) for address in parse_addresses("one:9093, two,[::1]:9094")]
     ['one:9093', 'two:9092', '[::1]:9094']
 
     Raises:
-        ConfigError: in one sentence that shows the part that is wrong.
+        ConfigError: names the part of the list that is wrong.
     """
     parts = [part.strip() for part in text.split(",")]
     addresses = [_parse(part) for part in parts if part]

@@ -1,12 +1,12 @@
-"""Consumer groups, seen and changed from outside."""
+"""Consumer groups, described and changed by a client that is not a member."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.client.error import BrokerError, ClientError, error_of
+from headrace.client.error import BrokerError, error_of
 from headrace.client.group.consumer_protocol import PROTOCOL_TYPE, read_assignment
-from headrace.client.network.connection import Connection
+from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.error import PeerError
@@ -14,17 +14,17 @@ from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
-# From here on OffsetFetch asks for several groups (KIP-709), in a shape of its own: Kafka 3.0.
+# From this version on OffsetFetch names several groups (KIP-709), in another layout: Kafka 3.0.
 _FIRST_MANY_GROUPS = 8
-# Version 10 names topics by id; names do for a tool.
+# Version 10 identifies topics by id; this client uses names.
 _LAST_BY_NAME = 9
 _NO_GENERATION = -1
 _DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
-class ListedGroup:
-    """One line of a list. Brokers before Kafka 4.0 tell no type, which is then empty."""
+class GroupListing:
+    """One group of a broker's list. Brokers before Kafka 4.0 send no type; it is empty then."""
 
     group: str
     state: str
@@ -34,7 +34,9 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberDescription:
+    """One member of a group and the partitions assigned to it."""
+
     member_id: str
     instance_id: str | None
     client_id: str
@@ -43,10 +45,10 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupDescription:
     """A group as its coordinator describes it.
 
-    `type` is `classic` or `consumer` (KIP-848); `assignor` is how it shares out partitions.
+    `type` is `classic` or `consumer` (KIP-848); `assignor` names how it assigns partitions.
     """
 
     group: str
@@ -54,11 +56,11 @@ class Group:
     type: str
     assignor: str
     coordinator: int
-    members: tuple[Member, ...]
+    members: tuple[MemberDescription, ...]
 
 
 class GroupAdmin:
-    """Groups of one cluster.
+    """Lists, describes and changes the groups of one cluster.
 
     Example:
         with ConnectionPool(ClientSettings.of({})) as pool:
@@ -68,20 +70,23 @@ class GroupAdmin:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
-    def list_groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
-        """Every broker's groups, by name.
+    def list_groups(self, states: Sequence[str] = ()) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by name.
+
+        Args:
+            states: return only groups in one of these states; all groups by default.
 
         Raises:
-            BrokerError: a broker refuses to tell.
+            BrokerError: a broker refuses the request.
         """
-        found = []
+        groups = []
         for node_id in sorted(self._pool.metadata(()).brokers):
             answer = self._pool.node(node_id).call(ApiKey.LIST_GROUPS, {"states_filter": states})
             error = error_of(answer.error_code)
             if error is not None:
                 raise error
-            found += [
-                ListedGroup(
+            groups += [
+                GroupListing(
                     each.group_id,
                     each.group_state,
                     each.protocol_type,
@@ -90,12 +95,12 @@ class GroupAdmin:
                 )
                 for each in answer.groups
             ]
-        return sorted(found, key=lambda each: each.group)
+        return sorted(groups, key=lambda each: each.group)
 
-    def describe(self, group: str) -> Group | BrokerError:
-        """A group of either kind: the new one is asked for first, where the broker knows it."""
+    def describe(self, group: str) -> GroupDescription | BrokerError:
+        """Describe a group of either type. KIP-848's is tried first if the broker has it."""
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             if connection.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
                 answer = connection.call(ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group]})
                 if answer.groups[0].error_code not in _NOT_CONSUMER:
@@ -114,14 +119,14 @@ class GroupAdmin:
         return _classic_group(answer, coordinator)
 
     def offsets(self, group: str) -> dict[TopicPartition, int]:
-        """Everything a group has committed.
+        """Return all offsets that a group has committed.
 
         Raises:
-            BrokerError: its coordinator refuses to tell.
+            BrokerError: the group's coordinator refuses the request.
         """
         body = {"groups": [{"group_id": group, "topics": None}], "require_stable": False}
 
-        def call(connection: Connection) -> Any:
+        def call(connection: BrokerConnection) -> Any:
             answer = connection.call(
                 ApiKey.OFFSET_FETCH, body, lowest=_FIRST_MANY_GROUPS, highest=_LAST_BY_NAME
             )
@@ -145,7 +150,7 @@ class GroupAdmin:
         generation: int = _NO_GENERATION,
         member_id: str = "",
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Set offsets: as a member, or, without a generation, for a group that has none."""
+        """Commit offsets: as a member, or, without a generation, for a group without members."""
         if not offsets:
             return {}
         body = {
@@ -172,6 +177,7 @@ class GroupAdmin:
     def delete_offsets(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, BrokerError | None]:
+        """Delete a group's committed offsets of some partitions."""
         body = {
             "group_id": group,
             "topics": [
@@ -182,6 +188,7 @@ class GroupAdmin:
         return self._per_partition(group, ApiKey.OFFSET_DELETE, body)
 
     def delete(self, group: str) -> BrokerError | None:
+        """Delete a group that has no members, with its offsets. Return the error, if any."""
         body = {"groups_names": [group]}
         answer = self._pool.on_coordinator(
             group,
@@ -207,9 +214,9 @@ class GroupAdmin:
 _NOT_CONSUMER = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
 
 
-def _consumer_group(answer: Any, coordinator: int) -> Group:
+def _consumer_group(answer: Any, coordinator: int) -> GroupDescription:
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.instance_id,
             each.client_id,
@@ -222,15 +229,15 @@ def _consumer_group(answer: Any, coordinator: int) -> Group:
         )
         for each in answer.members
     )
-    return Group(
+    return GroupDescription(
         answer.group_id, answer.group_state, "consumer", answer.assignor_name, coordinator, members
     )
 
 
-def _classic_group(answer: Any, coordinator: int) -> Group:
+def _classic_group(answer: Any, coordinator: int) -> GroupDescription:
     consumers = answer.protocol_type == PROTOCOL_TYPE
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.group_instance_id,
             each.client_id,
@@ -239,17 +246,14 @@ def _classic_group(answer: Any, coordinator: int) -> Group:
         )
         for each in answer.members
     )
-    return Group(
+    return GroupDescription(
         answer.group_id, answer.group_state, "classic", answer.protocol_data, coordinator, members
     )
 
 
 def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
-    """Other clients may put their own bytes there: then nothing is known, and nothing is wrong."""
+    """Parse an assignment. Other clients may use their own bytes: return nothing then."""
     try:
         return tuple(read_assignment(data))
     except PeerError:
         return ()
-
-
-__all__ = ["ClientError", "Group", "GroupAdmin", "ListedGroup", "Member"]
