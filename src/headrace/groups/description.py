@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.groups.classic import ClassicGroup, ClassicState
-from headrace.groups.consumer import ConsumerGroup
-from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from headrace.groups.classic.group import ClassicGroup, ClassicState
+from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.topic import TopicIdPartition
 
 

@@ -2,10 +2,10 @@
 
 from typing import TypeAlias
 
-from headrace.groups.classic import ClassicGroup, ClassicState
-from headrace.groups.consumer import ConsumerGroup
+from headrace.groups.classic.group import ClassicGroup, ClassicState
+from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.record import CommittedOffset
-from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 

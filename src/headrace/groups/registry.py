@@ -35,8 +35,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from headrace.groups.classic import ClassicGroup
-from headrace.groups.classic_message import (
+from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic.message import (
     UNKNOWN_MEMBER_ID,
     HeartbeatReply,
     HeartbeatRequest,
@@ -49,9 +49,10 @@ from headrace.groups.classic_message import (
     SyncReply,
     SyncRequest,
 )
+from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.config import GroupConfig
-from headrace.groups.consumer import ConsumerGroup
-from headrace.groups.consumer_message import (
+from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer.message import (
     JOIN_EPOCH,
     ConsumerHeartbeat,
     ConsumerHeartbeatReply,
@@ -68,14 +69,14 @@ from headrace.groups.description import (
 from headrace.groups.effect import Effects, Outbox, Producer, Reply, Token
 from headrace.groups.error import GroupError, Refusal, check_text
 from headrace.groups.expiry import Group, is_expired, reads
-from headrace.groups.offset import OffsetStore, tombstone
-from headrace.groups.offset_message import (
+from headrace.groups.offset.message import (
     CommitReply,
     CommitRequest,
     DeleteGroupReply,
     FetchedOffset,
     OffsetDeleteReply,
 )
+from headrace.groups.offset.store import OffsetStore, tombstone
 from headrace.groups.record import (
     NO_TOPIC_ID,
     CommittedOffset,
@@ -84,7 +85,6 @@ from headrace.groups.record import (
     OffsetCommitRecord,
 )
 from headrace.groups.record_codec import decode
-from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.timer import TimerQueue
 from headrace.groups.topic import TopicSource
 from headrace.model.ids import ProducerId, TopicPartition

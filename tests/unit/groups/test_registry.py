@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.groups.classic_message import (
+from headrace.groups.classic.message import (
     JoinRequest,
     LeaveRequest,
     LeavingMember,
@@ -12,11 +12,11 @@ from headrace.groups.classic_message import (
     SyncRequest,
 )
 from headrace.groups.config import GroupConfig
-from headrace.groups.consumer_message import ConsumerHeartbeat
+from headrace.groups.consumer.message import ConsumerHeartbeat
 from headrace.groups.description import GroupListing, GroupType
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.offset_message import (
+from headrace.groups.offset.message import (
     CommitReply,
     CommitRequest,
     FetchedOffset,

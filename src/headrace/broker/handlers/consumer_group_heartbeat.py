@@ -17,7 +17,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
-from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.regex import load_engine
 from headrace.groups.topic import TopicIdPartition
 from headrace.wire.api import ApiKey

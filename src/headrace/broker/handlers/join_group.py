@@ -11,7 +11,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
-from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
+from headrace.groups.classic.message import JoinReply, JoinRequest, MemberProtocol
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

@@ -8,7 +8,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
-from headrace.groups.classic_message import LeaveReply, LeaveRequest, LeavingMember
+from headrace.groups.classic.message import LeaveReply, LeaveRequest, LeavingMember
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

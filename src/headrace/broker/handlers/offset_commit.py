@@ -15,7 +15,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
 from headrace.broker.replica.topic_table import Topic
-from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

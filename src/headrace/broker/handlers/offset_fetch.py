@@ -12,7 +12,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
 from headrace.groups.error import Refusal
-from headrace.groups.offset_message import FetchedOffset
+from headrace.groups.offset.message import FetchedOffset
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -18,7 +18,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code, join_code
 from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
 from headrace.groups.effect import Producer
-from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.event import AddPartitions

@@ -10,10 +10,10 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.replica.topic_table import CONSUMER_OFFSETS
 from headrace.cluster.topic_command import NewTopic
-from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
+from headrace.groups.classic.message import JoinReply, JoinRequest, MemberProtocol
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.shard import shard_of
 from headrace.model.clock import ManualClock

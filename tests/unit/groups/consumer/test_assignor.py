@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from headrace.groups.assignor import Assignment, Subscriber, assign_range, assign_uniform
+from headrace.groups.consumer.assignor import Assignment, Subscriber, assign_range, assign_uniform
 from headrace.groups.topic import GroupTopic, TopicIdPartition
 
 A, B = UUID(int=1), UUID(int=2)

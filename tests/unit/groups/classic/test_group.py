@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from headrace.groups.classic import ClassicState
-from headrace.groups.classic_message import (
+from headrace.groups.classic.group import ClassicState
+from headrace.groups.classic.message import (
     HeartbeatReply,
     HeartbeatRequest,
     JoinReply,

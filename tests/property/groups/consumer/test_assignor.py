@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.groups.assignor import ASSIGNORS, Assignment, Subscriber, assign_uniform
+from headrace.groups.consumer.assignor import ASSIGNORS, Assignment, Subscriber, assign_uniform
 from headrace.groups.topic import GroupTopic, TopicIdPartition
 
 IDS = [UUID(int=number) for number in range(1, 6)]

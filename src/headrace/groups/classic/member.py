@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headrace.groups.classic_message import JoinedMember, MemberProtocol
+from headrace.groups.classic.message import JoinedMember, MemberProtocol
 from headrace.groups.effect import Token
 from headrace.groups.record import StoredMember
 

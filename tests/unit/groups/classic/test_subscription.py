@@ -1,4 +1,4 @@
-from headrace.groups.subscription import subscribed_topics
+from headrace.groups.classic.subscription import subscribed_topics
 
 
 def test_topics_of_every_version_are_read() -> None:

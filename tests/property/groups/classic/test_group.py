@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.groups.classic import ClassicGroup, ClassicState
-from headrace.groups.classic_message import (
+from headrace.groups.classic.group import ClassicGroup, ClassicState
+from headrace.groups.classic.message import (
     HeartbeatRequest,
     JoinReply,
     JoinRequest,

@@ -1,7 +1,7 @@
 from typing import Any
 from uuid import UUID
 
-from headrace.groups.reconciliation import reconcile
+from headrace.groups.consumer.reconciliation import reconcile
 from headrace.groups.record import CurrentAssignment, MemberState
 from headrace.groups.topic import TopicIdPartition
 

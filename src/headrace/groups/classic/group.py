@@ -36,8 +36,8 @@ Rule 9:  time comes in as `now_ms`, milliseconds since 1970 from a clock that do
 from dataclasses import replace
 from enum import StrEnum
 
-from headrace.groups.classic_member import ClassicMember, common_protocols, select_protocol
-from headrace.groups.classic_message import (
+from headrace.groups.classic.member import ClassicMember, common_protocols, select_protocol
+from headrace.groups.classic.message import (
     UNKNOWN_MEMBER_ID,
     HeartbeatReply,
     HeartbeatRequest,
@@ -48,11 +48,11 @@ from headrace.groups.classic_message import (
     SyncReply,
     SyncRequest,
 )
+from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Outbox, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.record import GroupMetadata, GroupMetadataRecord
-from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 
 class ClassicState(StrEnum):

@@ -1,5 +1,5 @@
 from headrace.groups.effect import Producer
-from headrace.groups.offset import OffsetStore, tombstone
+from headrace.groups.offset.store import OffsetStore, tombstone
 from headrace.groups.record import CommittedOffset, OffsetCommitRecord
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from headrace.groups.effect import Producer
-from headrace.groups.offset_message import CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitRequest, OffsetToCommit
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from testkit.simulation.group_shard import GroupShard
 

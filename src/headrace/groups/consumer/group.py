@@ -32,18 +32,18 @@ from enum import StrEnum
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from headrace.groups.assignor import ASSIGNORS, Subscriber
 from headrace.groups.config import GroupConfig
-from headrace.groups.consumer_message import (
+from headrace.groups.consumer.assignor import ASSIGNORS, Subscriber
+from headrace.groups.consumer.message import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
     UNCHANGED_TIMEOUT_MS,
     ConsumerHeartbeat,
     ConsumerHeartbeatReply,
 )
+from headrace.groups.consumer.reconciliation import reconcile
 from headrace.groups.effect import Outbox, Token
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.reconciliation import reconcile
 from headrace.groups.record import (
     ConsumerGroupRecord,
     CurrentAssignment,

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from headrace.groups.consumer import ConsumerGroup, ConsumerState
-from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.group import ConsumerGroup, ConsumerState
+from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.error import GroupError
 from headrace.groups.record import MemberState
 from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicImage

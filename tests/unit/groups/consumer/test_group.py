@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from headrace.groups.config import GroupConfig
-from headrace.groups.consumer import ConsumerState
-from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.group import ConsumerState
+from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
 from headrace.groups.error import GroupError
 from headrace.groups.record import PartitionMetadataRecord
 from headrace.groups.record_codec import decode, encode
