@@ -4,7 +4,7 @@ from headrace.model.error import InvalidArgument
 
 
 def shard_of(group_id: str, shard_count: int) -> int:
-    """The partition that holds a group: Java's hash of its id, so that Kafka's tools agree.
+    """Return the partition that holds a group: by Java's hash of its id, as in Kafka.
 
     >>> shard_of("my-group", 50)
     12

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from headrace.groups.classic.message import (
+    HeartbeatRequest,
     JoinRequest,
     LeaveRequest,
     LeavingMember,
@@ -19,9 +20,12 @@ from headrace.groups.error import GroupError, Refusal
 from headrace.groups.offset.message import (
     CommitReply,
     CommitRequest,
+    DeleteGroupRequest,
     FetchedOffset,
+    OffsetDeleteRequest,
     OffsetToCommit,
 )
+from headrace.groups.request import GroupReply, GroupRequest
 from headrace.groups.topic import GroupTopic, TopicImage
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from testkit.simulation.group_shard import GroupShard
@@ -45,7 +49,7 @@ def commit(
         "group_id": "g",
         "offsets": {where: OffsetToCommit(offset=offset, leader_epoch=3, metadata="m")},
     }
-    return shard.ask(shard.registry.commit, CommitRequest(**fields | changes))
+    return shard.ask(CommitRequest(**fields | changes))
 
 
 def fetch(shard: GroupShard, where: TopicPartition = CLICKS_0, **changes: Any) -> FetchedOffset:
@@ -61,7 +65,6 @@ def subscription(*topics: str) -> bytes:
 def classic_member(shard: GroupShard, *topics: str, protocol_type: str = "consumer") -> str:
     """A stable classic group of one member at generation 1; returns its member id."""
     token = shard.send(
-        shard.registry.join,
         JoinRequest(
             group_id="g",
             client_id="c",
@@ -75,7 +78,6 @@ def classic_member(shard: GroupShard, *topics: str, protocol_type: str = "consum
     shard.advance(0)
     reply = shard.answer(token)
     shard.ask(
-        shard.registry.sync,
         SyncRequest(group_id="g", member_id=reply.member_id, generation=reply.generation),
     )
     return str(reply.member_id)
@@ -83,7 +85,7 @@ def classic_member(shard: GroupShard, *topics: str, protocol_type: str = "consum
 
 def leave_classic(shard: GroupShard, member_id: str) -> None:
     members = (LeavingMember(member_id=member_id),)
-    shard.ask(shard.registry.leave, LeaveRequest(group_id="g", members=members))
+    shard.ask(LeaveRequest(group_id="g", members=members))
 
 
 def consumer_beat(shard: GroupShard, member_id: str = "m", epoch: int = 0, **changes: Any) -> Any:
@@ -94,7 +96,7 @@ def consumer_beat(shard: GroupShard, member_id: str = "m", epoch: int = 0, **cha
             "subscribed_topic_names": ("clicks",),
             "owned": frozenset(),
         }
-    return shard.ask(shard.registry.consumer_heartbeat, ConsumerHeartbeat(**fields | changes))
+    return shard.ask(ConsumerHeartbeat(**fields | changes))
 
 
 # Committing and fetching.
@@ -113,7 +115,7 @@ def test_all_offsets_of_a_group(shard: GroupShard) -> None:
     commit(shard, where=VIEWS_0)
 
     assert list(shard.registry.fetch_offsets("g", None)) == [CLICKS_0, VIEWS_0]
-    assert shard.registry.fetch_offsets("nobody", None) == {}
+    assert shard.registry.fetch_offsets("missing", None) == {}
 
 
 def test_offsets_survive_a_restart(shard: GroupShard) -> None:
@@ -170,7 +172,6 @@ def test_commit_with_a_generation_needs_a_group(shard: GroupShard) -> None:
 
 def test_commit_waits_for_the_end_of_a_rebalance(shard: GroupShard) -> None:
     token = shard.send(
-        shard.registry.join,
         JoinRequest(
             group_id="g",
             protocol_type="consumer",
@@ -274,24 +275,24 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted(shard: GroupShard) ->
     for where in (CLICKS_0, VIEWS_0):
         commit(shard, where=where, member_id=member_id, generation=1)
 
-    shard.run(shard.registry.delete_offsets("g", [CLICKS_0, VIEWS_0], "token"))
+    reply = shard.ask(OffsetDeleteRequest(group_id="g", partitions=[CLICKS_0, VIEWS_0]))
 
-    assert shard.answer("token").errors == {CLICKS_0: GroupError.GROUP_SUBSCRIBED_TO_TOPIC}
+    assert reply.errors == {CLICKS_0: GroupError.GROUP_SUBSCRIBED_TO_TOPIC}
     assert (fetch(shard).offset, fetch(shard, VIEWS_0).offset) == (5, -1)
 
 
 def test_offsets_of_other_protocols_with_members_cannot_be_deleted(shard: GroupShard) -> None:
     classic_member(shard, protocol_type="connect")
 
-    shard.run(shard.registry.delete_offsets("g", [CLICKS_0], "token"))
+    reply = shard.ask(OffsetDeleteRequest(group_id="g", partitions=[CLICKS_0]))
 
-    assert shard.answer("token").error is GroupError.NON_EMPTY_GROUP
+    assert reply.error is GroupError.NON_EMPTY_GROUP
 
 
 def test_offsets_of_no_group_cannot_be_deleted(shard: GroupShard) -> None:
-    shard.run(shard.registry.delete_offsets("g", [CLICKS_0], "token"))
+    reply = shard.ask(OffsetDeleteRequest(group_id="g", partitions=[CLICKS_0]))
 
-    assert shard.answer("token").error is GroupError.GROUP_ID_NOT_FOUND
+    assert reply.error is GroupError.GROUP_ID_NOT_FOUND
 
 
 def test_deleted_topic_loses_its_offsets_in_every_group(shard: GroupShard) -> None:
@@ -309,9 +310,9 @@ def test_empty_group_is_deleted_with_its_offsets(shard: GroupShard) -> None:
     leave_classic(shard, classic_member(shard, "clicks"))
     commit(shard)
 
-    shard.run(shard.registry.delete_group("g", "token"))
+    reply = shard.ask(DeleteGroupRequest(group_id="g"))
 
-    assert shard.answer("token").error is None
+    assert reply.error is None
     assert shard.registry.group_ids() == shard.reopened().registry.group_ids() == []
 
 
@@ -319,18 +320,18 @@ def test_empty_group_is_deleted_with_its_offsets(shard: GroupShard) -> None:
 def test_group_with_members_is_not_deleted(shard: GroupShard, make: Any) -> None:
     make(shard)
 
-    shard.run(shard.registry.delete_group("g", "token"))
-    shard.run(shard.registry.delete_group("nobody", "other"))
+    reply = shard.ask(DeleteGroupRequest(group_id="g"))
+    missing = shard.ask(DeleteGroupRequest(group_id="missing"))
 
-    assert shard.answer("token").error is GroupError.NON_EMPTY_GROUP
-    assert shard.answer("other").error is GroupError.GROUP_ID_NOT_FOUND
+    assert reply.error is GroupError.NON_EMPTY_GROUP
+    assert missing.error is GroupError.GROUP_ID_NOT_FOUND
 
 
 def test_consumer_group_is_deleted_for_good(shard: GroupShard) -> None:
     consumer_beat(shard, subscribed_topic_regex="v.*")
     consumer_beat(shard, epoch=-1)
 
-    shard.run(shard.registry.delete_group("g", "token"))
+    shard.ask(DeleteGroupRequest(group_id="g"))
 
     assert shard.registry.group_ids() == shard.reopened().registry.group_ids() == []
 
@@ -468,7 +469,7 @@ def test_group_with_members_stays_with_its_protocol(shard: GroupShard) -> None:
         rebalance_timeout_ms=10_000,
     )
     consumer_beat(shard, group_id="k")
-    refused_join = shard.ask(shard.registry.join, other)
+    refused_join = shard.ask(other)
 
     assert refused.error is GroupError.GROUP_ID_NOT_FOUND
     assert refused_join.error is GroupError.INCONSISTENT_GROUP_PROTOCOL
@@ -476,7 +477,7 @@ def test_group_with_members_stays_with_its_protocol(shard: GroupShard) -> None:
 
 def leave_errors(shard: GroupShard, *leaving: LeavingMember) -> list[GroupError | None]:
     request = LeaveRequest(group_id="g", members=leaving)
-    return [member.error for member in shard.ask(shard.registry.leave, request).members]
+    return [member.error for member in shard.ask(request).members]
 
 
 def test_leaving_a_group_that_is_not_there_is_answered_for_each_member(shard: GroupShard) -> None:
@@ -541,10 +542,38 @@ def test_each_protocol_describes_its_own_groups(shard: GroupShard) -> None:
     assert consumer.members[0].assignment == consumer.members[0].target_assignment
     assert shard.registry.describe_classic("k") is None
     assert shard.registry.describe_consumer("g") is None
-    assert shard.registry.describe_classic("nobody") is None
+    assert shard.registry.describe_classic("missing") is None
 
 
 # The seam.
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        JoinRequest(
+            group_id="g",
+            protocol_type="consumer",
+            protocols=(MemberProtocol("range", b""),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+        ),
+        SyncRequest(group_id="g", member_id="m", generation=1),
+        HeartbeatRequest(group_id="g", member_id="m", generation=1),
+        LeaveRequest(group_id="g", members=(LeavingMember(member_id="m"),)),
+        ConsumerHeartbeat(group_id="g", member_id="m", member_epoch=1),
+        CommitRequest(group_id="g", offsets={CLICKS_0: OffsetToCommit(offset=1)}),
+        OffsetDeleteRequest(group_id="g", partitions=[CLICKS_0]),
+        DeleteGroupRequest(group_id="g"),
+    ],
+    ids=lambda request_: type(request_).__name__,
+)
+def test_every_request_gets_its_own_kind_of_reply(
+    shard: GroupShard, request_: GroupRequest[GroupReply]
+) -> None:
+    reply = shard.ask(request_)
+
+    assert type(reply) is type(request_.refused(GroupError.INVALID_GROUP_ID))
 
 
 def test_texts_that_no_record_can_hold_are_refused(shard: GroupShard) -> None:
@@ -561,7 +590,7 @@ def test_texts_that_no_record_can_hold_are_refused(shard: GroupShard) -> None:
     errors = [
         commit(shard, group_id=long).error,
         commit(shard, where=TopicPartition(long, 0)).error,
-        shard.ask(shard.registry.join, request).error,
+        shard.ask(request).error,
         consumer_beat(shard, long).error,
     ]
 
@@ -571,21 +600,21 @@ def test_texts_that_no_record_can_hold_are_refused(shard: GroupShard) -> None:
 
 def test_error_of_a_rejected_event_can_be_chosen(shard: GroupShard) -> None:
     request = CommitRequest(group_id="g", offsets={CLICKS_0: OffsetToCommit(offset=1)})
-    shard.registry.commit(request, "token", 0)
+    shard.registry.handle(request, "token", 0)
 
     effects = shard.registry.reject(0, GroupError.INVALID_COMMIT_OFFSET_SIZE)
 
-    assert [reply.token for reply in effects.replies] == ["token"]
-    assert effects.replies[0].answer == CommitReply(error=GroupError.INVALID_COMMIT_OFFSET_SIZE)
+    assert [each.token for each in effects.replies] == ["token"]
+    assert effects.replies[0].reply == CommitReply(error=GroupError.INVALID_COMMIT_OFFSET_SIZE)
 
 
 def test_second_event_must_wait_for_the_first(shard: GroupShard) -> None:
     offsets = {CLICKS_0: OffsetToCommit(offset=1)}
     request = CommitRequest(group_id="g", offsets=offsets)
-    shard.registry.commit(request, "first", 0)
+    shard.registry.handle(request, "first", 0)
 
     with pytest.raises(AssertionError, match="settle or reject"):
-        shard.registry.commit(request, "second", 0)
+        shard.registry.handle(request, "second", 0)
 
 
 def test_group_record_that_kafka_wrote_for_a_share_group_is_stepped_over(
@@ -601,11 +630,11 @@ def test_offsets_of_topics_that_went_unnoticed_are_stale(shard: GroupShard) -> N
     for group, where, more in (
         ("kept", CLICKS_0, {"topic_id": UUID(int=1)}),
         ("unnamed", CLICKS_0, {}),
-        ("anew", CLICKS_0, old),
+        ("created again", CLICKS_0, old),
         ("gone", TopicPartition("gone", 0), old),
     ):
         offsets = {where: OffsetToCommit(offset=5, **more)}
-        shard.ask(shard.registry.commit, CommitRequest(group_id=group, offsets=offsets))
+        shard.ask(CommitRequest(group_id=group, offsets=offsets))
 
     reopened = shard.reopened()
     reopened.run(reopened.registry.forget_stale())

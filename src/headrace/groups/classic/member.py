@@ -1,10 +1,16 @@
-"""A member of a classic group, and the vote on the protocol that all members can follow."""
+"""A member of a classic group, and the vote on the protocol that all members support."""
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headrace.groups.classic.message import JoinedMember, MemberProtocol
+from headrace.groups.classic.message import (
+    JoinedMember,
+    JoinReply,
+    JoinRequest,
+    MemberProtocol,
+    SyncReply,
+)
 from headrace.groups.effect import Token
 from headrace.groups.record import StoredMember
 
@@ -18,7 +24,7 @@ class ClassicMember:
         syncing: the parked SyncGroup, answered when the leader's assignment is in the log.
         is_new: in its first join phase; then even a parked member can time out, since a client that
             died before it learned its member id would hold up the group for ever.
-        deadline_ms: when the session ends without a sign of life.
+        deadline_ms: when the session ends unless another request comes.
     """
 
     member_id: str
@@ -33,6 +39,44 @@ class ClassicMember:
     syncing: Token | None = None
     is_new: bool = False
     deadline_ms: int = 0
+
+    @classmethod
+    def of_request(
+        cls, request: JoinRequest, member_id: str, *, joining: Token, deadline_ms: int
+    ) -> "ClassicMember":
+        """Return a new member, whose JoinGroup is parked."""
+        return cls(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocols=request.protocols,
+            joining=joining,
+            is_new=True,
+            deadline_ms=deadline_ms,
+        )
+
+    def updated(self, request: JoinRequest) -> "ClassicMember":
+        """Return the member with what its next JoinGroup says about it."""
+        return replace(
+            self,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            protocols=request.protocols,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+        )
+
+    def parked(self) -> list[tuple[Token, JoinReply | SyncReply]]:
+        """Return each parked request with the kind of reply it waits for."""
+        waiting: list[tuple[Token, JoinReply | SyncReply]] = []
+        if self.joining is not None:
+            waiting.append((self.joining, JoinReply(member_id=self.member_id)))
+        if self.syncing is not None:
+            waiting.append((self.syncing, SyncReply()))
+        return waiting
 
     @property
     def expires_ms(self) -> int | None:
@@ -78,7 +122,7 @@ class ClassicMember:
 
 
 def common_protocols(members: Collection[ClassicMember]) -> frozenset[str]:
-    """The names every member can follow."""
+    """Return the names of the protocols that every member supports."""
     if not members:
         return frozenset()
     return frozenset.intersection(
@@ -87,7 +131,7 @@ def common_protocols(members: Collection[ClassicMember]) -> frozenset[str]:
 
 
 def select_protocol(members: Collection[ClassicMember]) -> str:
-    """The common protocol with most votes; each member votes for the first one it can live with.
+    """Return the common protocol with most votes; each member votes for its first common one.
 
     There is always one: a member that shares none is refused when it joins.
     """

@@ -1,6 +1,6 @@
 """Server-side assignors (KIP-848): who should own which partition.
 
-An assignor is a function of the members' subscriptions, the topics and the assignment that stands.
+An assignor is a function of the members' subscriptions, the topics and the current target.
 It is called for every new group epoch.
 
 Rule 1: every partition of a subscribed topic goes to exactly one member that subscribes to it.
@@ -41,13 +41,15 @@ Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, GroupTopic]], Assig
 def assign_uniform(
     members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
 ) -> Assignment:
-    """Balanced and sticky. `topics` holds only topics that exist; others are not assigned."""
+    """Return a balanced and sticky plan. `topics` holds only topics that exist."""
     owned = _kept(members, topics)
     if len({member.topics for member in members.values()}) == 1:
-        _trim_to_quota(owned, sum(topics[id_].partition_count for id_ in _wanted(members, topics)))
-        _give_unowned(owned, members, topics)
+        _trim_to_quota(
+            owned, sum(topics[id_].partition_count for id_ in _subscribed(members, topics))
+        )
+        _assign_unowned(owned, members, topics)
     else:
-        _give_unowned(owned, members, topics)
+        _assign_unowned(owned, members, topics)
         while _balance_once(owned, members, topics):
             pass
     return {member_id: frozenset(partitions) for member_id, partitions in owned.items()}
@@ -56,16 +58,18 @@ def assign_uniform(
 def assign_range(
     members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
 ) -> Assignment:
-    """Contiguous ranges, co-partitioned. `topics` holds only topics that exist."""
+    """Return contiguous, co-partitioned ranges. `topics` holds only topics that exist."""
     order = sorted(members.values(), key=_range_order)
     owned: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in members}
-    for topic_id in _wanted(members, topics):
-        takers = [member.member_id for member in order if topic_id in member.topics]
-        share, extra = divmod(topics[topic_id].partition_count, len(takers))
+    for topic_id in _subscribed(members, topics):
+        subscribers = [member.member_id for member in order if topic_id in member.topics]
+        share, extra = divmod(topics[topic_id].partition_count, len(subscribers))
         start = 0
-        for index, taker in enumerate(takers):
+        for index, receiver in enumerate(subscribers):
             end = start + share + (index < extra)
-            owned[taker].update(TopicIdPartition(topic_id, number) for number in range(start, end))
+            owned[receiver].update(
+                TopicIdPartition(topic_id, number) for number in range(start, end)
+            )
             start = end
     return {member_id: frozenset(partitions) for member_id, partitions in owned.items()}
 
@@ -78,16 +82,16 @@ def _range_order(member: Subscriber) -> tuple[float, bool, str]:
     return first, member.instance_id is None, member.instance_id or member.member_id
 
 
-def _wanted(members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]) -> list[UUID]:
+def _subscribed(members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]) -> list[UUID]:
     subscriptions = {member.topics for member in members.values()}
-    wanted = frozenset().union(*subscriptions)
-    return sorted(wanted & topics.keys(), key=lambda topic_id: topics[topic_id].name)
+    subscribed = frozenset().union(*subscriptions)
+    return sorted(subscribed & topics.keys(), key=lambda topic_id: topics[topic_id].name)
 
 
 def _kept(
     members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
 ) -> dict[str, set[TopicIdPartition]]:
-    """What each member may keep: still subscribed, still there, and nobody else's."""
+    """Return what each member may keep: it still subscribes, and no other member has it."""
     taken: set[TopicIdPartition] = set()
     owned: dict[str, set[TopicIdPartition]] = {}
     for member_id in sorted(members):
@@ -105,7 +109,7 @@ def _kept(
 
 
 def _trim_to_quota(owned: dict[str, set[TopicIdPartition]], total: int) -> None:
-    """All subscribe alike, so the final sizes are known: no member keeps more than its share.
+    """Take from members what exceeds their share; as all subscribe alike, the shares are known.
 
     The members that hold most get the one extra, which moves fewest partitions.
     """
@@ -117,22 +121,24 @@ def _trim_to_quota(owned: dict[str, set[TopicIdPartition]], total: int) -> None:
             owned[member_id].remove(partition)
 
 
-def _give_unowned(
+def _assign_unowned(
     owned: dict[str, set[TopicIdPartition]],
     members: Mapping[str, Subscriber],
     topics: Mapping[UUID, GroupTopic],
 ) -> None:
-    """Hand each partition without an owner to the subscriber that has least.
+    """Assign each partition without an owner to the subscriber that has least.
 
     Topics with few subscribers go first: their partitions have the least choice.
     """
     taken = set().union(*owned.values())
-    takers_of = _takers(members, topics)
+    subscribers_of = _subscribers(members, topics)
     heap: list[tuple[int, str]] = []
     heap_of: list[str] | None = None
-    for topic_id in sorted(takers_of, key=lambda id_: (len(takers_of[id_]), topics[id_].name)):
-        if heap_of is not takers_of[topic_id]:
-            heap_of = takers_of[topic_id]
+    for topic_id in sorted(
+        subscribers_of, key=lambda id_: (len(subscribers_of[id_]), topics[id_].name)
+    ):
+        if heap_of is not subscribers_of[topic_id]:
+            heap_of = subscribers_of[topic_id]
             heap = [(len(owned[member_id]), member_id) for member_id in heap_of]
             heapq.heapify(heap)
         for number in range(topics[topic_id].partition_count):
@@ -143,24 +149,26 @@ def _give_unowned(
                 heapq.heapreplace(heap, (size + 1, member_id))
 
 
-def _takers(
+def _subscribers(
     members: Mapping[str, Subscriber], topics: Mapping[UUID, GroupTopic]
 ) -> dict[UUID, list[str]]:
-    """The subscribers of each topic, sorted; topics with the same ones share one list.
+    """Return the subscribers of each topic, sorted; topics with the same ones share one list.
 
-    Groups are large and their subscriptions few, so the work is done once for each subscription.
+    Groups are large and their subscriptions few, so the work is done once per subscription.
     """
-    alike: dict[frozenset[UUID], list[str]] = defaultdict(list)
+    by_subscription: dict[frozenset[UUID], list[str]] = defaultdict(list)
     for member_id in sorted(members):
-        alike[members[member_id].topics].append(member_id)
+        by_subscription[members[member_id].topics].append(member_id)
     shared: dict[frozenset[frozenset[UUID]], list[str]] = {}
-    takers: dict[UUID, list[str]] = {}
-    for topic_id in _wanted(members, topics):
-        subscriptions = frozenset(wanted for wanted in alike if topic_id in wanted)
+    subscribers: dict[UUID, list[str]] = {}
+    for topic_id in _subscribed(members, topics):
+        subscriptions = frozenset(each for each in by_subscription if topic_id in each)
         if subscriptions not in shared:
-            shared[subscriptions] = sorted(id_ for wanted in subscriptions for id_ in alike[wanted])
-        takers[topic_id] = shared[subscriptions]
-    return takers
+            shared[subscriptions] = sorted(
+                id_ for each in subscriptions for id_ in by_subscription[each]
+            )
+        subscribers[topic_id] = shared[subscriptions]
+    return subscribers
 
 
 def _balance_once(
@@ -168,30 +176,30 @@ def _balance_once(
     members: Mapping[str, Subscriber],
     topics: Mapping[UUID, GroupTopic],
 ) -> bool:
-    """Move partitions, topic by topic, from who has most to who has least; False when none moved.
+    """Move partitions, topic by topic, from the largest member to the smallest; False if none moved.
 
-    Every move takes one from a member that has at least two more than the taker, so the sum of the
-    squared sizes falls each time and the repetition ends.
+    The giver of a partition has at least two more than the receiver, so the sum of the squared
+    sizes falls with each move and the repetition ends.
     """
     moved = False
     held: dict[tuple[str, UUID], list[TopicIdPartition]] = defaultdict(list)
     for member_id, partitions in owned.items():
         for partition in sorted(partitions):
             held[member_id, partition.topic_id].append(partition)
-    takers_of = _takers(members, topics)
-    for topic_id in sorted(takers_of, key=lambda id_: topics[id_].name):
-        takers = takers_of[topic_id]
+    subscribers_of = _subscribers(members, topics)
+    for topic_id in sorted(subscribers_of, key=lambda id_: topics[id_].name):
+        subscribers = subscribers_of[topic_id]
         while True:
-            givers = [member_id for member_id in takers if held.get((member_id, topic_id))]
+            givers = [member_id for member_id in subscribers if held.get((member_id, topic_id))]
             if not givers:
                 break
             giver = max(givers, key=lambda member_id: len(owned[member_id]))
-            taker = min(takers, key=lambda member_id: len(owned[member_id]))
-            if len(owned[giver]) - len(owned[taker]) < 2:
+            receiver = min(subscribers, key=lambda member_id: len(owned[member_id]))
+            if len(owned[giver]) - len(owned[receiver]) < 2:
                 break
             partition = held[giver, topic_id].pop()
             owned[giver].remove(partition)
-            owned[taker].add(partition)
-            held[taker, topic_id].append(partition)
+            owned[receiver].add(partition)
+            held[receiver, topic_id].append(partition)
             moved = True
     return moved

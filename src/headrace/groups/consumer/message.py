@@ -1,9 +1,10 @@
-"""The one request of the KIP-848 protocol and its answer, free of any wire version."""
+"""The one request of the KIP-848 protocol and its reply, free of any wire version."""
 
 from dataclasses import dataclass
 
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError, Refusal
+from headrace.groups.request import GroupReply, GroupRequest
 from headrace.groups.topic import TopicIdPartition
 
 JOIN_EPOCH = 0
@@ -13,8 +14,19 @@ UNCHANGED_TIMEOUT_MS = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat. None (and -1 for the timeout) says: as I told you last time.
+class ConsumerHeartbeatReply(GroupReply):
+    """The reply. `assignment` is None when it is as before."""
+
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: frozenset[TopicIdPartition] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat(GroupRequest[ConsumerHeartbeatReply]):
+    """ConsumerGroupHeartbeat. None (and -1 for the timeout) says: as in the last heartbeat.
 
     Attributes:
         member_epoch: 0 joins, -1 leaves, -2 leaves for now and keeps a static member's place.
@@ -22,7 +34,6 @@ class ConsumerHeartbeat:
         can_get_member_id: version 0, which lets a member join without an id of its own.
     """
 
-    group_id: str
     member_id: str = ""
     member_epoch: int = JOIN_EPOCH
     instance_id: str | None = None
@@ -42,28 +53,21 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Tells everything anew, as a member does that joins or has lost an answer."""
+        """Whether the member repeats all its fields, as when it joins or has missed a reply."""
         subscribes = (
             self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
         )
         timed = self.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS
         return subscribes and timed and self.owned is not None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeartbeatReply:
-    """The answer. `assignment` is None when it is as before."""
-
-    error: GroupError | None = None
-    message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: frozenset[TopicIdPartition] | None = None
+    def refused(self, error: GroupError) -> ConsumerHeartbeatReply:
+        return ConsumerHeartbeatReply(
+            error=error, member_id=self.member_id or None, member_epoch=self.member_epoch
+        )
 
 
 def check_heartbeat(request: ConsumerHeartbeat, config: GroupConfig) -> None:
-    """Raise `Refusal` for a request that no group could take."""
+    """Raise `Refusal` for a request that no group could accept."""
     problem = _shape_problem(request)
     if problem is not None:
         raise Refusal(GroupError.INVALID_REQUEST, problem)

@@ -33,7 +33,7 @@ def reconcile(
     held_by_others: Set[TopicIdPartition],
     subscription_changed: bool,
 ) -> CurrentAssignment:
-    """The next step of a member, or `current` itself when it cannot move.
+    """Return the next step of a member, or `current` itself when it cannot move.
 
     Args:
         owned: what the member reported to hold, or None when it did not say: then we must assume
@@ -46,19 +46,19 @@ def reconcile(
         waits = current.state is MemberState.STABLE and current.member_epoch == target_epoch
     if waits:
         return _drop_unsubscribed(current, subscribed, owned) if subscription_changed else current
-    wanted = frozenset(item for item in target if item.topic_id in subscribed)
-    return _advance(current, target_epoch, wanted, owned, held_by_others)
+    desired = frozenset(item for item in target if item.topic_id in subscribed)
+    return _advance(current, target_epoch, desired, owned, held_by_others)
 
 
 def _advance(
     current: CurrentAssignment,
     target_epoch: int,
-    wanted: Partitions,
+    desired: Partitions,
     owned: Partitions | None,
     held_by_others: Set[TopicIdPartition],
 ) -> CurrentAssignment:
-    kept = current.assigned & wanted
-    revoked = current.assigned - wanted
+    kept = current.assigned & desired
+    revoked = current.assigned - desired
     if revoked and _still_owns(owned, revoked):
         return replace(
             current,
@@ -67,12 +67,12 @@ def _advance(
             assigned=kept,
             pending_revocation=revoked,
         )
-    unreleased = (wanted - kept) & held_by_others
+    unreleased = (desired - kept) & held_by_others
     return CurrentAssignment(
         state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
         member_epoch=target_epoch,
         previous_member_epoch=current.member_epoch,
-        assigned=wanted - unreleased,
+        assigned=desired - unreleased,
         pending_revocation=frozenset(),
     )
 
@@ -80,22 +80,22 @@ def _advance(
 def _drop_unsubscribed(
     current: CurrentAssignment, subscribed: Set[UUID], owned: Partitions | None
 ) -> CurrentAssignment:
-    gone = frozenset(item for item in current.assigned if item.topic_id not in subscribed)
-    if not gone:
+    unsubscribed = frozenset(item for item in current.assigned if item.topic_id not in subscribed)
+    if not unsubscribed:
         return current
-    pending = current.pending_revocation | gone
+    pending = current.pending_revocation | unsubscribed
     if _still_owns(owned, pending):
         return replace(
             current,
             state=MemberState.UNREVOKED_PARTITIONS,
             previous_member_epoch=current.member_epoch,
-            assigned=current.assigned - gone,
+            assigned=current.assigned - unsubscribed,
             pending_revocation=pending,
         )
     return replace(
         current,
         previous_member_epoch=current.member_epoch,
-        assigned=current.assigned - gone,
+        assigned=current.assigned - unsubscribed,
     )
 
 

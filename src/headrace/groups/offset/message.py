@@ -1,18 +1,19 @@
-"""Requests about committed offsets and their answers, free of any wire version."""
+"""Requests about committed offsets and their replies, free of any wire version."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError
 from headrace.groups.record import NO_TOPIC_ID
+from headrace.groups.request import GroupReply, GroupRequest
 from headrace.model.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToCommit:
-    """One position a client wants kept."""
+    """One position that a client wants kept."""
 
     offset: int
     leader_epoch: int = -1
@@ -21,7 +22,14 @@ class OffsetToCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRequest:
+class CommitReply(GroupReply):
+    """The reply to OffsetCommit; `errors` names the partitions that were not kept."""
+
+    errors: Mapping[TopicPartition, GroupError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest(GroupRequest[CommitReply]):
     """OffsetCommit, or TxnOffsetCommit when `producer` is set.
 
     Attributes:
@@ -31,7 +39,6 @@ class CommitRequest:
         knows_epochs: the request's version can answer STALE_MEMBER_EPOCH (OffsetCommit 9, KIP-848).
     """
 
-    group_id: str
     member_id: str = ""
     generation: int = -1
     instance_id: str | None = None
@@ -40,29 +47,40 @@ class CommitRequest:
     knows_epochs: bool = True
     producer: Producer | None = None
 
+    def refused(self, error: GroupError) -> CommitReply:
+        return CommitReply(error=error)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitReply:
-    """`error` refuses the whole request; else `errors` names the partitions that were not kept."""
+class OffsetDeleteReply(GroupReply):
+    """The reply to OffsetDelete; `errors` names the partitions that stay."""
 
-    error: GroupError | None = None
     errors: Mapping[TopicPartition, GroupError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteReply:
-    """`error` refuses the whole request; else `errors` names the partitions that stay."""
+class OffsetDeleteRequest(GroupRequest[OffsetDeleteReply]):
+    """OffsetDelete (KIP-496)."""
 
-    error: GroupError | None = None
-    errors: Mapping[TopicPartition, GroupError] = field(default_factory=dict)
+    partitions: Collection[TopicPartition]
+
+    def refused(self, error: GroupError) -> OffsetDeleteReply:
+        return OffsetDeleteReply(error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupReply:
-    """The answer for one group of DeleteGroups."""
+class DeleteGroupReply(GroupReply):
+    """The reply for one group of DeleteGroups."""
 
     group_id: str
-    error: GroupError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupRequest(GroupRequest[DeleteGroupReply]):
+    """One group of DeleteGroups: the group goes, and its offsets with it."""
+
+    def refused(self, error: GroupError) -> DeleteGroupReply:
+        return DeleteGroupReply(group_id=self.group_id, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,19 +9,19 @@ Rule 1: state changes only in `apply` and `complete_transaction`, called after t
 Rule 2: what counts is the order in the log. A transactional offset that was written before a plain
         commit does not replace it, though its marker comes later.
 Rule 3: a waiting offset keeps its partition from expiring, and a fetch that asks for stable offsets
-        (KIP-447) is told to come again.
+        (KIP-447) is refused, and the client retries.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.groups.effect import Producer
-from headrace.groups.record import CommittedOffset, OffsetCommitRecord
+from headrace.groups.record import OffsetCommitRecord, StoredOffset
 from headrace.model.ids import ProducerId, TopicPartition
 
 
 def tombstone(group_id: str, where: TopicPartition) -> OffsetCommitRecord:
-    """The record that deletes one offset."""
+    """Return the record that deletes one offset."""
     return OffsetCommitRecord(
         group=group_id, topic=where.topic, partition=where.partition, value=None
     )
@@ -30,7 +30,7 @@ def tombstone(group_id: str, where: TopicPartition) -> OffsetCommitRecord:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     position: int
-    offset: CommittedOffset
+    offset: StoredOffset
 
 
 class OffsetStore:
@@ -42,7 +42,7 @@ class OffsetStore:
         self._next_position = 0
 
     def apply(self, record: OffsetCommitRecord, producer: Producer | None = None) -> None:
-        """Take in one record that is in the log."""
+        """Apply one record that is in the log."""
         self._next_position += 1
         where = TopicPartition(record.topic, record.partition)
         if record.value is None:
@@ -56,22 +56,22 @@ class OffsetStore:
             waiting.setdefault(record.group, {})[where] = entry
 
     def complete_transaction(self, producer_id: ProducerId, *, commit: bool) -> frozenset[str]:
-        """Take in a marker; returns the groups whose waiting offsets it decided."""
+        """Apply a marker and return the groups whose waiting offsets it decided."""
         waiting = self._waiting.pop(producer_id, {})
         if commit:
             for group_id, entries in waiting.items():
-                standing = self._groups.setdefault(group_id, {})
+                committed = self._groups.setdefault(group_id, {})
                 for where, entry in entries.items():
-                    known = standing.get(where)
+                    known = committed.get(where)
                     if known is None or known.position < entry.position:
-                        standing[where] = entry
+                        committed[where] = entry
         return frozenset(waiting)
 
-    def get(self, group_id: str, where: TopicPartition) -> CommittedOffset | None:
+    def get(self, group_id: str, where: TopicPartition) -> StoredOffset | None:
         entry = self._groups.get(group_id, {}).get(where)
         return None if entry is None else entry.offset
 
-    def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def of_group(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         return {where: entry.offset for where, entry in self._groups.get(group_id, {}).items()}
 
     def has_any(self, group_id: str) -> bool:
@@ -89,19 +89,19 @@ class OffsetStore:
         )
 
     def groups(self) -> Iterator[str]:
-        """Every group that has an offset, waiting ones included; each once."""
+        """Return every group that has an offset, waiting ones included; each once."""
         seen = set(self._groups)
         for groups in self._waiting.values():
             seen.update(groups)
         return iter(seen)
 
     def tombstones(self, group_id: str) -> list[OffsetCommitRecord]:
-        """The records that delete every offset of a group, the waiting ones too."""
-        doomed = self.waiting_partitions(group_id).union(self._groups.get(group_id, ()))
-        return [tombstone(group_id, where) for where in sorted(doomed)]
+        """Return the records that delete every offset of a group, the waiting ones too."""
+        partitions = self.waiting_partitions(group_id).union(self._groups.get(group_id, ()))
+        return [tombstone(group_id, where) for where in sorted(partitions)]
 
     def _remove(self, group_id: str, where: TopicPartition) -> None:
-        """A tombstone deletes waiting offsets too: the group or the topic is gone."""
+        """Remove an offset, and waiting ones too: the group or the topic is gone."""
         self._drop(self._groups, group_id, where)
         for producer_id in list(self._waiting):
             waiting = self._waiting[producer_id]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.groups.classic.group import ClassicGroup, ClassicState
+from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
     HeartbeatRequest,
     JoinReply,
@@ -16,7 +16,9 @@ from headrace.groups.classic.message import (
     SyncReply,
     SyncRequest,
 )
+from headrace.groups.classic.state import ClassicState
 from headrace.groups.config import GroupConfig
+from headrace.groups.description import describe_classic
 from headrace.groups.error import GroupError
 from testkit.simulation.group_shard import GroupShard
 
@@ -28,7 +30,7 @@ RETRIABLE = {GroupError.COORDINATOR_NOT_AVAILABLE, GroupError.NOT_COORDINATOR}
 
 
 class Client:
-    """A consumer: joins, syncs, heartbeats, and obeys what it is told."""
+    """A consumer: joins, syncs, heartbeats, and does what the replies ask for."""
 
     def __init__(self, number: int, chance: random.Random) -> None:
         self.chance = chance
@@ -68,7 +70,7 @@ class Client:
             rebalance_timeout_ms=self.chance.choice([5_000, 30_000]),
             require_member_id=self.knows_member_ids,
         )
-        self.waiting = shard.send(shard.registry.join, request)
+        self.waiting = shard.send(request)
 
     def sync(self, shard: GroupShard) -> None:
         assert self.joined is not None
@@ -80,7 +82,7 @@ class Client:
             generation=self.generation,
             assignments={id_: f"{self.generation}:{id_}".encode() for id_ in members},
         )
-        self.waiting = shard.send(shard.registry.sync, request)
+        self.waiting = shard.send(request)
 
     def heartbeat(self, shard: GroupShard) -> None:
         request = HeartbeatRequest(
@@ -89,11 +91,11 @@ class Client:
             instance_id=self.instance_id,
             generation=self.generation,
         )
-        self.obey(shard.ask(shard.registry.heartbeat, request).error)
+        self.obey(shard.ask(request).error)
 
     def leave(self, shard: GroupShard) -> None:
         leaving = LeavingMember(member_id=self.member_id, instance_id=self.instance_id)
-        shard.send(shard.registry.leave, LeaveRequest(group_id="g", members=(leaving,)))
+        shard.send(LeaveRequest(group_id="g", members=(leaving,)))
         self.member_id, self.assignment = "", None
 
     def read(self, reply: JoinReply | SyncReply) -> None:
@@ -119,7 +121,7 @@ class Client:
 
 
 def group_of(shard: GroupShard) -> ClassicGroup | None:
-    group = shard.registry._groups.get("g")
+    group = shard.group("g")
     assert group is None or isinstance(group, ClassicGroup)
     return group
 
@@ -133,13 +135,15 @@ def check(shard: GroupShard, generations: list[int]) -> None:
     assert all(len(answers) == 1 for answers in shard.answers.values())
     assert group.state is not ClassicState.EMPTY or not group.members
     assert group.leader is None or group.leader in group.members
-    assert set(group.static.values()) <= group.members.keys()
+    assert set(group.roster.static.values()) <= group.members.keys()
     assert group.pending_sync <= group.members.keys()
     if group.state is ClassicState.STABLE:
         assert group.leader is not None
         assert not any(member.joining or member.syncing for member in group.members.values())
     if group.state in (ClassicState.STABLE, ClassicState.EMPTY) and group.generation > 0:
-        assert shard.replica().describe_classic("g") == shard.registry.describe_classic("g")
+        durable = shard.durable_group("g")
+        assert isinstance(durable, ClassicGroup)
+        assert describe_classic(durable) == describe_classic(group)
 
 
 @pytest.mark.parametrize("seed", range(6))

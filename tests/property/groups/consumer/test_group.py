@@ -10,8 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from headrace.groups.consumer.group import ConsumerGroup, ConsumerState
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.state import ConsumerState
 from headrace.groups.error import GroupError
 from headrace.groups.record import MemberState
 from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicImage
@@ -55,7 +56,7 @@ class Member:
             owned=self.owned if reports else None,
             server_assignor=self.chance.choice([None, "uniform", "range"]) if joins else None,
         )
-        reply = shard.ask(shard.registry.consumer_heartbeat, request)
+        reply = shard.ask(request)
         if not lose_answer:
             self.read(reply)
 
@@ -81,7 +82,7 @@ class Member:
             member_epoch=-2 if self.instance_id else -1,
             instance_id=self.instance_id,
         )
-        shard.ask(shard.registry.consumer_heartbeat, request)
+        shard.ask(request)
 
 
 def image(version: int, chance: random.Random) -> TopicImage:
@@ -94,21 +95,9 @@ def image(version: int, chance: random.Random) -> TopicImage:
 
 
 def group_of(shard: GroupShard) -> ConsumerGroup | None:
-    group = shard.registry._groups.get("g")
+    group = shard.group("g")
     assert group is None or isinstance(group, ConsumerGroup)
     return group
-
-
-def durable(group: ConsumerGroup) -> tuple[object, ...]:
-    return (
-        group.epoch,
-        group.metadata_hash,
-        group.target_epoch,
-        group.members,
-        group.current,
-        group.target,
-        group.regexes,
-    )
 
 
 def check(shard: GroupShard, members: list[Member], epochs: list[int]) -> None:
@@ -116,29 +105,30 @@ def check(shard: GroupShard, members: list[Member], epochs: list[int]) -> None:
     assert all(len(answers) == 1 for answers in shard.answers.values())
     if group is None:
         return
-    assert group.epoch >= epochs[-1] and group.epoch >= group.target_epoch
-    epochs.append(group.epoch)
-    assert group.current.keys() <= group.members.keys()
-    assert group.target.keys() <= group.members.keys()
+    image = group.image
+    assert image.epoch >= epochs[-1] and image.epoch >= image.target_epoch
+    epochs.append(image.epoch)
+    assert image.current.keys() <= image.members.keys()
+    assert image.target.keys() <= image.members.keys()
     held = Counter(
         partition
-        for current in group.current.values()
+        for current in image.current.values()
         for partition in current.assigned | current.pending_revocation
     )
     assert all(count == 1 for count in held.values())
-    for current in group.current.values():
+    for current in image.current.values():
         assert current.assigned.isdisjoint(current.pending_revocation)
         assert bool(current.pending_revocation) <= (
             current.state is MemberState.UNREVOKED_PARTITIONS
         )
-    planned = Counter(partition for share in group.target.values() for partition in share)
+    planned = Counter(partition for share in image.target.values() for partition in share)
     assert all(count == 1 for count in planned.values())
-    alive = [member for member in members if member.member_id in group.current and member.epoch > 0]
+    alive = [member for member in members if member.member_id in image.current and member.epoch > 0]
     owned = Counter(partition for member in alive for partition in member.owned)
     assert all(count == 1 for count in owned.values())
-    reloaded = shard.replica()._groups["g"]
+    reloaded = shard.durable_group("g")
     assert isinstance(reloaded, ConsumerGroup)
-    assert durable(reloaded) == durable(group)
+    assert vars(reloaded.image) == vars(image)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -155,7 +145,7 @@ def test_random_histories_keep_every_promise(seed: int) -> None:
             if dice < 0.15:
                 shard.advance(chance.choice([100, 5_000, 21_000, 46_000]))
             elif dice < 0.20:
-                shard.registry.topics = image(step + 2, chance)
+                shard.topics.image = image(step + 2, chance)
             elif dice < 0.25:
                 member.leave(shard)
                 members[member.number] = Member(member.number, step, chance)
@@ -180,7 +170,7 @@ def test_everything_is_assigned_when_the_members_just_go_on(seed: int) -> None:
         members = [Member(number, 0, chance) for number in range(chance.randint(1, 5))]
         for step in range(40):
             chance.choice(members).step(shard)
-            shard.registry.topics = image(step + 2, chance)
+            shard.topics.image = image(step + 2, chance)
             shard.advance(chance.choice([100, 5_000]))
 
         for _ in range(12):
@@ -195,7 +185,7 @@ def test_everything_is_assigned_when_the_members_just_go_on(seed: int) -> None:
         assert group.state is ConsumerState.STABLE
         held = {partition for member in members for partition in member.owned}
         assert sum(len(member.owned) for member in members) == len(held)
-        for topic in shard.registry.topics.topics:  # type: ignore[attr-defined]
+        for topic in shard.topics.image.topics:
             wanted = topic.name in group.subscribed_topics()
             expected = {
                 TopicIdPartition(topic.topic_id, number)

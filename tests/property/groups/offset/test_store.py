@@ -76,7 +76,7 @@ def test_offsets_are_those_of_the_committed_writes_in_order(seed: int) -> None:
             request = CommitRequest(
                 group_id=group, offsets={where: OffsetToCommit(offset=step)}, producer=producer
             )
-            if shard.ask(shard.registry.commit, request).error is None:
+            if shard.ask(request).error is None:
                 model.write((group, where), step, producer)
         elif dice < 0.8:
             producer = chance.choice(PRODUCERS)

@@ -47,11 +47,7 @@ async def commit(
     assert topic is not None
     wanted = OffsetToCommit(offset=offset, topic_id=topic.topic_id)
     request = CommitRequest(group_id=group, offsets={CLICKS_0: wanted}, producer=producer)
-    return await broker.groups.answer(
-        group,
-        CommitReply(),
-        lambda registry, token, now_ms: registry.commit(request, token, now_ms),
-    )
+    return await broker.groups.handle(request)
 
 
 async def join(broker: Broker, member_id: str = "", **changes: Any) -> JoinReply:
@@ -66,11 +62,7 @@ async def join(broker: Broker, member_id: str = "", **changes: Any) -> JoinReply
         "require_member_id": False,
     }
     request = JoinRequest(**fields | changes)
-    return await broker.groups.answer(
-        request.group_id,
-        JoinReply(),
-        lambda registry, token, now_ms: registry.join(request, token, now_ms),
-    )
+    return await broker.groups.handle(request)
 
 
 async def committed(broker: Broker, group: str = "g") -> int:

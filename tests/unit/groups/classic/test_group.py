@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from headrace.groups.classic.group import ClassicState
 from headrace.groups.classic.message import (
     HeartbeatReply,
     HeartbeatRequest,
@@ -15,6 +14,7 @@ from headrace.groups.classic.message import (
     SyncReply,
     SyncRequest,
 )
+from headrace.groups.classic.state import ClassicState
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError
 from testkit.simulation.group_shard import GroupShard
@@ -38,7 +38,7 @@ def join(shard: GroupShard, member_id: str = "", **changes: Any) -> Any:
         "require_member_id": False,
         **changes,
     }
-    return shard.send(shard.registry.join, JoinRequest(**fields))
+    return shard.send(JoinRequest(**fields))
 
 
 def sync(
@@ -51,17 +51,17 @@ def sync(
         "assignments": assignments or {},
         **changes,
     }
-    return shard.send(shard.registry.sync, SyncRequest(**fields))
+    return shard.send(SyncRequest(**fields))
 
 
 def heartbeat(shard: GroupShard, member_id: str, generation: int, **changes: Any) -> HeartbeatReply:
     request = HeartbeatRequest(group_id="g", member_id=member_id, generation=generation, **changes)
-    return shard.ask(shard.registry.heartbeat, request)
+    return shard.ask(request)
 
 
 def leave(shard: GroupShard, *members: LeavingMember) -> Any:
     request = LeaveRequest(group_id="g", members=members)
-    return shard.ask(shard.registry.leave, request)
+    return shard.ask(request)
 
 
 def state(shard: GroupShard) -> str:
@@ -235,10 +235,10 @@ def test_new_member_starts_a_rebalance_that_waits_for_all(shard: GroupShard) -> 
     first = one_member(shard)
 
     second_token = join(shard)
-    told = heartbeat(shard, first.member_id, 1)
+    beat = heartbeat(shard, first.member_id, 1)
     first_token = join(shard, first.member_id)
 
-    assert told.error is GroupError.REBALANCE_IN_PROGRESS
+    assert beat.error is GroupError.REBALANCE_IN_PROGRESS
     assert shard.answer(first_token).generation == shard.answer(second_token).generation == 2
     assert len(shard.answer(first_token).members) == 2
     assert shard.answer(second_token).members == ()
@@ -272,7 +272,7 @@ def test_member_that_repeats_its_join_gets_the_answer_once(shard: GroupShard) ->
     assert shard.answer(again).generation == 2
 
 
-def test_follower_that_rejoins_unchanged_disturbs_nobody(shard: GroupShard) -> None:
+def test_follower_that_rejoins_unchanged_disturbs_no_other_member(shard: GroupShard) -> None:
     _, follower = two_members(shard)
 
     reply = shard.answer(join(shard, follower.member_id))
@@ -508,7 +508,7 @@ def test_static_member_that_restarts_keeps_its_assignment_without_a_rebalance(
     assert state(shard) == ClassicState.STABLE
 
 
-def test_static_leader_that_restarts_is_told_to_keep_the_assignment(shard: GroupShard) -> None:
+def test_static_leader_that_restarts_keeps_the_assignment(shard: GroupShard) -> None:
     one_member(shard, instance_id="i")
 
     reply = shard.answer(join(shard, instance_id="i", can_skip_assignment=True))

@@ -5,8 +5,9 @@ from uuid import UUID
 import pytest
 
 from headrace.groups.config import GroupConfig
-from headrace.groups.consumer.group import ConsumerState
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.state import ConsumerState
 from headrace.groups.error import GroupError
 from headrace.groups.record import PartitionMetadataRecord
 from headrace.groups.record_codec import decode, encode
@@ -40,7 +41,7 @@ def shard() -> GroupShard:
 
 def beat(shard: GroupShard, member_id: str, epoch: int, **changes: Any) -> ConsumerHeartbeatReply:
     fields: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
-    return shard.ask(shard.registry.consumer_heartbeat, ConsumerHeartbeat(**fields | changes))
+    return shard.ask(ConsumerHeartbeat(**fields | changes))
 
 
 def join(
@@ -89,7 +90,7 @@ def test_heartbeat_without_news_says_nothing_new(shard: GroupShard) -> None:
     assert len(shard.log) == written
 
 
-def test_full_heartbeat_is_told_its_assignment_again(shard: GroupShard) -> None:
+def test_full_heartbeat_gets_its_assignment_again(shard: GroupShard) -> None:
     join(shard, "a")
 
     reply = beat(
@@ -113,7 +114,7 @@ def test_member_of_version_0_is_given_an_id(shard: GroupShard) -> None:
 def test_unknown_topic_is_not_assigned_until_it_exists(shard: GroupShard) -> None:
     before = join(shard, "a", ["orders"])
 
-    shard.registry.topics = image(version=2, orders=1)
+    shard.topics.image = image(version=2, orders=1)
     after = beat(shard, "a", 1)
 
     assert before.assignment == frozenset()
@@ -166,18 +167,18 @@ def test_second_member_gets_its_share_only_after_the_first_gave_it_up(shard: Gro
     join(shard, "a")
 
     newcomer = join(shard, "b")
-    told = beat(shard, "a", 1)
+    reply = beat(shard, "a", 1)
     meanwhile = beat(shard, "b", 2)
-    done = beat(shard, "a", 1, owned=told.assignment)
+    done = beat(shard, "a", 1, owned=reply.assignment)
     got = beat(shard, "b", 2)
 
     assert (newcomer.member_epoch, newcomer.assignment) == (2, frozenset())
-    assert told.member_epoch == 1
-    assert told.assignment is not None
-    assert len(told.assignment) == 2
+    assert reply.member_epoch == 1
+    assert reply.assignment is not None
+    assert len(reply.assignment) == 2
     assert meanwhile.assignment is None
     assert (done.member_epoch, done.assignment) == (2, None)
-    assert got.assignment == clicks(0, 1, 2, 3) - told.assignment
+    assert got.assignment == clicks(0, 1, 2, 3) - reply.assignment
     assert state(shard) == ConsumerState.STABLE
 
 
@@ -209,7 +210,7 @@ def test_member_that_does_not_give_up_in_time_is_removed(shard: GroupShard) -> N
 def test_new_partitions_are_assigned(shard: GroupShard) -> None:
     join(shard, "a")
 
-    shard.registry.topics = image(version=2, clicks=6)
+    shard.topics.image = image(version=2, clicks=6)
     reply = beat(shard, "a", 1)
 
     assert (reply.member_epoch, reply.assignment) == (2, clicks(0, 1, 2, 3, 4, 5))
@@ -218,7 +219,7 @@ def test_new_partitions_are_assigned(shard: GroupShard) -> None:
 def test_change_of_another_topic_changes_nothing(shard: GroupShard) -> None:
     join(shard, "a")
 
-    shard.registry.topics = image(version=2, views=9)
+    shard.topics.image = image(version=2, views=9)
 
     assert beat(shard, "a", 1).member_epoch == 1
 
@@ -226,19 +227,19 @@ def test_change_of_another_topic_changes_nothing(shard: GroupShard) -> None:
 def test_deleted_topic_is_taken_away(shard: GroupShard) -> None:
     join(shard, "a", ["clicks", "views"])
 
-    shard.registry.topics = TopicImage(2, (GroupTopic("clicks", CLICKS, 4),))
-    told = beat(shard, "a", 1)
+    shard.topics.image = TopicImage(2, (GroupTopic("clicks", CLICKS, 4),))
+    reply = beat(shard, "a", 1)
 
-    assert told.assignment == clicks(0, 1, 2, 3)
+    assert reply.assignment == clicks(0, 1, 2, 3)
 
 
 def test_change_of_subscription_moves_the_member(shard: GroupShard) -> None:
     join(shard, "a", ["clicks"])
 
-    told = beat(shard, "a", 1, subscribed_topic_names=("views",))
+    reply = beat(shard, "a", 1, subscribed_topic_names=("views",))
     done = beat(shard, "a", 1, owned=frozenset())
 
-    assert told.assignment == frozenset()
+    assert reply.assignment == frozenset()
     assert (done.member_epoch, done.assignment) == (2, views(0, 1))
 
 
@@ -272,7 +273,7 @@ def test_regex_and_names_add_up(shard: GroupShard) -> None:
 def test_topic_that_begins_to_match_is_assigned(shard: GroupShard) -> None:
     join(shard, "a", subscribed_topic_names=None, subscribed_topic_regex="v.*")
 
-    shard.registry.topics = image(version=2, visits=1)
+    shard.topics.image = image(version=2, visits=1)
     reply = beat(shard, "a", 1)
 
     assert reply.member_epoch == 2
@@ -280,13 +281,15 @@ def test_topic_that_begins_to_match_is_assigned(shard: GroupShard) -> None:
     assert len(reply.assignment) == 3
 
 
-def test_empty_regex_takes_the_subscription_back(shard: GroupShard) -> None:
+def test_empty_regex_ends_the_subscription(shard: GroupShard) -> None:
     join(shard, "a", ["clicks"], subscribed_topic_regex="vi.*")
 
-    told = beat(shard, "a", 1, subscribed_topic_regex="")
+    reply = beat(shard, "a", 1, subscribed_topic_regex="")
 
-    assert told.assignment == clicks(0, 1, 2, 3)
-    assert shard.reopened().registry._groups["g"].regexes == {}  # type: ignore[union-attr]
+    assert reply.assignment == clicks(0, 1, 2, 3)
+    group = shard.reopened().group("g")
+    assert isinstance(group, ConsumerGroup)
+    assert group.image.regexes == {}
 
 
 # Epochs.
@@ -424,10 +427,10 @@ def test_group_comes_back_from_its_records(shard: GroupShard) -> None:
 def test_revocation_goes_on_after_a_restart(shard: GroupShard) -> None:
     join(shard, "a")
     join(shard, "b")
-    told = beat(shard, "a", 1)
+    reply = beat(shard, "a", 1)
 
     after = shard.reopened()
-    done = beat(after, "a", 1, owned=told.assignment)
+    done = beat(after, "a", 1, owned=reply.assignment)
 
     assert done.member_epoch == 2
 

@@ -1,6 +1,6 @@
 from headrace.groups.effect import Producer
 from headrace.groups.offset.store import OffsetStore, tombstone
-from headrace.groups.record import CommittedOffset, OffsetCommitRecord
+from headrace.groups.record import OffsetCommitRecord, StoredOffset
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 
 WHERE = TopicPartition("t", 0)
@@ -8,7 +8,7 @@ PRODUCER = Producer(ProducerId(7), ProducerEpoch(0))
 
 
 def commit(offset: int, group: str = "g") -> OffsetCommitRecord:
-    value = CommittedOffset(offset=offset, commit_timestamp_ms=0)
+    value = StoredOffset(offset=offset, commit_timestamp_ms=0)
     return OffsetCommitRecord(group=group, topic="t", partition=0, value=value)
 
 
