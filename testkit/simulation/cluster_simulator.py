@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.entity import encode_entity, entity_path
-from headrace.cluster.store import Create
+from headrace.cluster.store import CreateNode
 from headrace.cluster.topic import NO_LEADER, PartitionRecord, TopicRecord
 from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId
@@ -85,7 +85,7 @@ class ClusterSimulator:
             partitions=(PartitionRecord.on([BrokerId(each) for each in BROKERS]),),
             configs={"min.insync.replicas": "2"},
         )
-        MemoryStore(self.ensemble).commit([Create(entity_path(first), encode_entity(first))])
+        MemoryStore(self.ensemble).commit([CreateNode(entity_path(first), encode_entity(first))])
         self.brokers = {each: SimulatedBroker(self, each) for each in BROKERS}
         self.ensemble.listeners.append(self._spread_word)
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.cluster.store import (
-    Check,
-    Create,
-    Delete,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
     Node,
-    SessionFollower,
-    Update,
+    SessionWatcher,
+    UpdateNode,
     Watcher,
     Write,
     check_data,
@@ -33,7 +33,7 @@ class Ensemble:
             check_path(write.path)
             current = after.get(write.path, self.nodes.get(write.path))
             node = _after(write, current)
-            if not isinstance(write, Check):
+            if not isinstance(write, CheckNode):
                 after[write.path] = node
             versions.append(-1 if node is None else node.version)
         for path, node in after.items():
@@ -93,7 +93,7 @@ class MemoryStore:
         return versions
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
-        write = Create(path, data) if version is None else Update(path, data, version)
+        write = CreateNode(path, data) if version is None else UpdateNode(path, data, version)
         return self.commit([write])[0]
 
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
@@ -104,7 +104,7 @@ class MemoryStore:
         self.ensemble.listeners.append(heard)
         return lambda: self.ensemble.listeners.remove(heard)
 
-    def follow_session(self, follower: SessionFollower) -> None:
+    def follow_session(self, follower: SessionWatcher) -> None:
         """The simulation ends sessions itself."""
 
     def close(self) -> None:
@@ -117,16 +117,16 @@ def _nothing() -> None:
 
 
 def _after(write: Write, current: Node | None) -> Node | None:
-    if isinstance(write, Create):
+    if isinstance(write, CreateNode):
         if current is not None:
             raise VersionConflict(f"{write.path} exists already")
         check_data(write.path, write.data)
         return Node(write.path, write.data, 0, write.ephemeral)
     if current is None or write.version not in (None, current.version):
         raise VersionConflict(f"{write.path} is not at version {write.version}")
-    if isinstance(write, Delete):
+    if isinstance(write, DeleteNode):
         return None
-    if isinstance(write, Update):
+    if isinstance(write, UpdateNode):
         check_data(write.path, write.data)
         return Node(write.path, write.data, current.version + 1, current.ephemeral)
     return current

@@ -7,22 +7,22 @@ from pathlib import Path
 from threading import RLock
 
 from headrace.cluster.journal import (
-    Drop,
-    Frame,
-    Operation,
-    Put,
+    JournalDelete,
+    JournalFrame,
+    JournalOperation,
+    JournalPut,
     decode_snapshot,
     encode_frame,
     encode_snapshot,
     read_frames,
 )
 from headrace.cluster.store import (
-    Check,
-    Create,
-    Delete,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
     Node,
-    SessionFollower,
-    Update,
+    SessionWatcher,
+    UpdateNode,
     Watcher,
     Write,
     check_data,
@@ -118,13 +118,13 @@ class LocalStore:
 
         return stop
 
-    def follow_session(self, follower: SessionFollower) -> None:
+    def follow_session(self, follower: SessionWatcher) -> None:
         """A store in this process never loses its session."""
 
     # Writing
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
-        write = Create(path, data) if version is None else Update(path, data, version)
+        write = CreateNode(path, data) if version is None else UpdateNode(path, data, version)
         return self.commit([write])[0]
 
     def commit(self, writes: Sequence[Write]) -> list[int]:
@@ -149,22 +149,22 @@ class LocalStore:
             kind, _ = check_path(write.path)
             stored = self._nodes.get(kind, {}).get(write.path)
             node = _after(write, changed.get(write.path, stored))
-            if not isinstance(write, Check):
+            if not isinstance(write, CheckNode):
                 changed[write.path] = node
             versions.append(-1 if node is None else node.version)
         return changed, versions
 
-    def _durable(self, changed: dict[str, Node | None]) -> Iterable[Operation]:
+    def _durable(self, changed: dict[str, Node | None]) -> Iterable[JournalOperation]:
         for path, node in changed.items():
             if node is not None and not node.ephemeral:
-                yield Put(path, node.data, node.version)
+                yield JournalPut(path, node.data, node.version)
                 continue
             kind, _ = check_path(path)
             before = self._nodes.get(kind, {}).get(path)
             if before is not None and not before.ephemeral:
-                yield Drop(path)
+                yield JournalDelete(path)
 
-    def _append(self, operations: Sequence[Operation]) -> None:
+    def _append(self, operations: Sequence[JournalOperation]) -> None:
         journal = self._writable()
         frame = encode_frame(self._sequence + 1, operations)
         try:
@@ -231,7 +231,7 @@ class LocalStore:
     def _fold(self) -> None:
         journal = self._writable()
         durable = (
-            Put(node.path, node.data, node.version)
+            JournalPut(node.path, node.data, node.version)
             for nodes in self._nodes.values()
             for node in nodes.values()
             if not node.ephemeral
@@ -280,18 +280,18 @@ class LocalStore:
             journal.truncate(self._journal_bytes)
             journal.sync()
 
-    def _check_order(self, frame: Frame) -> None:
+    def _check_order(self, frame: JournalFrame) -> None:
         if frame.sequence > self._sequence + 1:
             raise CorruptLog(
                 f"the journal of the cluster store in {self._directory} goes on with commit "
                 f"{frame.sequence} after {self._sequence}: commits are missing"
             )
 
-    def _replay(self, operations: Iterable[Operation]) -> None:
+    def _replay(self, operations: Iterable[JournalOperation]) -> None:
         for operation in operations:
             kind, _ = check_path(operation.path)
             nodes = self._nodes.setdefault(kind, {})
-            if isinstance(operation, Put):
+            if isinstance(operation, JournalPut):
                 nodes[operation.path] = Node(operation.path, operation.data, operation.version)
             else:
                 nodes.pop(operation.path, None)
@@ -305,7 +305,7 @@ class LocalStore:
 
 def _after(write: Write, current: Node | None) -> Node | None:
     """What the path holds after the write."""
-    if isinstance(write, Create):
+    if isinstance(write, CreateNode):
         if current is not None:
             raise VersionConflict(f"{write.path} exists already, at version {current.version}")
         check_data(write.path, write.data)
@@ -316,9 +316,9 @@ def _after(write: Write, current: Node | None) -> Node | None:
         raise VersionConflict(
             f"{write.path} is at version {current.version}, not at {write.version}"
         )
-    if isinstance(write, Check):
+    if isinstance(write, CheckNode):
         return current
-    if isinstance(write, Delete):
+    if isinstance(write, DeleteNode):
         return None
     check_data(write.path, write.data)
     return Node(write.path, write.data, current.version + 1, current.ephemeral)

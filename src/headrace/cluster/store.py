@@ -42,7 +42,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateNode:
     """A node where there is none."""
 
     path: str
@@ -51,7 +51,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateNode:
     """New data for a node; `version` None takes any."""
 
     path: str
@@ -60,7 +60,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteNode:
     """No node any more; `version` None takes any."""
 
     path: str
@@ -68,17 +68,17 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckNode:
     """No change, but the whole commit fails unless the node is at this version."""
 
     path: str
     version: int
 
 
-Write = Create | Update | Delete | Check
+Write = CreateNode | UpdateNode | DeleteNode | CheckNode
 Watcher = Callable[[str, Node | None], None]
 """Called with the path and what lies there now; None when it was deleted."""
-SessionFollower = Callable[[bool], None]
+SessionWatcher = Callable[[bool], None]
 """Called with False when the store's session ended, and with True when there is a new one."""
 
 
@@ -110,7 +110,7 @@ class ClusterStore(Protocol):
         The watcher is called on a thread of the store. It must be quick and must not commit.
         """
 
-    def follow_session(self, follower: SessionFollower) -> None:
+    def follow_session(self, follower: SessionWatcher) -> None:
         """Tell `follower`, on a thread of the store, when ephemeral nodes were lost (rule 7)."""
 
     def close(self) -> None: ...

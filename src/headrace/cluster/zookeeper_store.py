@@ -20,12 +20,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from headrace.cluster.store import (
     MAX_NODE_BYTES,
-    Check,
-    Create,
-    Delete,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
     Node,
-    SessionFollower,
-    Update,
+    SessionWatcher,
+    UpdateNode,
     Watcher,
     Write,
     check_data,
@@ -150,13 +150,13 @@ class ZooKeeperStore:
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
         return self._watch.add(kind, watcher)
 
-    def follow_session(self, follower: SessionFollower) -> None:
+    def follow_session(self, follower: SessionWatcher) -> None:
         self._watch.follow_session(follower)
 
     # Writing
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
-        write = Create(path, data) if version is None else Update(path, data, version)
+        write = CreateNode(path, data) if version is None else UpdateNode(path, data, version)
         return self.commit([write])[0]
 
     def commit(self, writes: Sequence[Write]) -> list[int]:
@@ -177,10 +177,10 @@ class ZooKeeperStore:
         size = 0
         for write in writes:
             kind, _ = check_path(write.path)
-            if isinstance(write, Create | Update):
+            if isinstance(write, CreateNode | UpdateNode):
                 check_data(write.path, write.data)
                 size += len(write.data) + len(write.path)
-            if isinstance(write, Create):
+            if isinstance(write, CreateNode):
                 self._make_kind(kind)
         if len(writes) > 1 and size > MAX_NODE_BYTES:
             raise InvalidArgument(
@@ -218,13 +218,13 @@ def _node(path: str, data: bytes, stat: Any) -> Node:
 
 def _add(transaction: Any, write: Write) -> None:
     match write:
-        case Create(path, data, ephemeral):
+        case CreateNode(path, data, ephemeral):
             transaction.create(path, data, ephemeral=ephemeral)
-        case Update(path, data, version):
+        case UpdateNode(path, data, version):
             transaction.set_data(path, data, _ANY_VERSION if version is None else version)
-        case Delete(path, version):
+        case DeleteNode(path, version):
             transaction.delete(path, _ANY_VERSION if version is None else version)
-        case Check(path, version):
+        case CheckNode(path, version):
             transaction.check(path, version)
 
 
@@ -240,13 +240,13 @@ def _raise_failure(writes: Sequence[Write], results: Sequence[object]) -> None:
 
 def _version(write: Write, result: Any) -> int:
     match write:
-        case Create():
+        case CreateNode():
             return 0
-        case Update():
+        case UpdateNode():
             return int(result.version)
-        case Delete():
+        case DeleteNode():
             return -1
-        case Check(_, version):
+        case CheckNode(_, version):
             return version
 
 

@@ -25,7 +25,7 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from headrace.cluster.store import Node, SessionFollower, Watcher
+from headrace.cluster.store import Node, SessionWatcher, Watcher
 from headrace.model.error import StorageError
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class ZooKeeperWatch:
         self._session_seconds = session_seconds
         self._make_kind = make_kind
         self._kinds: dict[str, _Kind] = {}
-        self._followers: list[SessionFollower] = []
+        self._followers: list[SessionWatcher] = []
         self._lock = Lock()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._suspended_at: float | None = None
@@ -88,7 +88,7 @@ class ZooKeeperWatch:
 
         return stop
 
-    def follow_session(self, follower: SessionFollower) -> None:
+    def follow_session(self, follower: SessionWatcher) -> None:
         with self._lock:
             self._followers.append(follower)
 

@@ -176,7 +176,9 @@ def _balance_once(
     members: Mapping[str, Subscriber],
     topics: Mapping[UUID, GroupTopic],
 ) -> bool:
-    """Move partitions, topic by topic, from the largest member to the smallest; False if none moved.
+    """Move partitions, topic by topic, from the largest member to the smallest.
+
+    Returns whether any moved.
 
     The giver of a partition has at least two more than the receiver, so the sum of the squared
     sizes falls with each move and the repetition ends.
