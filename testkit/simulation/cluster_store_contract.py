@@ -119,27 +119,27 @@ class ClusterStoreContract:
         assert [node.path for node in store.scan("topics")] == ["/topics/a", "/topics/b"]
         assert store.scan("quotas") == []
 
-    def test_a_watcher_hears_of_its_kind(self, store: ClusterStore) -> None:
-        heard: list[tuple[str, Node | None]] = []
-        store.watch("topics", lambda path, node: heard.append((path, node)))
+    def test_a_watcher_gets_the_events_of_its_kind(self, store: ClusterStore) -> None:
+        events: list[tuple[str, Node | None]] = []
+        store.watch("topics", lambda path, node: events.append((path, node)))
 
         store.commit([CreateNode("/topics/orders", b"x"), CreateNode("/brokers/1", b"z")])
-        wait_until(lambda: bool(heard), what="the word of the creation")
+        wait_until(lambda: bool(events), what="the event of the creation")
         store.commit([DeleteNode("/topics/orders")])
 
         wait_until(
-            lambda: heard[-1:] == [("/topics/orders", None)], what="the word of the deletion"
+            lambda: events[-1:] == [("/topics/orders", None)], what="the event of the deletion"
         )
-        assert {path for path, _ in heard} == {"/topics/orders"}
+        assert {path for path, _ in events} == {"/topics/orders"}
 
-    def test_a_stopped_watcher_hears_nothing(self, store: ClusterStore) -> None:
-        heard: list[str] = []
-        stop = store.watch("topics", lambda path, node: heard.append(path))
+    def test_a_stopped_watcher_gets_no_event(self, store: ClusterStore) -> None:
+        events: list[str] = []
+        stop = store.watch("topics", lambda path, node: events.append(path))
         stop()
 
         store.commit([CreateNode("/topics/orders", b"x")])
 
-        assert heard == []
+        assert events == []
 
     @pytest.mark.parametrize(
         "path", ["", "topics/a", "/topics", "/topics/", "/topics/a/b", "//a", "/topics/ü"]

@@ -20,7 +20,7 @@ from headrace.model.error import StorageError, VersionConflict
 
 @dataclass(slots=True)
 class Ensemble:
-    """What ZooKeeper would hold. `changed` is told of every path that was written."""
+    """What ZooKeeper would hold. `listeners` are called with every path that was written."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     owners: dict[str, "MemoryStore"] = field(default_factory=dict)
@@ -44,17 +44,17 @@ class Ensemble:
                 self.nodes[path] = node
                 if node.ephemeral:
                     self.owners[path] = owner
-        self._tell(after)
+        self._notify(after)
         return versions
 
     def expire(self, owner: "MemoryStore") -> None:
-        """The session of a store is over: its ephemeral nodes are gone."""
+        """End the session of a store: its ephemeral nodes are gone."""
         gone = [path for path, holder in self.owners.items() if holder is owner]
         for path in gone:
             del self.nodes[path], self.owners[path]
-        self._tell(gone)
+        self._notify(gone)
 
-    def _tell(self, paths: Sequence[str] | dict[str, Node | None]) -> None:
+    def _notify(self, paths: Sequence[str] | dict[str, Node | None]) -> None:
         for path in paths:
             for listener in tuple(self.listeners):
                 listener(path)
@@ -97,15 +97,15 @@ class MemoryStore:
         return self.commit([write])[0]
 
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
-        def heard(path: str) -> None:
+        def fired(path: str) -> None:
             if path.startswith(f"/{kind}/"):
                 watcher(path, self.ensemble.nodes.get(path))
 
-        self.ensemble.listeners.append(heard)
-        return lambda: self.ensemble.listeners.remove(heard)
+        self.ensemble.listeners.append(fired)
+        return lambda: self.ensemble.listeners.remove(fired)
 
-    def follow_session(self, follower: SessionWatcher) -> None:
-        """The simulation ends sessions itself."""
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        """Do nothing: the simulation ends sessions itself."""
 
     def close(self) -> None:
         self.expired = True
@@ -113,7 +113,7 @@ class MemoryStore:
 
 
 def _nothing() -> None:
-    """Nothing is in the way."""
+    """Let the call through."""
 
 
 def _after(write: Write, current: Node | None) -> Node | None:

@@ -1,7 +1,7 @@
-"""How long the buckets of a cluster's audit are, told from the last count that was written.
+"""How long the buckets of a cluster's audit are, according to the last count that was written.
 
-Whoever counts without being told to does so where the audit topic is there already: somebody wants
-to see counts. All tiers must use buckets of one length.
+Clients that are not configured to count do so where the audit topic exists already: it shows that
+counts are wanted. All tiers must use buckets of one length.
 """
 
 from typing import Final
@@ -16,15 +16,15 @@ from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
-# Anybody may write there: that many records at the end are looked at for a count.
-_LOOKED_AT: Final = 100
+# Any client may write there: a count is searched in that many records at the end.
+_SEARCHED_RECORDS: Final = 100
 
 
 def find_bucket_ms(settings: ClientSettings, topic: str = TOPIC) -> int | None:
-    """How long the buckets of a cluster are; None: nobody counts there, the topic is missing.
+    """Return how long the buckets of a cluster are; None where the audit topic is missing.
 
     Raises:
-        ClientError: the cluster is not there, or does not let us see the topic.
+        ClientError: the cluster does not answer, or denies access to the topic.
     """
     with ConnectionPool(settings) as pool:
         found = pool.metadata([topic]).topics.get(topic)
@@ -42,7 +42,7 @@ def find_bucket_ms(settings: ClientSettings, topic: str = TOPIC) -> int | None:
         if isinstance(extent, ClientError) or extent.start == extent.end:
             continue
         length_ms = _last_length(
-            settings, partition, max(extent.start, extent.end - _LOOKED_AT), extent.end
+            settings, partition, max(extent.start, extent.end - _SEARCHED_RECORDS), extent.end
         )
         if length_ms is not None:
             return length_ms

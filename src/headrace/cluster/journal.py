@@ -60,7 +60,7 @@ def encode_snapshot(sequence: int, operations: Iterable[JournalOperation]) -> by
 
 
 def decode_snapshot(data: bytes) -> tuple[int, tuple[JournalOperation, ...]]:
-    """The sequence number of the last commit in it, and everything there was after it.
+    """Return the sequence number of the last commit in a snapshot, and all nodes after it.
 
     Raises:
         CorruptLog: a snapshot is written atomically, so one that does not check is damaged.
@@ -74,7 +74,7 @@ def decode_snapshot(data: bytes) -> tuple[int, tuple[JournalOperation, ...]]:
 
 
 def read_frames(data: bytes, folded: int) -> Iterator[JournalFrame]:
-    """The whole frames from the start, in ascending order, up to the first byte that is not one.
+    """Yield the whole frames from the start, in ascending order, up to the first torn one.
 
     `folded` is the sequence number of the snapshot. Frames up to it may lie anywhere: they were cut
     off after the snapshot was written, and a crash may have undone just that.

@@ -1,10 +1,11 @@
 """`LocalStore`: the cluster store of a broker that is alone, in two files on its disk."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
+
+import structlog
 
 from headrace.cluster.journal import (
     JournalDelete,
@@ -44,7 +45,7 @@ JOURNAL_NAME = "cluster.journal"
 # of folding then stays in proportion to the work of committing, however many topics there are.
 _MINIMUM_FOLD_BYTES = 1 << 20
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class LocalStore:
@@ -57,9 +58,9 @@ class LocalStore:
     and its frames are skipped by their sequence numbers until the journal has been emptied. Damage
     to anything that was synced is `CorruptLog`, and nothing is served then.
 
-    A write that fails is taken back, and the store goes on. A sync that fails, or a write that
-    cannot be taken back, leaves the disk in a state nobody knows: every later commit is refused
-    until the store is opened again, while reads go on.
+    A write that fails is cut off again, and the store goes on. A sync that fails, or a write that
+    cannot be cut off, leaves the disk in an unknown state: every later commit is refused until the
+    store is opened again, while reads go on.
 
     Thread rule: any thread may call anything. Watchers are called by the committing thread, in the
     order of the commits.
@@ -80,10 +81,10 @@ class LocalStore:
 
     @classmethod
     def open(cls, file_system: FileSystem, directory: Path) -> "LocalStore":
-        """The store in `directory`, which is created when it is missing.
+        """Open the store in `directory`, which is created when it is missing.
 
         Raises:
-            CorruptLog: when synced bytes no longer check.
+            CorruptLog: when the checksum of synced bytes is wrong.
             StorageError: when the disk fails.
         """
         store = cls(file_system, directory)
@@ -118,8 +119,8 @@ class LocalStore:
 
         return stop
 
-    def follow_session(self, follower: SessionWatcher) -> None:
-        """A store in this process never loses its session."""
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        """Do nothing: a store in this process never loses its session."""
 
     # Writing
 
@@ -138,11 +139,11 @@ class LocalStore:
             self._adopt(changed)
             if durable:
                 self._fold_if_due()
-            self._tell(changed)
+            self._notify(changed)
             return versions
 
     def _decide(self, writes: Sequence[Write]) -> tuple[dict[str, Node | None], list[int]]:
-        """What each path holds after the writes, each seeing the ones before it."""
+        """Return what each path holds after the writes, each seeing the ones before it."""
         changed: dict[str, Node | None] = {}
         versions: list[int] = []
         for write in writes:
@@ -170,7 +171,7 @@ class LocalStore:
         try:
             journal.pwritev([frame], self._journal_bytes)
         except OSError as error:
-            self._take_back(journal, error)
+            self._cut_off(journal, error)
             raise StorageError(
                 f"the cluster store in {self._directory} cannot be written: {error}"
             ) from error
@@ -193,15 +194,15 @@ class LocalStore:
         assert self._journal is not None
         return self._journal
 
-    def _take_back(self, journal: File, error: OSError) -> None:
+    def _cut_off(self, journal: File, error: OSError) -> None:
         try:
             journal.truncate(self._journal_bytes)
         except OSError:
-            self._fail(f"a write failed and could not be taken back ({error})")
+            self._fail(f"a write failed and could not be cut off ({error})")
 
     def _fail(self, why: str) -> None:
         self._failure = why
-        _log.error("The cluster store in %s takes no more changes: %s", self._directory, why)
+        _log.error("cluster_store_failed", directory=str(self._directory), reason=why)
 
     def _adopt(self, changed: dict[str, Node | None]) -> None:
         for path, node in changed.items():
@@ -211,7 +212,7 @@ class LocalStore:
             else:
                 self._nodes.get(kind, {}).pop(path, None)
 
-    def _tell(self, changed: dict[str, Node | None]) -> None:
+    def _notify(self, changed: dict[str, Node | None]) -> None:
         for path, node in changed.items():
             kind, _ = check_path(path)
             for watcher in tuple(self._watchers.get(kind, ())):
@@ -226,7 +227,9 @@ class LocalStore:
             self._fold()
         except OSError as error:
             # Nothing is lost: the commit is in the journal. The next one tries to fold again.
-            _log.warning("The cluster store in %s stays unfolded: %s", self._directory, error)
+            _log.warning(
+                "cluster_journal_not_folded", directory=str(self._directory), reason=str(error)
+            )
 
     def _fold(self) -> None:
         journal = self._writable()
@@ -276,7 +279,7 @@ class LocalStore:
             self._journal_bytes = frame.end
         torn = len(data) - self._journal_bytes
         if torn:
-            _log.warning("Cut %d bytes of a commit that never finished from %s", torn, journal.path)
+            _log.warning("cluster_journal_cut", path=str(journal.path), torn_bytes=torn)
             journal.truncate(self._journal_bytes)
             journal.sync()
 
@@ -304,7 +307,7 @@ class LocalStore:
 
 
 def _after(write: Write, current: Node | None) -> Node | None:
-    """What the path holds after the write."""
+    """Return what the path holds after the write."""
     if isinstance(write, CreateNode):
         if current is not None:
             raise VersionConflict(f"{write.path} exists already, at version {current.version}")

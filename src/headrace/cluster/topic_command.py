@@ -50,7 +50,7 @@ class NewPartitions:
 
 @dataclass(slots=True)
 class TopicPlan:
-    """What a request comes to: changes to write, and for each item the topic or why not."""
+    """What a command decides: changes to write, and per topic its record or a rejection."""
 
     changes: list[Change] = field(default_factory=list)
     outcomes: dict[str, TopicRecord | Rejection] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def create_topics(
     defaults: TopicDefaults,
     new_id: Callable[[], TopicId] = random_topic_id,
 ) -> TopicPlan:
-    """Each topic is judged on its own; topics of one request also see those before them."""
+    """Decide each topic on its own; topics of one request also see those before them."""
     plan = TopicPlan()
     times = Counter(topic.name for topic in wanted)
     taken: dict[str, str] = {}
@@ -141,7 +141,7 @@ def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str] | Reje
 
 
 def config_problem(configs: Mapping[str, str]) -> Rejection | None:
-    """Why a topic cannot be configured so, or None when it can."""
+    """Return why a topic cannot be configured so, or None when it can."""
     try:
         LogConfig.parse(configs)
     except ConfigError as error:
@@ -228,7 +228,7 @@ def _assignment_problem(
 
 
 def delete_topics(state: ClusterState, names: Sequence[str]) -> TopicPlan:
-    """By name; the handler resolves ids with `ClusterState.topic_by_id` first."""
+    """Delete topics by name; the handler resolves ids with `ClusterState.topic_by_id` first."""
     plan = TopicPlan()
     for name in names:
         topic = state.topics.get(name)
@@ -249,7 +249,7 @@ def _unknown(name: str) -> Rejection:
 
 
 def create_partitions(state: ClusterState, wanted: Sequence[NewPartitions]) -> TopicPlan:
-    """Topics only grow: records must stay in the partition their key chose."""
+    """Add partitions. Topics only grow: records must stay in the partition of their key."""
     plan = TopicPlan()
     times = Counter(topic.name for topic in wanted)
     budget = MAX_PARTITIONS_PER_REQUEST

@@ -1,4 +1,4 @@
-"""`ZooKeeperStore`: the cluster store of brokers that are several, in a ZooKeeper ensemble."""
+"""`ZooKeeperStore`: the cluster store of several brokers, in a ZooKeeper ensemble."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ _CONFLICTS = (BadVersionError, NodeExistsError, NoNodeError)
 _NOT_THE_CAUSE = (RolledBackError, RuntimeInconsistency)
 _ANY_VERSION = -1
 _READ_TRIES = 3
-# kazoo would rest longer each time, until a session is over that could have lived on.
+# kazoo would wait longer each time, until a session ends that could have been kept.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
 _Answer = TypeVar("_Answer")
@@ -53,13 +53,13 @@ class ZooKeeperStore:
     """Every node a znode below the root, every commit one `multi`.
 
     Crash behaviour: ZooKeeper's. A commit that was on its way when the connection broke may have
-    been done: it raises `StorageError`, and whoever sent it reads again (rule 5 of the store).
+    been done: it raises `StorageError`, and the caller reads again (rule 5 of the store).
 
     Reads are preceded by a `sync`, so that they show at least what was committed before them,
     whichever server of the ensemble answers.
 
-    Thread rule: any thread may call anything but `close`, which comes once and last. Watchers and
-    followers of the session are called by one thread of the store, in order.
+    Thread rule: any thread may call anything but `close`, which comes once and last. One thread
+    of the store calls all watchers, in order.
     """
 
     def __init__(self, client: KazooClient, wait_seconds: float) -> None:
@@ -86,14 +86,14 @@ class ZooKeeperStore:
             logger=_quiet_logger(),
         )
         # Not `start`, which warns of a root that is only about to be made.
-        patience = max(connect_seconds, 2 * session_ms / 1000)
-        client.start_async().wait(timeout=patience)
+        timeout = max(connect_seconds, 2 * session_ms / 1000)
+        client.start_async().wait(timeout=timeout)
         try:
             if not client.connected:
                 raise StorageError(
                     f"no ZooKeeper server answers at {hosts}: is the ensemble running?"
                 )
-            client.ensure_path_async("/").get(timeout=patience)
+            client.ensure_path_async("/").get(timeout=timeout)
         except (KazooException, KazooTimeoutError, StorageError) as error:
             client.stop()
             client.close()
@@ -150,8 +150,8 @@ class ZooKeeperStore:
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
         return self._watch.add(kind, watcher)
 
-    def follow_session(self, follower: SessionWatcher) -> None:
-        self._watch.follow_session(follower)
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        self._watch.follow_session(watcher)
 
     # Writing
 
@@ -206,7 +206,7 @@ class ZooKeeperStore:
 
 
 def _quiet_logger() -> logging.Logger:
-    """kazoo tells of every reconnect as a warning; what matters of that our own logs say."""
+    """Return a logger that drops kazoo's warning for every reconnect; the broker logs its own."""
     logger = logging.getLogger("headrace.zookeeper")
     logger.setLevel(logging.ERROR)
     return logger
@@ -235,7 +235,7 @@ def _raise_failure(writes: Sequence[Write], results: Sequence[object]) -> None:
         if isinstance(result, Exception) and not isinstance(result, _NOT_THE_CAUSE):
             raise _failed(f"change {write.path}", result)
     if any(isinstance(result, Exception) for result in results):
-        raise StorageError("ZooKeeper took back a commit without saying why: try again")
+        raise StorageError("ZooKeeper rolled back a commit without a reason: try again")
 
 
 def _version(write: Write, result: Any) -> int:

@@ -77,7 +77,7 @@ def _put_partitions(out: bytearray, partitions: Iterable[TopicPartition]) -> Non
 
 
 def _put_tags(out: bytearray, metadata: TransactionMetadata) -> None:
-    """A tag that holds its default is left out, as Kafka does."""
+    """Write the tags; one that holds its default is left out, as in Kafka."""
     tags: list[tuple[int, bytes]] = []
     if metadata.previous_producer_id != NO_PRODUCER_ID:
         tags.append((_TAG_PREVIOUS_PRODUCER_ID, _LONG.pack(metadata.previous_producer_id)))
@@ -100,7 +100,7 @@ def _uvarint(value: int) -> bytes:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, TransactionMetadata | None] | None:
-    """The transactional id and its metadata (None: it expired); None for a key of another kind.
+    """Return the transactional id and its metadata (None: it expired), or None for another kind.
 
     Raises:
         CorruptLog: when the bytes are not what their version promises.

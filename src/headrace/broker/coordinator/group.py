@@ -35,8 +35,8 @@ from headrace.groups.record_codec import encode
 from headrace.groups.regex import load_engine
 from headrace.groups.registry import GroupRegistry
 from headrace.groups.request import GroupReply, GroupRequest
-from headrace.groups.shard import shard_of
 from headrace.groups.topic import GroupTopic
+from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId
 from headrace.records.batch import Batch, iter_batches
@@ -200,7 +200,7 @@ class GroupCoordinator:
             topic = await self._broker.internal_topic(CONSUMER_OFFSETS)
         except HeadraceError as error:
             raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        shard = self._shards.get(shard_of(group_id, len(topic.partitions)))
+        shard = self._shards.get(coordinator_partition(group_id, len(topic.partitions)))
         if shard is None:
             raise Refusal(GroupError.NOT_COORDINATOR, f"group {group_id} is looked after elsewhere")
         if shard.loading:

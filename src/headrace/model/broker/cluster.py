@@ -56,7 +56,7 @@ CLUSTER_KEYS = [
         "replica.socket.timeout.ms",
         ConfigType.INT,
         30_000,
-        "A leader that answers nothing for so long, or replica.lag.time.max.ms, is called anew.",
+        "A leader silent for so long, or replica.lag.time.max.ms, is connected to again.",
         minimum=1,
     ),
     broker_key(

@@ -14,7 +14,7 @@ NETWORK_KEYS = [
         "advertised.listeners",
         ConfigType.LIST,
         (),
-        "What clients are told to connect to; the same names as listeners, which is the default.",
+        "The addresses that clients connect to; the same names as listeners, which is the default.",
     ),
     broker_key(
         "listener.security.protocol.map",

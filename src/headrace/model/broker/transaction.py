@@ -29,7 +29,7 @@ TRANSACTION_KEYS = [
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         ConfigType.INT,
         HOUR_MS,
-        "How often transactional ids that nobody uses any more are looked for.",
+        "How often transactional ids that are no longer used are looked for.",
         minimum=1,
     ),
     broker_key(

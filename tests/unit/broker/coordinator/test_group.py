@@ -15,8 +15,8 @@ from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.groups.registry import GroupRegistry
-from headrace.groups.shard import shard_of
 from headrace.model.clock import ManualClock
+from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import DiskFull, InvalidProducerEpoch, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
@@ -82,7 +82,7 @@ async def loaded(broker: Broker, group: str = "g") -> GroupRegistry:
 def partition_of(broker: Broker, group: str = "g") -> Any:
     topic = broker.topics.by_name(CONSUMER_OFFSETS)
     assert topic is not None
-    return topic.partitions[shard_of(group, len(topic.partitions))]
+    return topic.partitions[coordinator_partition(group, len(topic.partitions))]
 
 
 async def turns(count: int = 20) -> None:
