@@ -27,15 +27,15 @@ def find_bucket_ms(settings: ClientSettings, topic: str = TOPIC) -> int | None:
         ClientError: the cluster does not answer, or denies access to the topic.
     """
     with ConnectionPool(settings) as pool:
-        found = pool.metadata([topic]).topics.get(topic)
-        if found is None:
+        metadata = pool.metadata([topic]).topics.get(topic)
+        if metadata is None:
             return None
-        if found.error is not None:
-            code = found.error.code if isinstance(found.error, BrokerError) else None
+        if metadata.error is not None:
+            code = metadata.error.code if isinstance(metadata.error, BrokerError) else None
             if code is ErrorCode.unknown_topic_or_partition:
                 return None
-            raise found.error
-        partitions = [TopicPartition(topic, index) for index in sorted(found.partitions)]
+            raise metadata.error
+        partitions = [TopicPartition(topic, index) for index in sorted(metadata.partitions)]
         ends = extents(pool, partitions)
     for partition in partitions:
         extent = ends[partition]

@@ -61,8 +61,8 @@ class Publication:
 
     def _create_topic(self) -> None:
         with ConnectionPool(self.settings) as pool:
-            found = pool.metadata([self.topic]).topics.get(self.topic)
-            if found is None or found.error is not None:
+            metadata = pool.metadata([self.topic]).topics.get(self.topic)
+            if metadata is None or metadata.error is not None:
                 error = Admin(pool).create_topics([NewTopic(self.topic, 1)])[self.topic]
                 if isinstance(error, BrokerError) and not _is_there(error):
                     raise error

@@ -70,7 +70,7 @@ class AclFilter:
             (self.permission, acl.permission),
         )
         return all(
-            wanted is None or wanted == found for wanted, found in same
+            expected is None or expected == actual for expected, actual in same
         ) and self._accepts_pattern(acl)
 
     def _accepts_pattern(self, acl: Acl) -> bool:

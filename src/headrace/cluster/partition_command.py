@@ -67,13 +67,13 @@ def alter_isr(state: ClusterState, proposals: Sequence[IsrProposal]) -> Partitio
     """Decide each proposal on its own, on the current state."""
     plan = _Plan(state)
     for proposal in proposals:
-        found = plan.find(proposal.partition, proposal.topic_id)
-        if isinstance(found, Rejection):
-            plan.outcomes[proposal.partition] = found
+        partition = plan.find(proposal.partition, proposal.topic_id)
+        if isinstance(partition, Rejection):
+            plan.outcomes[proposal.partition] = partition
             continue
-        rejection = _proposal_problem(state, found, proposal)
-        isr = [each for each in found.replicas if each in proposal.isr]
-        plan.set(proposal.partition, rejection or changed(found, isr=isr))
+        rejection = _proposal_problem(state, partition, proposal)
+        isr = [each for each in partition.replicas if each in proposal.isr]
+        plan.set(proposal.partition, rejection or changed(partition, isr=isr))
     return plan.finish()
 
 
@@ -129,8 +129,10 @@ def elect_leaders(
             for index in range(len(topic.partitions))
         ]
     for name in names:
-        found = plan.find(name)
-        outcome = found if isinstance(found, Rejection) else _elect(found, alive, unclean)
+        partition = plan.find(name)
+        outcome = (
+            partition if isinstance(partition, Rejection) else _elect(partition, alive, unclean)
+        )
         if partitions is None and isinstance(outcome, Rejection):
             continue
         plan.set(name, outcome)
@@ -167,10 +169,10 @@ def abandon(
     """Drop a broker whose disk failed from the ISR wherever another replica in sync can lead."""
     plan = _Plan(state)
     for name in partitions:
-        found = plan.find(name)
-        if isinstance(found, Rejection):
+        partition = plan.find(name)
+        if isinstance(partition, Rejection):
             continue
-        new = settle(found, others, unclean=False)
+        new = settle(partition, others, unclean=False)
         if new.leader != NO_LEADER and broker_id not in new.isr:
             plan.set(name, new)
     return plan.finish()
@@ -184,13 +186,13 @@ def reassign(
     """Begin to move partitions to other replicas; None ends a move where it is (KIP-455)."""
     plan = _Plan(state)
     for name, target in targets.items():
-        found = plan.find(name)
-        if isinstance(found, Rejection):
-            outcome: Outcome = found
+        partition = plan.find(name)
+        if isinstance(partition, Rejection):
+            outcome: Outcome = partition
         elif target is None:
-            outcome = _cancel_move(found, alive)
+            outcome = _cancel_move(partition, alive)
         else:
-            outcome = _target_problem(target, alive) or _move(found, target, alive)
+            outcome = _target_problem(target, alive) or _move(partition, target, alive)
         plan.set(name, outcome)
     return plan.finish()
 

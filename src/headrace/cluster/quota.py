@@ -60,11 +60,11 @@ class QuotaFilter:
     strict: bool = False
 
     def accepts(self, entity: QuotaEntity) -> bool:
-        found = dict(entity)
-        if self.strict and len(found) != len(self.names):
+        actual = dict(entity)
+        if self.strict and len(actual) != len(self.names):
             return False
         return all(
-            type_ in found and (name == ANY or name == found[type_])
+            type_ in actual and (name == ANY or name == actual[type_])
             for type_, name in self.names.items()
         )
 

@@ -151,18 +151,18 @@ def _decode_value(transactional_id: str, reader: "_Reader") -> TransactionMetada
 
 
 def replay(records: Iterable[Record]) -> dict[str, TransactionMetadata]:
-    """The newest metadata of every id that is left after the records, in their order."""
-    found: dict[str, TransactionMetadata] = {}
+    """Return the newest metadata of every id that is left after the records, in their order."""
+    newest: dict[str, TransactionMetadata] = {}
     for key, value in records:
         entry = decode(key, value)
         if entry is None:
             continue
         transactional_id, metadata = entry
         if metadata is None:
-            found.pop(transactional_id, None)
+            newest.pop(transactional_id, None)
         else:
-            found[transactional_id] = metadata
-    return found
+            newest[transactional_id] = metadata
+    return newest
 
 
 class _Reader:
@@ -229,19 +229,19 @@ class _Reader:
     def partitions(self, *, flexible: bool) -> frozenset[TopicPartition]:
         size: Callable[[], int] = (lambda: self.uvarint() - 1) if flexible else self.int32
         length: Callable[[], int] = (lambda: self.uvarint() - 1) if flexible else self.int16
-        found: set[TopicPartition] = set()
+        partitions: set[TopicPartition] = set()
         for _ in range(self.count(size(), 3)):
             topic = self.text(length())
             numbers = self.count(size(), 4)
             for number in struct.unpack(f">{numbers}i", self.take(4 * numbers)):
-                found.add(TopicPartition(topic, number))
+                partitions.add(TopicPartition(topic, number))
             for _tag in self.tags() if flexible else ():
                 pass
-        return frozenset(found)
+        return frozenset(partitions)
 
     def tags(self) -> "list[tuple[int, _Reader]]":
-        found = []
+        tags = []
         for _ in range(self.count(self.uvarint(), 2)):
             tag = self.uvarint()
-            found.append((tag, _Reader(self.take(self.uvarint()), self._what)))
-        return found
+            tags.append((tag, _Reader(self.take(self.uvarint()), self._what)))
+        return tags
