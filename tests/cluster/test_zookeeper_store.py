@@ -95,7 +95,7 @@ class TestBounds:
 class TestOutage:
     """With a server of its own, as this ends it."""
 
-    def test_changes_made_meanwhile_are_heard_and_the_session_is_known_to_be_lost(self, tmp_path):
+    def test_changes_made_meanwhile_are_reported_and_so_is_the_lost_session(self, tmp_path):
         with ZooKeeper(tmp_path) as server:
             store = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             session, heard = [], []
@@ -110,29 +110,27 @@ class TestOutage:
                 wait_until(lambda: session == [False, True], what="a new session")
                 store.commit([CreateNode("/topics/orders", b"x")])
 
-                wait_until(lambda: "/topics/orders" in heard, what="the word of a topic")
+                wait_until(lambda: "/topics/orders" in heard, what="the event of a topic")
             finally:
                 store.close()
 
-    def test_what_could_not_be_looked_at_in_time_is_heard_of_later(self, tmp_path):
-        """An answer that comes after its time has used up the watch, and nothing reconnects."""
+    def test_a_change_whose_read_timed_out_is_reported_later(self, tmp_path):
+        """A reply that comes after its timeout has used up the watch, and nothing reconnects."""
         with ZooKeeper(tmp_path) as server:
             patient = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             hasty = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             heard = []
             hasty.watch("topics", lambda path, node: heard.append(path))
-            # As if the thread that looks had to wait longer for an answer than it may.
+            # As if every read of the watching thread timed out.
             seconds, hasty._watch._session_seconds = hasty._watch._session_seconds, 0.0
             try:
                 patient.commit([CreateNode("/topics/orders", b"x")])
-                wait_until(
-                    lambda: hasty._watch._look_again_at is not None, what="a look that failed"
-                )
+                wait_until(lambda: hasty._watch._retry_at is not None, what="a read that failed")
                 assert heard == []
 
                 hasty._watch._session_seconds = seconds
 
-                wait_until(lambda: heard == ["/topics/orders"], what="the word of a topic")
+                wait_until(lambda: heard == ["/topics/orders"], what="the event of a topic")
             finally:
                 patient.close()
                 hasty.close()
