@@ -1,22 +1,22 @@
-"""Brokers, ZooKeeper and the network on a virtual clock, played through from a seed.
+"""Brokers, ZooKeeper and the network on a virtual clock, run from a seed.
 
 Theory of operation
 -------------------
 Everything that happens is an event in one queue, ordered by virtual time; every choice comes from
 one random generator. So a seed is a whole history: run it again and the same happens. The brokers
 here are made of the same pure parts as the real ones: the controller and its commands (`cluster`),
-the leader's arithmetic (`replication.state`), and the search for the place where logs part
+the leader's arithmetic (`replication.state`), and the search for the offset where logs diverge
 (`replication.divergence`). Disk, sockets and ZooKeeper are simulated.
 
 What goes wrong: messages are lost, late and out of order; brokers are cut off from each other and
 from ZooKeeper, for less and for more than their sessions; commits are done and their answers lost;
-word of changes comes late; brokers crash and start again, several at a time.
+watch events come late; brokers crash and start again, several at a time.
 
 What must hold, checked at every step:
 
 1. what was below any replica's high watermark at any time stays there, unchanged, for ever;
 2. in one leader epoch only one broker leads;
-3. whoever begins to lead (cleanly) has everything that was below any high watermark;
+3. a broker that begins to lead (cleanly) has everything that was below any high watermark;
 4. a record that was acknowledged with acks=all is below a high watermark;
 5. when the faults end, all replicas come to the same log, and are in sync.
 """
@@ -28,13 +28,13 @@ from dataclasses import dataclass
 
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.entity import encode_entity, entity_path
-from headrace.cluster.store import Create
+from headrace.cluster.store import CreateNode
 from headrace.cluster.topic import NO_LEADER, PartitionRecord, TopicRecord
 from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId
 from testkit.simulation.memory_store import Ensemble, MemoryStore
 from testkit.simulation.simulated_broker import TOPIC, TOPIC_ID, SimulatedBroker
-from testkit.simulation.simulated_log import Entry
+from testkit.simulation.simulated_log import SimulatedEntry
 
 BROKERS = (1, 2, 3)
 SESSION_MS = 600
@@ -48,7 +48,7 @@ class Violation(HeadraceError, AssertionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """How rough a history is; drawn from its seed."""
+    """How many faults a history has; drawn from its seed."""
 
     loss: float
     slow_ms: int
@@ -57,14 +57,14 @@ class Weather:
 
 
 class ClusterSimulator:
-    """One history. `run()` plays it and raises `Violation` if it shows a mistake."""
+    """One history. `run()` runs it and raises `Violation` if a rule is broken."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = random.Random(seed)
         self.now_ms = 0
         self.trace: list[str] = []
-        self.committed: list[Entry] = []
+        self.committed: list[SimulatedEntry] = []
         self.acknowledged: dict[int, int] = {}
         self._leaders: dict[int, int] = {}
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
@@ -85,11 +85,11 @@ class ClusterSimulator:
             partitions=(PartitionRecord.on([BrokerId(each) for each in BROKERS]),),
             configs={"min.insync.replicas": "2"},
         )
-        MemoryStore(self.ensemble).commit([Create(entity_path(first), encode_entity(first))])
+        MemoryStore(self.ensemble).commit([CreateNode(entity_path(first), encode_entity(first))])
         self.brokers = {each: SimulatedBroker(self, each) for each in BROKERS}
-        self.ensemble.listeners.append(self._spread_word)
+        self.ensemble.listeners.append(self._fire_watches)
 
-    # -- playing
+    # -- running
 
     def run(self) -> None:
         for broker in self.brokers.values():
@@ -120,7 +120,7 @@ class ClusterSimulator:
         return frozenset((one, other)) not in self._cut
 
     def send(self, sender: int, receiver: int, deliver: Callable[[], None]) -> None:
-        """A message: late by chance, and lost by chance or because the two are cut off."""
+        """Send a message: late by chance, and lost by chance or because of a network cut."""
         if not self._calm and self.random.random() < self.weather.loss:
             return
         late = self.random.randint(1, 5 if self._calm else self.weather.slow_ms)
@@ -134,7 +134,7 @@ class ClusterSimulator:
     # -- ZooKeeper, as number 0
 
     def connect(self, broker_id: int) -> MemoryStore:
-        """A session that fails while the broker is cut off, and whose answers may be lost."""
+        """Return a session that fails during a cut of the broker, and whose replies may be lost."""
         store = MemoryStore(self.ensemble)
 
         def before() -> None:
@@ -148,15 +148,15 @@ class ClusterSimulator:
         store.before, store.after = before, after
         return store
 
-    def _spread_word(self, path: str) -> None:
+    def _fire_watches(self, path: str) -> None:
         for broker in self.brokers.values():
-            self._carry_word(broker, path)
+            self._fire_watch(broker, path)
 
-    def _carry_word(self, broker: SimulatedBroker, path: str) -> None:
+    def _fire_watch(self, broker: SimulatedBroker, path: str) -> None:
         late = self.random.randint(1, 5 if self._calm else self.weather.slow_ms)
 
         def arrive() -> None:
-            # A watch is not lost: whoever is cut off looks at everything when it is back.
+            # A watch is not lost: a broker that is cut off reads everything when it is back.
             if self.reachable(0, broker.broker_id):
                 broker.heard(path)
 
@@ -182,7 +182,7 @@ class ClusterSimulator:
             self._cut_off(0, broker.broker_id)
 
     def uncertain(self, broker: SimulatedBroker) -> None:
-        """A leader does not know whether its commit was done: the worst moment to crash."""
+        """Crash a leader that does not know whether its commit was done."""
         if not self._calm and self.random.random() < 0.5:
             self.after(self.random.randint(1, 50), lambda: self._crash(broker))
 
@@ -248,15 +248,15 @@ class ClusterSimulator:
         if offset >= len(self.committed) or self.committed[offset].value != value:
             self.fail(f"{value} was acknowledged at {offset} and is not committed")
 
-    def leads(self, broker_id: int, epoch: int, entries: list[Entry]) -> None:
+    def leads(self, broker_id: int, epoch: int, entries: list[SimulatedEntry]) -> None:
         other = self._leaders.setdefault(epoch, broker_id)
         if other != broker_id:
             self.fail(f"brokers {other} and {broker_id} both lead in epoch {epoch}")
         if entries[: len(self.committed)] != self.committed:
             self.fail(f"broker {broker_id} leads without all that is committed")
 
-    def shows(self, broker_id: int, entries: list[Entry], high_watermark: int) -> None:
-        """A replica would serve its log up to its high watermark."""
+    def shows(self, broker_id: int, entries: list[SimulatedEntry], high_watermark: int) -> None:
+        """Check what a replica would serve: its log up to its high watermark."""
         shared = min(high_watermark, len(self.committed))
         if entries[:shared] != self.committed[:shared]:
             self.fail(f"broker {broker_id} shows other records than were committed")

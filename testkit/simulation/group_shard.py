@@ -1,22 +1,23 @@
-"""A `GroupRegistry` between a log in memory and clients that are plain calls.
+"""A `GroupRegistry` with a log in memory, called directly instead of by clients.
 
 It does for the registry what the broker does: append, settle or reject, release replies, tick. The
 log can be made to fail, and can be read again into a new shard as after a restart.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
+from uuid import UUID
 
 from headrace.groups.config import GroupConfig
-from headrace.groups.effect import Effects, Producer, Token
+from headrace.groups.effect import GroupEffects, Producer, Token
+from headrace.groups.group import Group
 from headrace.groups.record_codec import encode
 from headrace.groups.registry import GroupRegistry
-from headrace.groups.topic import TopicImage, TopicSource
+from headrace.groups.request import GroupReply, GroupRequest
+from headrace.groups.topic import GroupTopic, TopicImage
 from headrace.model.ids import ProducerId
-
-Event: TypeAlias = Callable[[Any, Token, int], Effects]
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,31 @@ class LoggedMarker:
     commit: bool
 
 
+class ChangingTopics:
+    """A `TopicSource` whose topics are those of `image`: assign the next one to change them."""
+
+    def __init__(self, image: TopicImage) -> None:
+        self.image = image
+
+    @property
+    def version(self) -> int:
+        return self.image.version
+
+    def by_name(self, name: str) -> GroupTopic | None:
+        return self.image.by_name(name)
+
+    def by_id(self, topic_id: UUID) -> GroupTopic | None:
+        return self.image.by_id(topic_id)
+
+    def names(self) -> Iterable[str]:
+        return self.image.names()
+
+
 class GroupShard:
     """See the module.
 
     Attributes:
+        topics: what the registry sees of topics.
         log: everything appended, in order.
         answers: for each token every answer it got; more than one is a fault of the registry.
         fail_appends: while True every append fails and is rejected.
@@ -48,10 +70,11 @@ class GroupShard:
     def __init__(
         self,
         config: GroupConfig | None = None,
-        topics: TopicSource | None = None,
+        topics: TopicImage | None = None,
         now_ms: int = 1_700_000_000_000,
     ) -> None:
         self.config = config or GroupConfig()
+        self.topics = ChangingTopics(topics or TopicImage())
         self.now_ms = now_ms
         self.log: list[LoggedRecord | LoggedMarker] = []
         self.answers: dict[Token, list[Any]] = {}
@@ -61,21 +84,25 @@ class GroupShard:
         self._tokens = count(1)
         self._ids = count(1)
         self.registry = GroupRegistry(
-            self.config, topics or TopicImage(), new_id=lambda: f"id{next(self._ids)}"
+            self.config, self.topics, new_id=lambda: f"id{next(self._ids)}"
         )
 
-    def send(self, event: Event, request: Any) -> Token:
-        """Hand a request to a method of the registry; returns the token of its reply."""
+    def send(self, request: GroupRequest[GroupReply]) -> Token:
+        """Send a request to the registry and return the token of its reply."""
         token = next(self._tokens)
-        self.run(event(request, token, self.now_ms))
+        self.run(self.registry.handle(request, token, self.now_ms))
         return token
 
-    def ask(self, event: Event, request: Any) -> Any:
+    def ask(self, request: GroupRequest[GroupReply]) -> Any:
         """`send` a request that is answered at once, and return the answer."""
-        return self.answer(self.send(event, request))
+        return self.answer(self.send(request))
+
+    def group(self, group_id: str) -> Group | None:
+        """Return the group's state machine, to look inside."""
+        return self.registry._table.groups.get(group_id)
 
     def answer(self, token: Token) -> Any:
-        """The answer to `token`."""
+        """Return the answer to `token`."""
         answers = self.answers.get(token, [])
         assert len(answers) == 1, f"request {token} has {len(answers)} answers"
         return answers[0]
@@ -83,7 +110,7 @@ class GroupShard:
     def is_parked(self, token: Token) -> bool:
         return token not in self.answers
 
-    def run(self, effects: Effects) -> None:
+    def run(self, effects: GroupEffects) -> None:
         """Append, settle or reject, release the replies."""
         if effects.records and self.fail_appends:
             effects = self.registry.reject(self.now_ms)
@@ -92,8 +119,8 @@ class GroupShard:
                 LoggedRecord(*encode(record), effects.producer) for record in effects.records
             ]
             self.registry.settle()
-        for reply in effects.replies:
-            self.answers.setdefault(reply.token, []).append(reply.answer)
+        for each in effects.replies:
+            self.answers.setdefault(each.token, []).append(each.reply)
 
     def end_transaction(self, producer_id: ProducerId, *, commit: bool) -> None:
         """Append a transaction marker."""
@@ -114,20 +141,24 @@ class GroupShard:
         for group_id in self.registry.group_ids():
             self.run(self.registry.expire(group_id, self.now_ms))
 
-    def replica(self) -> GroupRegistry:
-        """A registry that only reads the log: the durable state, to compare with the live one.
+    def durable_group(self, group_id: str) -> Group | None:
+        """Return the group's state machine as the log alone gives it."""
+        return self.replica()._table.groups.get(group_id)
 
-        It is kept and reads on from where it was, so it may be asked for after every step.
+    def replica(self) -> GroupRegistry:
+        """Return a registry that only reads the log, to compare with the live one.
+
+        It is kept and reads on from where it was, so a test may call this after every step.
         """
         if self._replica is None:
-            self._replica = GroupRegistry(self.config, self.registry.topics)
+            self._replica = GroupRegistry(self.config, self.topics)
         _replay(self.log[self._replicated :], self._replica)
         self._replicated = len(self.log)
         return self._replica
 
     def reopened(self) -> "GroupShard":
-        """A new shard from the same log, as after a restart; parked requests are lost."""
-        shard = GroupShard(self.config, self.registry.topics, self.now_ms)
+        """Return a new shard from the same log, as after a restart; parked requests are lost."""
+        shard = GroupShard(self.config, self.topics.image, self.now_ms)
         shard.log = list(self.log)
         shard._ids = count(10_000 + len(self.log))
         _replay(self.log, shard.registry)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.cluster.store import (
-    Check,
-    Create,
-    Delete,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
     Node,
-    SessionFollower,
-    Update,
+    SessionWatcher,
+    UpdateNode,
     Watcher,
     Write,
     check_data,
@@ -20,7 +20,7 @@ from headrace.model.error import StorageError, VersionConflict
 
 @dataclass(slots=True)
 class Ensemble:
-    """What ZooKeeper would hold. `changed` is told of every path that was written."""
+    """What ZooKeeper would hold. `listeners` are called with every path that was written."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     owners: dict[str, "MemoryStore"] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Ensemble:
             check_path(write.path)
             current = after.get(write.path, self.nodes.get(write.path))
             node = _after(write, current)
-            if not isinstance(write, Check):
+            if not isinstance(write, CheckNode):
                 after[write.path] = node
             versions.append(-1 if node is None else node.version)
         for path, node in after.items():
@@ -44,17 +44,17 @@ class Ensemble:
                 self.nodes[path] = node
                 if node.ephemeral:
                     self.owners[path] = owner
-        self._tell(after)
+        self._notify(after)
         return versions
 
     def expire(self, owner: "MemoryStore") -> None:
-        """The session of a store is over: its ephemeral nodes are gone."""
+        """End the session of a store: its ephemeral nodes are gone."""
         gone = [path for path, holder in self.owners.items() if holder is owner]
         for path in gone:
             del self.nodes[path], self.owners[path]
-        self._tell(gone)
+        self._notify(gone)
 
-    def _tell(self, paths: Sequence[str] | dict[str, Node | None]) -> None:
+    def _notify(self, paths: Sequence[str] | dict[str, Node | None]) -> None:
         for path in paths:
             for listener in tuple(self.listeners):
                 listener(path)
@@ -93,19 +93,19 @@ class MemoryStore:
         return versions
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
-        write = Create(path, data) if version is None else Update(path, data, version)
+        write = CreateNode(path, data) if version is None else UpdateNode(path, data, version)
         return self.commit([write])[0]
 
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
-        def heard(path: str) -> None:
+        def fired(path: str) -> None:
             if path.startswith(f"/{kind}/"):
                 watcher(path, self.ensemble.nodes.get(path))
 
-        self.ensemble.listeners.append(heard)
-        return lambda: self.ensemble.listeners.remove(heard)
+        self.ensemble.listeners.append(fired)
+        return lambda: self.ensemble.listeners.remove(fired)
 
-    def follow_session(self, follower: SessionFollower) -> None:
-        """The simulation ends sessions itself."""
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        """Do nothing: the simulation ends sessions itself."""
 
     def close(self) -> None:
         self.expired = True
@@ -113,20 +113,20 @@ class MemoryStore:
 
 
 def _nothing() -> None:
-    """Nothing is in the way."""
+    """Let the call through."""
 
 
 def _after(write: Write, current: Node | None) -> Node | None:
-    if isinstance(write, Create):
+    if isinstance(write, CreateNode):
         if current is not None:
             raise VersionConflict(f"{write.path} exists already")
         check_data(write.path, write.data)
         return Node(write.path, write.data, 0, write.ephemeral)
     if current is None or write.version not in (None, current.version):
         raise VersionConflict(f"{write.path} is not at version {write.version}")
-    if isinstance(write, Delete):
+    if isinstance(write, DeleteNode):
         return None
-    if isinstance(write, Update):
+    if isinstance(write, UpdateNode):
         check_data(write.path, write.data)
         return Node(write.path, write.data, current.version + 1, current.ephemeral)
     return current

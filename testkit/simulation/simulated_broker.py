@@ -17,7 +17,7 @@ from headrace.model.offset import HighWatermark, LogEndOffset
 from headrace.replication.divergence import Divergence, cut_offset, divergence
 from headrace.replication.state import PartitionState
 from testkit.simulation.memory_store import MemoryStore
-from testkit.simulation.simulated_log import Entry, SimulatedLog
+from testkit.simulation.simulated_log import SimulatedEntry, SimulatedLog
 
 TOPIC = "orders"
 TOPIC_ID = TopicId(UUID(int=7))
@@ -33,7 +33,7 @@ _FETCH_ENTRIES = 3
 
 
 class World(Protocol):
-    """The simulator, as a broker sees it."""
+    """What a broker needs of the simulator."""
 
     now_ms: int
     random: Random
@@ -46,12 +46,12 @@ class World(Protocol):
     def uncertain(self, broker: "SimulatedBroker") -> None: ...
     def registration(self, broker_id: int) -> BrokerRecord: ...
     def acknowledge(self, broker_id: int, offset: int, value: int) -> None: ...
-    def leads(self, broker_id: int, epoch: int, entries: list[Entry]) -> None: ...
-    def shows(self, broker_id: int, entries: list[Entry], high_watermark: int) -> None: ...
+    def leads(self, broker_id: int, epoch: int, entries: list[SimulatedEntry]) -> None: ...
+    def shows(self, broker_id: int, entries: list[SimulatedEntry], high_watermark: int) -> None: ...
 
 
 class Fetch(NamedTuple):
-    """What a follower asks."""
+    """A follower's fetch request."""
 
     replica: int
     broker_epoch: int
@@ -60,10 +60,10 @@ class Fetch(NamedTuple):
     last_epoch: int
 
 
-class Fetched(NamedTuple):
-    """What a leader answers; `entries` None means that it does not lead in that epoch."""
+class SimulatedFetch(NamedTuple):
+    """A leader's reply; `entries` None means that it does not lead in that epoch."""
 
-    entries: list[Entry] | None
+    entries: list[SimulatedEntry] | None
     high_watermark: int = 0
     diverging: Divergence | None = None
 
@@ -95,14 +95,14 @@ class SimulatedBroker:
         self._world.say(f"broker {self.broker_id}", what)
 
     def _after(self, wait_ms: int, event: Callable[[], None]) -> None:
-        """Only in this life."""
+        """Let an event happen later, unless the broker crashes before."""
         life = self._life
 
-        def still() -> None:
+        def unless_crashed() -> None:
             if self.running and self._life == life:
                 event()
 
-        self._world.after(wait_ms, still)
+        self._world.after(wait_ms, unless_crashed)
 
     # -- coming and going
 
@@ -131,7 +131,7 @@ class SimulatedBroker:
         self._waiting.clear()
 
     def back(self) -> None:
-        """The way to ZooKeeper is free again; the session may be over."""
+        """Go on after a cut from ZooKeeper; the session may be over."""
         if not self.running:
             return
         if self.store is None or self.store.expired:
@@ -142,7 +142,7 @@ class SimulatedBroker:
             self._look_again()
 
     def _join(self) -> None:
-        """Register, which takes a former life out of everything first; until it works."""
+        """Register, which first removes what the last run left behind; retry until it works."""
         try:
             self.store = self._world.connect(self.broker_id)
             self._controller = Controller(self.store)
@@ -154,7 +154,7 @@ class SimulatedBroker:
         self._say(f"joined with broker epoch {self._epoch}")
         self._look_again()
 
-    # -- word from ZooKeeper
+    # -- watch events from ZooKeeper
 
     def heard(self, path: str) -> None:
         watched = path == CONTROLLER_PATH or path.startswith(("/topics/", "/brokers/"))
@@ -187,7 +187,7 @@ class SimulatedBroker:
         self._follow()
 
     def _follow(self) -> None:
-        """Lead or follow, as the state that is known here says."""
+        """Lead or follow, according to the state that this broker knows."""
         controller = self._controller
         topic = None if controller is None else controller.state.topics.get(TOPIC)
         if topic is None or topic.partitions[0] == self.partition:
@@ -232,7 +232,7 @@ class SimulatedBroker:
         if state is None or not state.has_enough(MIN_INSYNC):
             return
         offset = self.log.log_end_offset
-        self.log.append([Entry(state.leader_epoch, value)])
+        self.log.append([SimulatedEntry(state.leader_epoch, value)])
         self._waiting.append((offset, value))
         self._say(f"appended {value} at {offset} in epoch {state.leader_epoch}")
         state.appended(LogEndOffset(offset + 1))
@@ -247,15 +247,15 @@ class SimulatedBroker:
         while self._waiting and self._waiting[0][0] < state.high_watermark:
             self._world.acknowledge(self.broker_id, *self._waiting.pop(0))
 
-    def answer(self, fetch: Fetch) -> Fetched:
+    def answer(self, fetch: Fetch) -> SimulatedFetch:
         state = self.state
         if not self.running or state is None or fetch.leader_epoch != state.leader_epoch:
-            return Fetched(None)
+            return SimulatedFetch(None)
         if fetch.replica not in state.replicas:
-            return Fetched(None)
+            return SimulatedFetch(None)
         parted = divergence(self.log, fetch.last_epoch, fetch.offset)
         if parted is not None or fetch.offset > self.log.log_end_offset:
-            return Fetched([], 0, parted or Divergence(-1, -1))
+            return SimulatedFetch([], 0, parted or Divergence(-1, -1))
         state.follower_fetched(
             BrokerId(fetch.replica),
             LogEndOffset(fetch.offset),
@@ -266,7 +266,7 @@ class SimulatedBroker:
         self._show()
         self._expand(BrokerId(fetch.replica))
         entries = self.log.entries[fetch.offset : fetch.offset + _FETCH_ENTRIES]
-        return Fetched(list(entries), state.high_watermark)
+        return SimulatedFetch(list(entries), state.high_watermark)
 
     def _expand(self, follower: BrokerId) -> None:
         state = self.state
@@ -353,7 +353,7 @@ class SimulatedBroker:
             last_epoch=self.log.last_epoch,
         )
 
-        def take(fetched: Fetched) -> None:
+        def take(fetched: SimulatedFetch) -> None:
             if self.running and (life, number) == (self._life, self._fetch_number):
                 self._take(fetch, fetched)
 
@@ -363,7 +363,7 @@ class SimulatedBroker:
 
         self._world.send(self.broker_id, leader.broker_id, ask)
 
-    def _take(self, fetch: Fetch, fetched: Fetched) -> None:
+    def _take(self, fetch: Fetch, fetched: SimulatedFetch) -> None:
         partition = self.partition
         if partition is None or self.state is not None or fetched.entries is None:
             return
@@ -377,14 +377,14 @@ class SimulatedBroker:
                 self._high_watermark, min(fetched.high_watermark, self.log.log_end_offset)
             )
             self._world.shows(self.broker_id, self.log.entries, self._high_watermark)
-        # A leader with nothing to send would keep the fetch waiting.
+        # A real leader with nothing to send would keep the fetch waiting.
         if fetched.entries or fetched.diverging is not None:
             self._fetch()
         else:
             self._after(_POLL_MS, self._fetch)
 
-    def _cut(self, told: Divergence) -> None:
-        at = cut_offset(self.log, told)
-        self._say(f"cuts to {at} of {self.log.log_end_offset} as it was told {told}")
+    def _cut(self, divergence: Divergence) -> None:
+        at = cut_offset(self.log, divergence)
+        self._say(f"cuts to {at} of {self.log.log_end_offset} because of {divergence}")
         self.log.truncate_to(0 if at is None else at)
         self._high_watermark = min(self._high_watermark, self.log.log_end_offset)

@@ -3,18 +3,18 @@
 from typing import NamedTuple
 
 
-class Entry(NamedTuple):
-    """One record: who wrote it (the leader epoch), and what."""
+class SimulatedEntry(NamedTuple):
+    """One record: the epoch of the leader that wrote it, and its value."""
 
     epoch: int
     value: int
 
 
 class SimulatedLog:
-    """Survives a crash of its broker, as files do."""
+    """A log that survives a crash of its broker, as files do."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[SimulatedEntry] = []
         self._starts: list[tuple[int, int]] = []
 
     @property
@@ -26,10 +26,10 @@ class SimulatedLog:
         return self.entries[-1].epoch if self.entries else -1
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader notes where its epoch begins, before it writes in it."""
+        """Note where a leader's epoch begins, before the leader writes in it."""
         self._assign(epoch, len(self.entries))
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[SimulatedEntry]) -> None:
         for entry in entries:
             self._assign(entry.epoch, len(self.entries))
             self.entries.append(entry)
@@ -43,8 +43,8 @@ class SimulatedLog:
         if epoch < 0 or not known or epoch > known[-1]:
             return -1, -1
         later = [start for each, start in self._starts if each > epoch]
-        found = max((each for each in known if each <= epoch), default=epoch)
-        return found, later[0] if later else len(self.entries)
+        nearest = max((each for each in known if each <= epoch), default=epoch)
+        return nearest, later[0] if later else len(self.entries)
 
     def _assign(self, epoch: int, start: int) -> None:
         if self._starts and self._starts[-1][0] == epoch:

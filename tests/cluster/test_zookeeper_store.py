@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cluster.store import Create, Delete, Node, Update
+from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
 from headrace.cluster.zookeeper_store import ZooKeeperStore
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
 from headrace.testing.readiness import free_port, wait_until
@@ -31,17 +31,17 @@ def two(ensemble):
 class TestTwoStores:
     def test_one_sees_what_the_other_commits(self, two):
         one, other = two
-        one.commit([Create("/topics/orders", b"x")])
+        one.commit([CreateNode("/topics/orders", b"x")])
 
         assert other.scan("topics") == [Node("/topics/orders", b"x", 0)]
 
     def test_the_slower_of_two_writers_is_refused(self, two):
         one, other = two
-        one.commit([Create("/topics/orders", b"x")])
-        one.commit([Update("/topics/orders", b"y", 0)])
+        one.commit([CreateNode("/topics/orders", b"x")])
+        one.commit([UpdateNode("/topics/orders", b"y", 0)])
 
         with pytest.raises(VersionConflict):
-            other.commit([Update("/topics/orders", b"z", 0)])
+            other.commit([UpdateNode("/topics/orders", b"z", 0)])
 
     def test_a_watcher_hears_of_every_kind_of_change(self, two):
         one, other = two
@@ -49,7 +49,7 @@ class TestTwoStores:
         other.watch("topics", lambda path, node: heard.append(node and node.data))
 
         for number, write in enumerate(
-            [Create("/topics/a", b"1"), Update("/topics/a", b"2"), Delete("/topics/a")]
+            [CreateNode("/topics/a", b"1"), UpdateNode("/topics/a", b"2"), DeleteNode("/topics/a")]
         ):
             one.commit([write])
             wait_until(lambda number=number: len(heard) > number, what="the event of a change")
@@ -58,8 +58,8 @@ class TestTwoStores:
 
     def test_a_recreated_ephemeral_node_belongs_to_whoever_created_it_last(self, two):
         one, other = two
-        one.commit([Create("/brokers/1", b"x", ephemeral=True)])
-        other.commit([Delete("/brokers/1"), Create("/brokers/1", b"y", ephemeral=True)])
+        one.commit([CreateNode("/brokers/1", b"x", ephemeral=True)])
+        other.commit([DeleteNode("/brokers/1"), CreateNode("/brokers/1", b"y", ephemeral=True)])
 
         one.close()
 
@@ -69,7 +69,7 @@ class TestTwoStores:
         one, other = two
         heard = []
         other.watch("brokers", lambda path, node: heard.append((path, node)))
-        one.commit([Create("/brokers/1", b"x", ephemeral=True)])
+        one.commit([CreateNode("/brokers/1", b"x", ephemeral=True)])
         wait_until(lambda: bool(heard), what="the event of the node")
 
         one.close()
@@ -80,7 +80,7 @@ class TestTwoStores:
 
 class TestBounds:
     def test_a_commit_of_more_than_a_packet_is_refused(self, two):
-        writes = [Create(f"/topics/{number}", bytes(600_000)) for number in range(2)]
+        writes = [CreateNode(f"/topics/{number}", bytes(600_000)) for number in range(2)]
 
         with pytest.raises(InvalidArgument, match="in pieces"):
             two[0].commit(writes)
@@ -95,7 +95,7 @@ class TestBounds:
 class TestOutage:
     """With a server of its own, as this ends it."""
 
-    def test_changes_made_meanwhile_are_heard_and_the_session_is_known_to_be_lost(self, tmp_path):
+    def test_changes_made_meanwhile_are_reported_and_so_is_the_lost_session(self, tmp_path):
         with ZooKeeper(tmp_path) as server:
             store = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             session, heard = [], []
@@ -105,29 +105,27 @@ class TestOutage:
                 server.kill()
                 wait_until(lambda: session == [False], what="the end of the session")
                 with pytest.raises(StorageError):
-                    store.commit([Create("/topics/never", b"x")])
+                    store.commit([CreateNode("/topics/never", b"x")])
                 server.start()
                 wait_until(lambda: session == [False, True], what="a new session")
-                store.commit([Create("/topics/orders", b"x")])
+                store.commit([CreateNode("/topics/orders", b"x")])
 
                 wait_until(lambda: "/topics/orders" in heard, what="the event of a topic")
             finally:
                 store.close()
 
-    def test_what_could_not_be_looked_at_in_time_is_heard_of_later(self, tmp_path):
-        """An answer that comes after its time has used up the watch, and nothing reconnects."""
+    def test_a_change_whose_read_timed_out_is_reported_later(self, tmp_path):
+        """A reply that comes after its timeout has used up the watch, and nothing reconnects."""
         with ZooKeeper(tmp_path) as server:
             patient = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             hasty = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             heard = []
             hasty.watch("topics", lambda path, node: heard.append(path))
-            # As if the thread that looks had to wait longer for an answer than it may.
+            # As if every read of the watching thread timed out.
             seconds, hasty._watch._session_seconds = hasty._watch._session_seconds, 0.0
             try:
-                patient.commit([Create("/topics/orders", b"x")])
-                wait_until(
-                    lambda: hasty._watch._look_again_at is not None, what="a look that failed"
-                )
+                patient.commit([CreateNode("/topics/orders", b"x")])
+                wait_until(lambda: hasty._watch._retry_at is not None, what="a read that failed")
                 assert heard == []
 
                 hasty._watch._session_seconds = seconds

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.audit.confluent import AuditedProducer
 from headrace.audit.feed import read_audit
-from headrace.audit.reconciliation import Reconciliation, Row
+from headrace.audit.reconciliation import AuditRow, Reconciliation
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.client.settings import ClientSettings
@@ -110,7 +110,7 @@ class Site:
             value for each in files for value in pq.read_table(each)["value"].to_pylist()
         )
 
-    def audit(self) -> list[Row]:
+    def audit(self) -> list[AuditRow]:
         """Return how many records were sent, and how many of them the topology has counted."""
         settings = ClientSettings.of({"bootstrap.servers": self._address})
         Reporter(self._sent, settings, topic=self._audit_topic).report()

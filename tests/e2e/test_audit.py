@@ -57,11 +57,13 @@ def test_stock_clients_count_what_was_delivered_and_read(
 ) -> None:
     make(settings, topic)
     sent, seen = (Tally(tier, bucket_ms=BUCKET_MS) for tier in ("producer", "consumer"))
-    told: list[int] = []
+    delivered: list[int] = []
     producer = AuditedProducer({"bootstrap.servers": broker.address}, sent)
     for number in range(50):
         producer.produce(
-            topic, str(number), on_delivery=lambda error, message: told.append(message.offset())
+            topic,
+            str(number),
+            on_delivery=lambda _, message: delivered.append(message.offset()),
         )
     assert producer.flush(60) == 0
     config = {
@@ -78,7 +80,7 @@ def test_stock_clients_count_what_was_delivered_and_read(
     report(settings, sent, audit_topic)
     report(settings, seen, audit_topic)
     code, rows = audit(broker, audit_topic)
-    assert len(told) == 50
+    assert len(delivered) == 50
     assert (code, sum(row["sent"] for row in rows)) == (0, 50)
     assert {tier["percent"] for row in rows for tier in row["tiers"]} == {100.0}
 
@@ -142,22 +144,22 @@ def test_a_topic_can_be_counted_as_a_tier(
     assert sum(tier["count"] for row in rows for tier in row["tiers"]) == 1000
 
 
-@pytest.mark.parametrize("told", ["on", "auto"])
+@pytest.mark.parametrize("setting", ["on", "auto"])
 def test_an_agent_counts_what_it_writes_and_what_it_reads(
-    told: str, broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
+    setting: str, broker: BrokerProcess, settings: ClientSettings, topic: str, audit_topic: str
 ) -> None:
     copied = f"{topic}-copy"
     make(settings, topic)
     make(settings, copied)
-    if told == "auto":
-        # Somebody counts there already, in buckets of that length.
+    if setting == "auto":
+        # Another producer counts there already, in buckets of that length.
         other = Tally("producer", bucket_ms=BUCKET_MS)
         other.count("another", 0)
         report(settings, other, audit_topic)
     agent = f"""
-        a1.audit = {told}
+        a1.audit = {setting}
         a1.audit.topic = {audit_topic}
-        {f"a1.audit.bucketMs = {BUCKET_MS}" if told == "on" else ""}
+        {f"a1.audit.bucketMs = {BUCKET_MS}" if setting == "on" else ""}
         a1.sources = r1 r2
         a1.channels = c1 c2
         a1.sinks = k1 k2
@@ -204,6 +206,6 @@ def test_an_agent_counts_what_it_writes_and_what_it_reads(
     assert sum(each.count for each in counts) == 100
 
 
-def test_nobody_counting_yet_is_told(broker: BrokerProcess, topic: str) -> None:
+def test_a_missing_audit_topic_is_an_error(broker: BrokerProcess, topic: str) -> None:
     done = run_headrace("audit", "--audit-topic", f"{topic}-none", "-b", broker.address)
     assert (done.code, "nothing is counted yet" in done.err) == (1, True)

@@ -169,7 +169,7 @@ def test_heartbeat_knows_members_and_generations(
 
     answers = [
         client.ask(ApiKey.HEARTBEAT, version, body | change).error_code
-        for change in ({}, {"generation_id": 2}, {"member_id": "nobody"}, {"group_id": "none"})
+        for change in ({}, {"generation_id": 2}, {"member_id": "stranger"}, {"group_id": "none"})
     ]
 
     unknown = ErrorCode.unknown_member_id

@@ -1,4 +1,4 @@
-"""Lag told from the commits that groups really made, on Headrace and on Apache Kafka."""
+"""Lag computed from the commits that groups really made, on Headrace and on Apache Kafka."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from headrace.client.group.group_admin import GroupAdmin
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.lag.report import GroupLag
-from headrace.lag.status import Status
+from headrace.lag.status import LagStatus
 from headrace.lag.watch import LagWatch
 from headrace.model.clock import ManualClock, SystemClock
 from headrace.model.ids import TopicPartition
@@ -57,7 +57,7 @@ def test_lag_is_the_end_minus_the_commit(
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 12})
     found = look_later(pool, group, 0)
-    assert (found.lag, found.status) == (18, Status.OK)
+    assert (found.lag, found.status) == (18, LagStatus.OK)
 
 
 def test_a_group_that_commits_no_more_has_stopped(
@@ -66,8 +66,8 @@ def test_a_group_that_commits_no_more_has_stopped(
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 12})
     found = look_later(pool, group, 120_000)
-    assert found.status is Status.ERR
-    assert [each.status for each in found.partitions] == [Status.STOP]
+    assert found.status is LagStatus.ERR
+    assert [each.status for each in found.partitions] == [LagStatus.STOP]
 
 
 def test_a_group_that_was_at_the_end_has_stopped_only_since_more_came(
@@ -78,8 +78,8 @@ def test_a_group_that_was_at_the_end_has_stopped_only_since_more_came(
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(topic, b"one more", partition=0)
     assert producer.flush(60) == 0
-    assert look_later(pool, group, 0).status is Status.OK
-    assert look_later(pool, group, 10**6).status is Status.ERR
+    assert look_later(pool, group, 0).status is LagStatus.OK
+    assert look_later(pool, group, 10**6).status is LagStatus.ERR
 
 
 def test_one_look_sees_a_rewind_of_before(
@@ -88,7 +88,7 @@ def test_one_look_sees_a_rewind_of_before(
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 20})
     GroupAdmin(pool).commit(group, {partition: 5})
-    assert [each.status for each in look_later(pool, group, 0).partitions] == [Status.REWIND]
+    assert [each.status for each in look_later(pool, group, 0).partitions] == [LagStatus.REWIND]
 
 
 def test_a_group_at_the_end_is_well_for_ever(
@@ -96,7 +96,7 @@ def test_a_group_at_the_end_is_well_for_ever(
 ) -> None:
     partition = fill(broker.address, pool, topic, 30)
     GroupAdmin(pool).commit(group, {partition: 30})
-    assert look_later(pool, group, 10**9).status is Status.OK
+    assert look_later(pool, group, 10**9).status is LagStatus.OK
 
 
 def test_commits_on_apache_kafka_are_read_as_well(
@@ -108,7 +108,7 @@ def test_commits_on_apache_kafka_are_read_as_well(
         GroupAdmin(pool).commit(group, {partition: 20})
         GroupAdmin(pool).commit(group, {partition: 5})
         found = look_later(pool, group, 0)
-    assert [each.status for each in found.partitions] == [Status.REWIND]
+    assert [each.status for each in found.partitions] == [LagStatus.REWIND]
 
 
 def test_the_command_prints_json(
@@ -141,6 +141,6 @@ def test_check_fails_for_a_group_that_went_back(
     assert run_headrace("lag", group, "--once", "--check", "-b", broker.address).code == 1
 
 
-def test_a_group_that_is_not_there_is_told(broker: BrokerProcess) -> None:
-    done = run_headrace("lag", "nobody", "--once", "-b", broker.address)
-    assert (done.code, "there is no group nobody" in done.err) == (1, True)
+def test_a_group_that_does_not_exist_is_an_error(broker: BrokerProcess) -> None:
+    done = run_headrace("lag", "missing", "--once", "-b", broker.address)
+    assert (done.code, "there is no group missing" in done.err) == (1, True)

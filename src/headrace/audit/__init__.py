@@ -1,1 +1,1 @@
-"""Audit: whether everything that was sent arrived everywhere, told from counts."""
+"""Audit: counts that show whether everything that was sent arrived everywhere."""

@@ -14,7 +14,7 @@ from headrace.client.write.writer import Writer
 
 
 class AuditedWriter(Writer):
-    """A `Writer` that counts what `flush` and `commit` have made sure of.
+    """A `Writer` that counts the rows that `flush` and `commit` have confirmed.
 
     Rows of a transaction that is aborted are not counted, nor are those of `uncounted` topics.
 
@@ -28,12 +28,12 @@ class AuditedWriter(Writer):
         self, tally: Tally, *args: Any, uncounted: Collection[str] = (), **options: Any
     ) -> None:
         super().__init__(*args, **options)
-        self._not_counted = frozenset(uncounted)
+        self._ignored_topics = frozenset(uncounted)
         self._tally = tally
         self._uncounted: list[tuple[str, npt.NDArray[np.int64]]] = []
 
     def write(self, columns: Columns, topic: str | None = None) -> None:
-        """As `Writer.write`. Rows without a time get the present, so that all tiers agree."""
+        """As `Writer.write`. Rows without a time get the current time, so that all tiers agree."""
         if "timestamp" not in columns.schema.names and columns.num_rows:
             now_ms = time.time_ns() // 1_000_000
             table = columns if isinstance(columns, pa.Table) else pa.table(columns)
@@ -42,7 +42,7 @@ class AuditedWriter(Writer):
             )
         super().write(columns, topic)
         name = topic or self.topic or ""
-        if columns.num_rows and name not in self._not_counted:
+        if columns.num_rows and name not in self._ignored_topics:
             times = columns.column(columns.schema.names.index("timestamp")).cast(pa.int64())
             self._uncounted.append((name, times.fill_null(-1).to_numpy()))
 

@@ -1,7 +1,7 @@
-"""How long the buckets of a cluster's audit are, told from the last count that was written.
+"""How long the buckets of a cluster's audit are, according to the last count that was written.
 
-Whoever counts without being told to does so where the audit topic is there already: somebody wants
-to see counts. All tiers must use buckets of one length.
+Clients that are not configured to count do so where the audit topic exists already: it shows that
+counts are wanted. All tiers must use buckets of one length.
 """
 
 from typing import Final
@@ -16,33 +16,33 @@ from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
-# Anybody may write there: that many records at the end are looked at for a count.
-_LOOKED_AT: Final = 100
+# Any client may write there: a count is searched in that many records at the end.
+_SEARCHED_RECORDS: Final = 100
 
 
 def find_bucket_ms(settings: ClientSettings, topic: str = TOPIC) -> int | None:
-    """How long the buckets of a cluster are; None: nobody counts there, the topic is missing.
+    """Return how long the buckets of a cluster are; None where the audit topic is missing.
 
     Raises:
-        ClientError: the cluster is not there, or does not let us see the topic.
+        ClientError: the cluster does not answer, or denies access to the topic.
     """
     with ConnectionPool(settings) as pool:
-        found = pool.metadata([topic]).topics.get(topic)
-        if found is None:
+        metadata = pool.metadata([topic]).topics.get(topic)
+        if metadata is None:
             return None
-        if found.error is not None:
-            code = found.error.code if isinstance(found.error, BrokerError) else None
+        if metadata.error is not None:
+            code = metadata.error.code if isinstance(metadata.error, BrokerError) else None
             if code is ErrorCode.unknown_topic_or_partition:
                 return None
-            raise found.error
-        partitions = [TopicPartition(topic, index) for index in sorted(found.partitions)]
+            raise metadata.error
+        partitions = [TopicPartition(topic, index) for index in sorted(metadata.partitions)]
         ends = extents(pool, partitions)
     for partition in partitions:
         extent = ends[partition]
         if isinstance(extent, ClientError) or extent.start == extent.end:
             continue
         length_ms = _last_length(
-            settings, partition, max(extent.start, extent.end - _LOOKED_AT), extent.end
+            settings, partition, max(extent.start, extent.end - _SEARCHED_RECORDS), extent.end
         )
         if length_ms is not None:
             return length_ms

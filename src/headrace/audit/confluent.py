@@ -39,13 +39,13 @@ class AuditedProducer(Producer):
         headers: Headers = None,
     ) -> None:
         """As `Producer.produce`; a callback that is given is called all the same."""
-        told = on_delivery or callback
+        report = on_delivery or callback
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 self._tally.count(message.topic() or topic, _time_of(message))
-            if told is not None:
-                told(error, message)
+            if report is not None:
+                report(error, message)
 
         super().produce(
             topic,
@@ -59,7 +59,7 @@ class AuditedProducer(Producer):
 
 
 class AuditedConsumer(Consumer):
-    """A consumer that counts what it was handed."""
+    """A consumer that counts the records that it returns."""
 
     def __init__(self, config: dict[str, Any], tally: Tally) -> None:
         super().__init__(config)

@@ -14,7 +14,7 @@ _IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 
 
 class AuditFeed:
-    """Follows the topic from some time on. For one thread."""
+    """Reads the topic from some time on. For one thread."""
 
     def __init__(self, settings: ClientSettings, since_ms: int, topic: str = TOPIC) -> None:
         self._settings = settings
@@ -23,24 +23,24 @@ class AuditFeed:
         self._reader: Reader | None = None
 
     def take(self, wait_seconds: float = 0.0) -> list[AuditRecord]:
-        """What was written since the last call; nothing while there is no such topic.
+        """Return what was written since the last call; nothing while there is no such topic.
 
         Raises:
             ClientError: the topic cannot be read; the next call tries again.
         """
-        found: list[AuditRecord] = []
+        records: list[AuditRecord] = []
         try:
             reader = self._open()
-            while reader is not None and len(found) < _MOST_AT_ONCE:
-                chunk = reader.poll(0.0 if found else wait_seconds)
+            while reader is not None and len(records) < _MOST_AT_ONCE:
+                chunk = reader.poll(0.0 if records else wait_seconds)
                 if chunk is None:
                     break
                 values = chunk.columns.column("value").to_pylist()
-                found += [each for value in values if (each := AuditRecord.decode(value))]
+                records += [each for value in values if (each := AuditRecord.decode(value))]
         except ClientError:
             self.close()
             raise
-        return found
+        return records
 
     def _open(self) -> Reader | None:
         if self._reader is None:
@@ -67,7 +67,7 @@ class AuditFeed:
 
 
 def read_audit(settings: ClientSettings, since_ms: int, topic: str = TOPIC) -> list[AuditRecord]:
-    """Everything in the topic from some time on up to now.
+    """Return everything in the topic from some time on up to now.
 
     Raises:
         BrokerError: there is no such topic.

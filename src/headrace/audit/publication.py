@@ -1,4 +1,4 @@
-"""Audit records on their way to their topic."""
+"""Writing audit records to their topic."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from headrace.wire.error_code import ErrorCode
 
 
 class Publication:
-    """Writes to one audit topic, and makes it if it is missing. For one thread.
+    """Writes to one audit topic, and creates it if it is missing. For one thread.
 
     The connection is kept. A record may be there twice after a failure; it counts once.
     """
@@ -28,7 +28,7 @@ class Publication:
         self._writer: Writer | None = None
 
     def write(self, records: Sequence[AuditRecord]) -> None:
-        """Return when they are acknowledged.
+        """Write records and return when they are acknowledged.
 
         Raises:
             ClientError: they are not; the connection is a new one the next time.
@@ -42,7 +42,7 @@ class Publication:
             self.close()
             if not kept:
                 raise
-            # The broker may have closed a connection that nothing went over for long.
+            # The broker may have closed a connection that was idle for long.
             try:
                 self._write(records)
             except ClientError:
@@ -51,7 +51,7 @@ class Publication:
 
     def _write(self, records: Sequence[AuditRecord]) -> None:
         if not self._ready:
-            self._make_topic()
+            self._create_topic()
         if self._writer is None:
             self._writer = Writer(self.settings, self.topic, idempotent=False)
         keys, values = zip(*(each.encode() for each in records), strict=True)
@@ -59,23 +59,23 @@ class Publication:
         self._writer.write(pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp"]))
         self._writer.flush()
 
-    def _make_topic(self) -> None:
+    def _create_topic(self) -> None:
         with ConnectionPool(self.settings) as pool:
-            found = pool.metadata([self.topic]).topics.get(self.topic)
-            if found is None or found.error is not None:
+            metadata = pool.metadata([self.topic]).topics.get(self.topic)
+            if metadata is None or metadata.error is not None:
                 error = Admin(pool).create_topics([NewTopic(self.topic, 1)])[self.topic]
                 if isinstance(error, BrokerError) and not _is_there(error):
                     raise error
         self._ready = True
 
     def close(self) -> None:
-        """Harmless twice; what was written is written."""
+        """Close the connection; a second call does nothing."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abandon()
 
 
-# Not pa.array: its first call imports pandas, a third of a second in every worker of Spark's.
+# Not pa.array: its first call imports pandas, a third of a second in every Spark worker.
 
 
 def _binary(values: Sequence[bytes]) -> pa.Array:

@@ -1,8 +1,8 @@
-"""Counts of one range of offsets, under a name that every reading of that range has.
+"""Counts of one range of offsets, under a name that every reading of that range shares.
 
-Whoever works through a partition range by range, and does a range again after a crash, counts it
+A reader that processes a partition range by range reads a range again after a crash, and counts it
 again. Its counts are named after the range: the reader, the partition and the first offset. So they
-come out once, however often the range is read, and nobody has to remember what was counted.
+are added once, however often the range is read, and no reader has to remember what was counted.
 """
 
 from dataclasses import replace
@@ -51,7 +51,7 @@ class RangeTally:
         self._tally.count_column(self._partition.topic, timestamps_ms)
 
     def take(self) -> list[AuditRecord]:
-        """What was counted since the last call."""
+        """Return what was counted since the last call."""
         counted = self._tally.take()
         first_ms = min((each.bucket_ms for each in counted), default=0)
         return [
@@ -65,7 +65,7 @@ class RangeTally:
         ]
 
     def write(self, settings: ClientSettings) -> None:
-        """Write the counts. If that fails the audit shows a loss, and what is counted goes on."""
+        """Write the counts. If that fails the audit shows a loss, and the reader goes on."""
         records = self.take()
         try:
             _publication(settings, self._target.topic).write(records)
@@ -74,8 +74,10 @@ class RangeTally:
 
 
 def _publication(settings: ClientSettings, topic: str) -> Publication:
-    """A process that reads range after range keeps its connection; it reads for one query at a
-    time."""
+    """Return the process's connection to the topic, kept from range to range.
+
+    A process reads for one query at a time, so one connection is enough.
+    """
     if not _kept or (_kept[0].settings, _kept[0].topic) != (settings, topic):
         for each in _kept:
             each.close()

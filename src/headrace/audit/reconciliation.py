@@ -1,8 +1,8 @@
-"""Counts of all tiers held against each other: pure, fed with audit records in any order.
+"""The counts of all tiers compared: pure, fed with audit records in any order.
 
-The tier `producer` is what should be everywhere. Where nobody counted there, the tier that saw most
-is taken for it: it cannot show what was lost before it. A bucket is *settled* when it ended longer
-ago than the grace time: only then is a missing count a loss, and not merely on its way.
+The tier `producer` is what should be everywhere. Where it did not count, the tier that saw most
+stands in for it, and cannot show what was lost before it. A bucket is *settled* when it ended
+longer ago than the grace time: only then is a missing count a loss, and not merely late.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from typing import Any, Final
 from headrace.audit.record import AuditRecord
 
 SOURCE_TIER: Final = "producer"
-# Whatever a tier counts for the first time within so long belongs to its beginning.
+# What a tier counts within so long after its first count belongs to its beginning.
 _BEGINNING_MS: Final = 60_000
 # Buckets that are kept; the oldest go first. A day of 10-minute buckets of a hundred topics fits.
 MOST_BUCKETS: Final = 50_000
@@ -42,8 +42,8 @@ class TierCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One topic and bucket."""
+class AuditRow:
+    """The counts of one topic and bucket."""
 
     topic: str
     bucket_ms: int
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def lost(self) -> int:
-        """The most that a tier lacks. What is not settled has lost nothing yet."""
+        """The most that a tier lacks; 0 while the bucket is not settled."""
         if not self.settled:
             return 0
         return max([0, *(self.sent - each.count for each in self.tiers)])
@@ -115,23 +115,27 @@ class Reconciliation:
                 del begun[max(begun, key=lambda bucket_ms: begun[bucket_ms])]
 
     def _began_ms(self, topic: str, tier: str) -> int | None:
-        """The bucket in which a tier began to count a topic, if it did not from the start. One that
-        is started again says so too: what it counted before tells the difference."""
+        """Return the bucket in which a tier began to count a topic, if not from the start.
+
+        A tier that is started again marks a beginning too; its earlier counts rule that one out.
+        """
         until_ms = self._first_ms.get((topic, tier), 0) + _BEGINNING_MS
         begun = self._begun.get((topic, tier), {})
         return max((bucket for bucket, at_ms in begun.items() if at_ms <= until_ms), default=None)
 
     def rows(
         self, *, now_ms: int, grace_ms: int, since_ms: int = 0, topics: Iterable[str] = ()
-    ) -> list[Row]:
-        """Every bucket from `since_ms` on, by topic, the newest first. A tier that counts a topic
-        in one of them is expected in all of them; one that began to in the middle of one, in
-        those behind it."""
-        wanted = set(topics)
+    ) -> list[AuditRow]:
+        """Return every bucket from `since_ms` on, by topic, the newest first.
+
+        A tier that counts a topic in one of them is expected in all of them; one that began in the
+        middle of a bucket, in those after it.
+        """
+        chosen_topics = set(topics)
         chosen = {
             key: tiers
             for key, tiers in self._buckets.items()
-            if key[1] + key[2] > since_ms and (not wanted or key[0] in wanted)
+            if key[1] + key[2] > since_ms and (not chosen_topics or key[0] in chosen_topics)
         }
         expected: dict[str, dict[str, int | None]] = defaultdict(dict)
         for (topic, _, _), tiers in chosen.items():
@@ -152,17 +156,17 @@ class Reconciliation:
 
 def _row(
     key: tuple[str, int, int], tiers: dict[str, _Count], expected: set[str], settled: bool
-) -> Row:
+) -> AuditRow:
     topic, bucket_ms, length_ms = key
     source = tiers.get(SOURCE_TIER)
     if source is None and SOURCE_TIER not in expected:
         source = max(tiers.values(), key=lambda each: each.count)
     sent = 0 if source is None else source.count
     sent_ms = 0 if source is None else source.last_ms
-    found = []
+    counts = []
     for tier in sorted(expected - {SOURCE_TIER}):
         count = tiers.get(tier, _Count())
         percent = round(100 * count.count / sent, 3) if sent else 100.0
         delay_ms = max(count.last_ms - sent_ms, 0) if count.count and sent_ms else 0
-        found.append(TierCount(tier, count.count, percent, delay_ms))
-    return Row(topic, bucket_ms, length_ms, settled, sent, tuple(found))
+        counts.append(TierCount(tier, count.count, percent, delay_ms))
+    return AuditRow(topic, bucket_ms, length_ms, settled, sent, tuple(counts))

@@ -1,4 +1,4 @@
-"""What a tier says about a topic and a stretch of time, as a record of the audit topic.
+"""The count of one tier for a topic and a bucket of time, as a record of the audit topic.
 
 A JSON object: the tier counted `count` more records of `topic` whose timestamps lie in the bucket
 that begins at `bucket_ms`. Counts are added up. `instance` and `sequence` together name the count
@@ -25,8 +25,8 @@ class AuditRecord:
         length_ms: of the bucket; all tiers of a cluster use the same.
         instance: one counter in one process.
         last_ms: when the tier counted the last of them, by its own clock.
-        begins: the tier may have begun in the middle of this bucket: neither it nor those before
-            can be held against it.
+        begins: the tier may have begun in the middle of this bucket, so that a low count here, or
+            none before, is no loss.
     """
 
     tier: str
@@ -40,29 +40,29 @@ class AuditRecord:
     begins: bool = False
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Key and value."""
-        told = asdict(self)
+        """Return key and value."""
+        fields = asdict(self)
         if not self.begins:
-            del told["begins"]
-        return self.topic.encode(), json.dumps({"version": _VERSION, **told}).encode()
+            del fields["begins"]
+        return self.topic.encode(), json.dumps({"version": _VERSION, **fields}).encode()
 
     @classmethod
     def decode(cls, value: bytes | None) -> "AuditRecord | None":
-        """What a value says, or None when it is none of ours: anybody may write there."""
+        """Return the count in a value, or None for other data: any client may write there."""
         try:
-            found = json.loads(value or b"")
-            if found.get("version") != _VERSION:
+            fields = json.loads(value or b"")
+            if fields.get("version") != _VERSION:
                 return None
             record = cls(
-                tier=_text(found["tier"]),
-                topic=_text(found["topic"]),
-                bucket_ms=_number(found["bucket_ms"]),
-                length_ms=_number(found["length_ms"]),
-                count=_number(found["count"]),
-                instance=_text(found["instance"]),
-                sequence=_number(found["sequence"]),
-                last_ms=_number(found["last_ms"]),
-                begins=found.get("begins") is True,
+                tier=_text(fields["tier"]),
+                topic=_text(fields["topic"]),
+                bucket_ms=_number(fields["bucket_ms"]),
+                length_ms=_number(fields["length_ms"]),
+                count=_number(fields["count"]),
+                instance=_text(fields["instance"]),
+                sequence=_number(fields["sequence"]),
+                last_ms=_number(fields["last_ms"]),
+                begins=fields.get("begins") is True,
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None

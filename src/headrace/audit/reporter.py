@@ -1,8 +1,8 @@
 """Writes what a tally counted to the audit topic, every few seconds and at the end.
 
 Counts that could not be written are kept and written with the next ones. A process that is killed
-takes its last seconds of counts with it. For a tier that receives, that looks like a loss, and for
-a producer like records that nobody sent: in both cases the audit shows it, as other than 100 %.
+loses its last seconds of counts. For a tier that receives, that looks like a loss, and for a
+producer like records that were never sent: in both cases the audit shows other than 100 %.
 """
 
 from threading import Event, Thread
@@ -22,7 +22,7 @@ _MOST_KEPT: Final = 100_000
 
 
 class Reporter:
-    """A thread beside the program.
+    """Writes the counts of a tally from a thread of its own.
 
     Example:
         tally = Tally("producer")
@@ -50,7 +50,7 @@ class Reporter:
         self._thread.start()
 
     def close(self) -> None:
-        """Write the rest and end; a cluster that is away is not waited for. Harmless twice."""
+        """Write the rest and end, without waiting for a cluster that is away; callable twice."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=_CLOSE_SECONDS)
@@ -62,8 +62,10 @@ class Reporter:
         self._publication.close()
 
     def report(self) -> None:
-        """Write what is there now; what cannot be written stays, and `problem` says why. Without
-        the thread nothing is left open."""
+        """Write the counts so far. What cannot be written stays, and `problem` says why.
+
+        When the thread does not run, the connection is closed afterwards.
+        """
         self._kept = [*self._kept, *self.tally.take()][-_MOST_KEPT:]
         try:
             self._publication.write(self._kept)

@@ -15,8 +15,8 @@ from headrace.audit.record import DEFAULT_BUCKET_MS, AuditRecord
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import InvalidArgument
 
-# Records with wild timestamps must not make a bucket each. What does not fit is counted in the
-# bucket of the present.
+# Records with arbitrary timestamps must not make a bucket each. What does not fit is counted in the
+# current bucket.
 MOST_BUCKETS: Final = 10_000
 _FEW: Final = 16
 
@@ -31,8 +31,8 @@ class Tally:
     """Counts records by their timestamps. Any thread may count.
 
     Args:
-        begins: whether there may be records that lie before what is counted here, so that the first
-            bucket of a topic cannot be held against the tier.
+        begins: whether there may be records that lie before what is counted here, so that a low
+            count in the first bucket of a topic is no loss.
 
     Example:
         tally = Tally("producer")
@@ -61,7 +61,7 @@ class Tally:
         self._begun: set[str] = set()
 
     def count(self, topic: str, timestamp_ms: int, number: int = 1) -> None:
-        """Count records of one time. Kafka's -1, no time, is the present."""
+        """Count records of one time. Kafka's -1, no time, counts as now."""
         now_ms = self._clock.wall_ms()
         at_ms = now_ms if timestamp_ms < 0 else timestamp_ms
         with self._lock:
@@ -97,7 +97,7 @@ class Tally:
         return list(zip((buckets * self.bucket_ms).tolist(), counts.tolist(), strict=True))
 
     def take(self) -> list[AuditRecord]:
-        """What was counted since the last call; it is forgotten here."""
+        """Return what was counted since the last call, and forget it here."""
         with self._lock:
             taken, self._buckets = self._buckets, {}
             first = self._sequence
@@ -119,7 +119,7 @@ class Tally:
         ]
 
     def _beginnings(self, taken: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
-        """The first buckets of topics that were not taken before."""
+        """Return the first bucket of each topic that had no counts before."""
         if not self._begins:
             return set()
         firsts: dict[str, int] = {}

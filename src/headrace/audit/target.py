@@ -8,7 +8,7 @@ from headrace.model.error import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class AuditTarget:
-    """It pickles: tasks of Spark take it along."""
+    """Pickles, so that Spark tasks can have it."""
 
     tier: str
     bucket_ms: int = DEFAULT_BUCKET_MS
@@ -17,6 +17,5 @@ class AuditTarget:
     def __post_init__(self) -> None:
         if not self.tier or not self.topic or self.bucket_ms < 1:
             raise InvalidArgument(
-                "whoever counts for the audit has a tier's name, a topic for the counts, and "
-                "buckets of at least 1 ms"
+                "an audit has a tier's name, a topic for the counts, and buckets of at least 1 ms"
             )

@@ -1,4 +1,4 @@
-"""A tier of its own: whoever reads a topic and counts what is in it."""
+"""A tier of its own that reads topics and counts their records."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ def count_topics(
     follow: bool = True,
     stopped: Callable[[], bool],
 ) -> int:
-    """Count what comes until `stopped`; aborted transactions do not count.
+    """Count records until `stopped`; aborted transactions do not count.
 
     Args:
         follow: go on for ever; else end where the topics end now.

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.audit.feed import read_audit
-from headrace.audit.reconciliation import Reconciliation, Row
+from headrace.audit.reconciliation import AuditRow, Reconciliation
 from headrace.audit.record import DEFAULT_BUCKET_MS, TOPIC
 from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
@@ -83,7 +83,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _print(rows: list[Row]) -> None:
+def _print(rows: list[AuditRow]) -> None:
     lines: list[tuple[Any, ...]] = []
     for row in rows:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.bucket_ms / 1000))

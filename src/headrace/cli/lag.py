@@ -187,6 +187,6 @@ def _table(lags: list[GroupLag], partitions: bool) -> Any:
 
 
 def _style(status: str) -> str:
-    from headrace.lag.status import Status
+    from headrace.lag.status import LagStatus
 
-    return _STYLES[Status(status).severity]
+    return _STYLES[LagStatus(status).severity]

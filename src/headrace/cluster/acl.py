@@ -26,7 +26,7 @@ class Acl:
     permission: str
 
     def key(self) -> tuple[str, ...]:
-        """All of it: an entry is its own name, so adding it twice changes nothing."""
+        """Return all fields: an entry is its own name, so adding it twice changes nothing."""
         return (
             self.resource_type,
             self.resource_name,
@@ -70,7 +70,7 @@ class AclFilter:
             (self.permission, acl.permission),
         )
         return all(
-            wanted is None or wanted == found for wanted, found in same
+            expected is None or expected == actual for expected, actual in same
         ) and self._accepts_pattern(acl)
 
     def _accepts_pattern(self, acl: Acl) -> bool:
@@ -82,7 +82,7 @@ class AclFilter:
 
 
 def applies(acl: Acl, resource_name: str) -> bool:
-    """Whether the entry is about a resource of that name."""
+    """Return whether the entry is about a resource of that name."""
     if acl.pattern_type == "prefixed":
         return resource_name.startswith(acl.resource_name)
     return acl.resource_name in (resource_name, WILDCARD)

@@ -35,11 +35,11 @@ class BrokerRecord:
     home: str | None = None
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where clients of a listener reach it."""
+        """Return where clients of a listener reach the broker."""
         return next((each for each in self.endpoints if each.listener == listener), None)
 
     def endpoint_of(self, protocol: str) -> Endpoint | None:
-        """Its first listener that speaks a protocol."""
+        """Return the broker's first listener that speaks a protocol."""
         return next((each for each in self.endpoints if each.security_protocol == protocol), None)
 
     def key(self) -> tuple[str, ...]:

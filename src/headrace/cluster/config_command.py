@@ -36,7 +36,7 @@ class ConfigAlteration:
 def replace_topic_configs(
     state: ClusterState, name: str, configs: Mapping[str, str | None]
 ) -> Change | Rejection:
-    """AlterConfigs: what is not named goes back to its default."""
+    """Replace the configuration (AlterConfigs): other keys go back to their defaults."""
     set_keys = [ConfigAlteration(key, ConfigOperation.SET, configs[key]) for key in configs]
     return _alter_topic(state, name, {}, set_keys)
 
@@ -44,7 +44,7 @@ def replace_topic_configs(
 def alter_topic_configs(
     state: ClusterState, name: str, alterations: Sequence[ConfigAlteration]
 ) -> Change | Rejection:
-    """IncrementalAlterConfigs: what is not named stays."""
+    """Change some keys (IncrementalAlterConfigs); the others stay."""
     topic = state.topics.get(name)
     return _alter_topic(state, name, topic.configs if topic else {}, alterations)
 
@@ -69,7 +69,7 @@ def _alter_topic(
 def replace_broker_configs(
     state: ClusterState, broker_id: BrokerId | None, configs: Mapping[str, str | None]
 ) -> Change | Rejection:
-    """AlterConfigs for one broker, or with None for all of them."""
+    """Replace the configuration of one broker, or with None of all of them (AlterConfigs)."""
     set_keys = [ConfigAlteration(key, ConfigOperation.SET, configs[key]) for key in configs]
     return _alter_broker(state, broker_id, {}, set_keys)
 
@@ -77,7 +77,7 @@ def replace_broker_configs(
 def alter_broker_configs(
     state: ClusterState, broker_id: BrokerId | None, alterations: Sequence[ConfigAlteration]
 ) -> Change | Rejection:
-    """IncrementalAlterConfigs for one broker, or with None for all of them."""
+    """Change some keys of one broker, or with None of all (IncrementalAlterConfigs)."""
     known = state.broker_configs.get(broker_id)
     return _alter_broker(state, broker_id, known.configs if known else {}, alterations)
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials (RFC 5802, KIP-554): what proves a password without being it."""
+"""SCRAM credentials (RFC 5802, KIP-554): what verifies a password without storing it."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class ScramCredential:
     def of(
         cls, *, user: str, mechanism: str, salt: bytes, salted_password: bytes, iterations: int
     ) -> "ScramCredential":
-        """From what AlterUserScramCredentials sends: the password hashed by the client."""
+        """Make one from what AlterUserScramCredentials sends: the password hashed by the client."""
         name = _HASHES[mechanism]
         client_key = digest(salted_password, b"Client Key", name)
         return cls(
@@ -68,12 +68,12 @@ class ScramCredential:
 
 
 def salted_password(password: str, salt: bytes, iterations: int, mechanism: str) -> bytes:
-    """What a client computes from the password before it sends it."""
+    """Return what a client computes from the password before it sends it."""
     return pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def credential_problem(user: str, mechanism: str, iterations: int) -> Rejection | None:
-    """Why no such credential can be kept, or None when it can."""
+    """Return why such a credential cannot be stored, or None when it can."""
     if not user:
         return Rejection(ClusterError.UNACCEPTABLE_CREDENTIAL, "a user's name cannot be empty")
     if mechanism not in _HASHES:

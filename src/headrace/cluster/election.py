@@ -5,13 +5,13 @@ Theory of operation
 A partition's record says who leads it and who is in sync. When brokers come and go the record is
 *settled*: brokers that are gone leave the in-sync replicas, and a partition whose leader is gone
 gets the first of its replicas that is in sync and alive. Settling looks at nothing but the record
-and the brokers that are alive, so anybody may do it, any number of times: the controller when it
-hears of a change, a broker that leaves for itself, a broker that comes back after a crash for its
-former life.
+and the brokers that are alive, so any broker may do it, any number of times: the controller after
+a change, a broker that leaves for itself, a broker that comes back after a crash for its last run.
 
 Rules
 -----
-Rule 1: a leader is in sync, unless nobody in sync is alive and the topic allows unclean election.
+Rule 1: a leader is in sync, unless no replica in sync is alive and the topic allows unclean
+        election.
 Rule 2: a new leader, and no leader, means a higher leader epoch. The in-sync replicas alone do not.
 Rule 3: the in-sync replicas are never empty. If all of them are gone they stay as they were: each
         of them has everything that is committed, and the first to come back leads.
@@ -29,7 +29,7 @@ from headrace.model.ids import BrokerId, LeaderEpoch
 def settle(
     partition: PartitionRecord, alive: Collection[BrokerId], *, unclean: bool
 ) -> PartitionRecord:
-    """The partition as it should be while just these brokers are alive."""
+    """Return the partition as it should be while just these brokers are alive."""
     isr = tuple(broker for broker in partition.isr if broker in alive) or partition.isr
     if partition.leader in alive and partition.leader in isr:
         return changed(partition, isr=isr)
@@ -41,7 +41,7 @@ def settle(
 
 
 def prefer(partition: PartitionRecord, alive: Collection[BrokerId]) -> PartitionRecord:
-    """With the first replica as its leader, if that is in sync and alive."""
+    """Return the partition led by its first replica, if that is in sync and alive."""
     first = partition.replicas[0]
     if first in partition.isr and first in alive:
         return changed(partition, leader=first)
@@ -57,7 +57,7 @@ def changed(
     adding: Sequence[BrokerId] | None = None,
     removing: Sequence[BrokerId] | None = None,
 ) -> PartitionRecord:
-    """The partition with what is given, and the epochs that go with it (rules 2 and 4)."""
+    """Return the partition with these values, and the epochs that go with them (rules 2 and 4)."""
     new = replace(
         partition,
         replicas=partition.replicas if replicas is None else tuple(replicas),

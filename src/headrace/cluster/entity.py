@@ -35,7 +35,7 @@ def encode_entity(entity: Entity) -> bytes:
 
 
 def decode_entity(node: Node) -> Entity:
-    """The entity in a node.
+    """Return the entity in a node.
 
     Raises:
         CorruptLog: when the node does not hold what its path says.

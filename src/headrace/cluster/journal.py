@@ -24,43 +24,43 @@ _DELETE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class JournalPut:
     path: str
     data: bytes
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class JournalDelete:
     path: str
 
 
-Operation = Put | Drop
+JournalOperation = JournalPut | JournalDelete
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class JournalFrame:
     """One commit; `end` is where the next frame begins."""
 
     sequence: int
-    operations: tuple[Operation, ...]
+    operations: tuple[JournalOperation, ...]
     end: int
 
 
-def encode_frame(sequence: int, operations: Iterable[Operation]) -> bytes:
+def encode_frame(sequence: int, operations: Iterable[JournalOperation]) -> bytes:
     body = _encode(operations)
     checksum = crc32c(body, crc32c(_SEQUENCE.pack(sequence)))
     return _FRAME_HEAD.pack(FRAME_MAGIC, len(body), checksum, sequence) + body
 
 
-def encode_snapshot(sequence: int, operations: Iterable[Operation]) -> bytes:
+def encode_snapshot(sequence: int, operations: Iterable[JournalOperation]) -> bytes:
     body = _encode(operations)
     checksum = crc32c(body, crc32c(_SEQUENCE.pack(sequence)))
     return _SNAPSHOT_HEAD.pack(SNAPSHOT_MAGIC, checksum, sequence) + body
 
 
-def decode_snapshot(data: bytes) -> tuple[int, tuple[Operation, ...]]:
-    """The sequence number of the last commit in it, and everything there was after it.
+def decode_snapshot(data: bytes) -> tuple[int, tuple[JournalOperation, ...]]:
+    """Return the sequence number of the last commit in a snapshot, and all nodes after it.
 
     Raises:
         CorruptLog: a snapshot is written atomically, so one that does not check is damaged.
@@ -73,8 +73,8 @@ def decode_snapshot(data: bytes) -> tuple[int, tuple[Operation, ...]]:
     raise CorruptLog("the snapshot of the cluster store does not match its checksum")
 
 
-def read_frames(data: bytes, folded: int) -> Iterator[Frame]:
-    """The whole frames from the start, in ascending order, up to the first byte that is not one.
+def read_frames(data: bytes, folded: int) -> Iterator[JournalFrame]:
+    """Yield the whole frames from the start, in ascending order, up to the first torn one.
 
     `folded` is the sequence number of the snapshot. Frames up to it may lie anywhere: they were cut
     off after the snapshot was written, and a crash may have undone just that.
@@ -90,7 +90,7 @@ def read_frames(data: bytes, folded: int) -> Iterator[Frame]:
     _check_nothing_follows(data, position, max(last, folded))
 
 
-def _frame_at(data: bytes, position: int) -> Frame | None:
+def _frame_at(data: bytes, position: int) -> JournalFrame | None:
     if position + _FRAME_HEAD.size > len(data):
         return None
     magic, size, checksum, sequence = _FRAME_HEAD.unpack_from(data, position)
@@ -100,7 +100,7 @@ def _frame_at(data: bytes, position: int) -> Frame | None:
     body = memoryview(data)[start : start + size]
     if checksum != crc32c(body, crc32c(_SEQUENCE.pack(sequence))):
         return None
-    return Frame(sequence, tuple(_decode(body)), start + size)
+    return JournalFrame(sequence, tuple(_decode(body)), start + size)
 
 
 def _check_nothing_follows(data: bytes, position: int, last_sequence: int) -> None:
@@ -115,11 +115,11 @@ def _check_nothing_follows(data: bytes, position: int, last_sequence: int) -> No
         candidate = data.find(FRAME_MAGIC, candidate + 1)
 
 
-def _encode(operations: Iterable[Operation]) -> bytes:
+def _encode(operations: Iterable[JournalOperation]) -> bytes:
     out = bytearray()
     for operation in operations:
         path = operation.path.encode()
-        if isinstance(operation, Put):
+        if isinstance(operation, JournalPut):
             out += _OPERATION.pack(_PUT, operation.version, len(path), len(operation.data))
             out += path + operation.data
         else:
@@ -127,7 +127,7 @@ def _encode(operations: Iterable[Operation]) -> bytes:
     return bytes(out)
 
 
-def _decode(body: memoryview) -> Iterator[Operation]:
+def _decode(body: memoryview) -> Iterator[JournalOperation]:
     position = 0
     while position < len(body):
         kind, version, path_size, data_size = _OPERATION.unpack_from(body, position)
@@ -135,7 +135,7 @@ def _decode(body: memoryview) -> Iterator[Operation]:
         path = bytes(body[position : position + path_size]).decode()
         position += path_size
         if kind == _PUT:
-            yield Put(path, bytes(body[position : position + data_size]), version)
+            yield JournalPut(path, bytes(body[position : position + data_size]), version)
         else:
-            yield Drop(path)
+            yield JournalDelete(path)
         position += data_size

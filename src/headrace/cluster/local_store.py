@@ -1,28 +1,29 @@
 """`LocalStore`: the cluster store of a broker that is alone, in two files on its disk."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
 
+import structlog
+
 from headrace.cluster.journal import (
-    Drop,
-    Frame,
-    Operation,
-    Put,
+    JournalDelete,
+    JournalFrame,
+    JournalOperation,
+    JournalPut,
     decode_snapshot,
     encode_frame,
     encode_snapshot,
     read_frames,
 )
 from headrace.cluster.store import (
-    Check,
-    Create,
-    Delete,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
     Node,
-    SessionFollower,
-    Update,
+    SessionWatcher,
+    UpdateNode,
     Watcher,
     Write,
     check_data,
@@ -44,7 +45,7 @@ JOURNAL_NAME = "cluster.journal"
 # of folding then stays in proportion to the work of committing, however many topics there are.
 _MINIMUM_FOLD_BYTES = 1 << 20
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class LocalStore:
@@ -57,9 +58,9 @@ class LocalStore:
     and its frames are skipped by their sequence numbers until the journal has been emptied. Damage
     to anything that was synced is `CorruptLog`, and nothing is served then.
 
-    A write that fails is taken back, and the store goes on. A sync that fails, or a write that
-    cannot be taken back, leaves the disk in a state nobody knows: every later commit is refused
-    until the store is opened again, while reads go on.
+    A write that fails is cut off again, and the store goes on. A sync that fails, or a write that
+    cannot be cut off, leaves the disk in an unknown state: every later commit is refused until the
+    store is opened again, while reads go on.
 
     Thread rule: any thread may call anything. Watchers are called by the committing thread, in the
     order of the commits.
@@ -80,10 +81,10 @@ class LocalStore:
 
     @classmethod
     def open(cls, file_system: FileSystem, directory: Path) -> "LocalStore":
-        """The store in `directory`, which is created when it is missing.
+        """Open the store in `directory`, which is created when it is missing.
 
         Raises:
-            CorruptLog: when synced bytes no longer check.
+            CorruptLog: when the checksum of synced bytes is wrong.
             StorageError: when the disk fails.
         """
         store = cls(file_system, directory)
@@ -118,13 +119,13 @@ class LocalStore:
 
         return stop
 
-    def follow_session(self, follower: SessionFollower) -> None:
-        """A store in this process never loses its session."""
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        """Do nothing: a store in this process never loses its session."""
 
     # Writing
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
-        write = Create(path, data) if version is None else Update(path, data, version)
+        write = CreateNode(path, data) if version is None else UpdateNode(path, data, version)
         return self.commit([write])[0]
 
     def commit(self, writes: Sequence[Write]) -> list[int]:
@@ -138,39 +139,39 @@ class LocalStore:
             self._adopt(changed)
             if durable:
                 self._fold_if_due()
-            self._tell(changed)
+            self._notify(changed)
             return versions
 
     def _decide(self, writes: Sequence[Write]) -> tuple[dict[str, Node | None], list[int]]:
-        """What each path holds after the writes, each seeing the ones before it."""
+        """Return what each path holds after the writes, each seeing the ones before it."""
         changed: dict[str, Node | None] = {}
         versions: list[int] = []
         for write in writes:
             kind, _ = check_path(write.path)
             stored = self._nodes.get(kind, {}).get(write.path)
             node = _after(write, changed.get(write.path, stored))
-            if not isinstance(write, Check):
+            if not isinstance(write, CheckNode):
                 changed[write.path] = node
             versions.append(-1 if node is None else node.version)
         return changed, versions
 
-    def _durable(self, changed: dict[str, Node | None]) -> Iterable[Operation]:
+    def _durable(self, changed: dict[str, Node | None]) -> Iterable[JournalOperation]:
         for path, node in changed.items():
             if node is not None and not node.ephemeral:
-                yield Put(path, node.data, node.version)
+                yield JournalPut(path, node.data, node.version)
                 continue
             kind, _ = check_path(path)
             before = self._nodes.get(kind, {}).get(path)
             if before is not None and not before.ephemeral:
-                yield Drop(path)
+                yield JournalDelete(path)
 
-    def _append(self, operations: Sequence[Operation]) -> None:
+    def _append(self, operations: Sequence[JournalOperation]) -> None:
         journal = self._writable()
         frame = encode_frame(self._sequence + 1, operations)
         try:
             journal.pwritev([frame], self._journal_bytes)
         except OSError as error:
-            self._take_back(journal, error)
+            self._cut_off(journal, error)
             raise StorageError(
                 f"the cluster store in {self._directory} cannot be written: {error}"
             ) from error
@@ -193,15 +194,15 @@ class LocalStore:
         assert self._journal is not None
         return self._journal
 
-    def _take_back(self, journal: File, error: OSError) -> None:
+    def _cut_off(self, journal: File, error: OSError) -> None:
         try:
             journal.truncate(self._journal_bytes)
         except OSError:
-            self._fail(f"a write failed and could not be taken back ({error})")
+            self._fail(f"a write failed and could not be cut off ({error})")
 
     def _fail(self, why: str) -> None:
         self._failure = why
-        _log.error("The cluster store in %s takes no more changes: %s", self._directory, why)
+        _log.error("cluster_store_failed", directory=str(self._directory), reason=why)
 
     def _adopt(self, changed: dict[str, Node | None]) -> None:
         for path, node in changed.items():
@@ -211,7 +212,7 @@ class LocalStore:
             else:
                 self._nodes.get(kind, {}).pop(path, None)
 
-    def _tell(self, changed: dict[str, Node | None]) -> None:
+    def _notify(self, changed: dict[str, Node | None]) -> None:
         for path, node in changed.items():
             kind, _ = check_path(path)
             for watcher in tuple(self._watchers.get(kind, ())):
@@ -226,12 +227,14 @@ class LocalStore:
             self._fold()
         except OSError as error:
             # Nothing is lost: the commit is in the journal. The next one tries to fold again.
-            _log.warning("The cluster store in %s stays unfolded: %s", self._directory, error)
+            _log.warning(
+                "cluster_journal_not_folded", directory=str(self._directory), reason=str(error)
+            )
 
     def _fold(self) -> None:
         journal = self._writable()
         durable = (
-            Put(node.path, node.data, node.version)
+            JournalPut(node.path, node.data, node.version)
             for nodes in self._nodes.values()
             for node in nodes.values()
             if not node.ephemeral
@@ -276,22 +279,22 @@ class LocalStore:
             self._journal_bytes = frame.end
         torn = len(data) - self._journal_bytes
         if torn:
-            _log.warning("Cut %d bytes of a commit that never finished from %s", torn, journal.path)
+            _log.warning("cluster_journal_cut", path=str(journal.path), torn_bytes=torn)
             journal.truncate(self._journal_bytes)
             journal.sync()
 
-    def _check_order(self, frame: Frame) -> None:
+    def _check_order(self, frame: JournalFrame) -> None:
         if frame.sequence > self._sequence + 1:
             raise CorruptLog(
                 f"the journal of the cluster store in {self._directory} goes on with commit "
                 f"{frame.sequence} after {self._sequence}: commits are missing"
             )
 
-    def _replay(self, operations: Iterable[Operation]) -> None:
+    def _replay(self, operations: Iterable[JournalOperation]) -> None:
         for operation in operations:
             kind, _ = check_path(operation.path)
             nodes = self._nodes.setdefault(kind, {})
-            if isinstance(operation, Put):
+            if isinstance(operation, JournalPut):
                 nodes[operation.path] = Node(operation.path, operation.data, operation.version)
             else:
                 nodes.pop(operation.path, None)
@@ -304,8 +307,8 @@ class LocalStore:
 
 
 def _after(write: Write, current: Node | None) -> Node | None:
-    """What the path holds after the write."""
-    if isinstance(write, Create):
+    """Return what the path holds after the write."""
+    if isinstance(write, CreateNode):
         if current is not None:
             raise VersionConflict(f"{write.path} exists already, at version {current.version}")
         check_data(write.path, write.data)
@@ -316,9 +319,9 @@ def _after(write: Write, current: Node | None) -> Node | None:
         raise VersionConflict(
             f"{write.path} is at version {current.version}, not at {write.version}"
         )
-    if isinstance(write, Check):
+    if isinstance(write, CheckNode):
         return current
-    if isinstance(write, Delete):
+    if isinstance(write, DeleteNode):
         return None
     check_data(write.path, write.data)
     return Node(write.path, write.data, current.version + 1, current.ephemeral)

@@ -1,6 +1,6 @@
-"""What is done to partitions: settled, given other in-sync replicas, other leaders, other replicas.
+"""Commands for partitions: settle them, change in-sync replicas, leaders and replicas.
 
-As the other commands these read the state and return changes or rejections; see `state`.
+Like all commands they read the state and return changes or rejections; see `state`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ Outcome = Rejection | PartitionRecord
 
 @dataclass(slots=True)
 class PartitionPlan:
-    """What a command comes to: changes to write, and for each partition what it is or why not."""
+    """What a command decides: changes to write, and per partition its record or a rejection."""
 
     changes: list[Change] = field(default_factory=list)
     outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class IsrProposal:
 def settle_topics(
     state: ClusterState, alive: Collection[BrokerId], *, unclean_default: bool = False
 ) -> list[Change]:
-    """Every topic as it should be while these brokers are alive, moves that are done included."""
+    """Return the changes that settle every topic while these brokers are alive."""
 
     def settled(topic: TopicRecord, partition: PartitionRecord) -> PartitionRecord:
         unclean = topic.configs.get(_UNCLEAN, str(unclean_default)).lower() == "true"
-        return _arrive(settle(partition, alive, unclean=unclean), alive)
+        return _end_move(settle(partition, alive, unclean=unclean), alive)
 
     return [
         Put(new) for topic in state.topics.values() if (new := _each(topic, settled)) is not topic
@@ -64,16 +64,16 @@ def _each(
 
 
 def alter_isr(state: ClusterState, proposals: Sequence[IsrProposal]) -> PartitionPlan:
-    """Each proposal is judged on its own, on the state as it is."""
+    """Decide each proposal on its own, on the current state."""
     plan = _Plan(state)
     for proposal in proposals:
-        found = plan.find(proposal.partition, proposal.topic_id)
-        if isinstance(found, Rejection):
-            plan.outcomes[proposal.partition] = found
+        partition = plan.find(proposal.partition, proposal.topic_id)
+        if isinstance(partition, Rejection):
+            plan.outcomes[proposal.partition] = partition
             continue
-        rejection = _proposal_problem(state, found, proposal)
-        isr = [each for each in found.replicas if each in proposal.isr]
-        plan.set(proposal.partition, rejection or changed(found, isr=isr))
+        rejection = _proposal_problem(state, partition, proposal)
+        isr = [each for each in partition.replicas if each in proposal.isr]
+        plan.set(proposal.partition, rejection or changed(partition, isr=isr))
     return plan.finish()
 
 
@@ -115,22 +115,24 @@ def elect_leaders(
     *,
     unclean: bool = False,
 ) -> PartitionPlan:
-    """Preferred leaders, or with `unclean` any leader where there is none (KIP-460).
+    """Elect preferred leaders, or with `unclean` any leader where there is none (KIP-460).
 
     Args:
         partitions: None means all; only those where something happens are in the outcomes then.
     """
     plan = _Plan(state)
-    wanted = partitions
-    if wanted is None:
-        wanted = [
+    names = partitions
+    if names is None:
+        names = [
             TopicPartition(topic.name, index)
             for topic in state.topics.values()
             for index in range(len(topic.partitions))
         ]
-    for name in wanted:
-        found = plan.find(name)
-        outcome = found if isinstance(found, Rejection) else _elect(found, alive, unclean)
+    for name in names:
+        partition = plan.find(name)
+        outcome = (
+            partition if isinstance(partition, Rejection) else _elect(partition, alive, unclean)
+        )
         if partitions is None and isinstance(outcome, Rejection):
             continue
         plan.set(name, outcome)
@@ -164,13 +166,13 @@ def abandon(
     broker_id: BrokerId,
     others: Collection[BrokerId],
 ) -> PartitionPlan:
-    """A broker's disk failed: out of sync where another in sync can lead, as it was where not."""
+    """Drop a broker whose disk failed from the ISR wherever another replica in sync can lead."""
     plan = _Plan(state)
     for name in partitions:
-        found = plan.find(name)
-        if isinstance(found, Rejection):
+        partition = plan.find(name)
+        if isinstance(partition, Rejection):
             continue
-        new = settle(found, others, unclean=False)
+        new = settle(partition, others, unclean=False)
         if new.leader != NO_LEADER and broker_id not in new.isr:
             plan.set(name, new)
     return plan.finish()
@@ -178,19 +180,19 @@ def abandon(
 
 def reassign(
     state: ClusterState,
-    wanted: Mapping[TopicPartition, Sequence[BrokerId] | None],
+    targets: Mapping[TopicPartition, Sequence[BrokerId] | None],
     alive: Collection[BrokerId],
 ) -> PartitionPlan:
     """Begin to move partitions to other replicas; None ends a move where it is (KIP-455)."""
     plan = _Plan(state)
-    for name, target in wanted.items():
-        found = plan.find(name)
-        if isinstance(found, Rejection):
-            outcome: Outcome = found
+    for name, target in targets.items():
+        partition = plan.find(name)
+        if isinstance(partition, Rejection):
+            outcome: Outcome = partition
         elif target is None:
-            outcome = _give_up(found, alive)
+            outcome = _cancel_move(partition, alive)
         else:
-            outcome = _target_problem(target, alive) or _move(found, target, alive)
+            outcome = _target_problem(target, alive) or _move(partition, target, alive)
         plan.set(name, outcome)
     return plan.finish()
 
@@ -209,17 +211,17 @@ def _target_problem(target: Sequence[BrokerId], alive: Collection[BrokerId]) -> 
 def _move(
     partition: PartitionRecord, target: Sequence[BrokerId], alive: Collection[BrokerId]
 ) -> Outcome:
-    """From where it is without a move under way, so that a new move replaces an older one."""
+    """Begin a move from the replicas before any current move, which the new one replaces."""
     before = [each for each in partition.replicas if each not in partition.adding]
     adding = [each for each in target if each not in before]
     removing = [each for each in before if each not in target]
     new = changed(partition, replicas=[*target, *removing], adding=adding, removing=removing)
     dropped = [each for each in partition.isr if each not in new.replicas]
     kept = _without(new, dropped, alive)
-    return _only_in_sync(dropped) if kept is None else _arrive(kept, alive)
+    return _only_in_sync(dropped) if kept is None else _end_move(kept, alive)
 
 
-def _give_up(partition: PartitionRecord, alive: Collection[BrokerId]) -> Outcome:
+def _cancel_move(partition: PartitionRecord, alive: Collection[BrokerId]) -> Outcome:
     if not partition.moving:
         return Rejection(ClusterError.NO_REASSIGNMENT_IN_PROGRESS, "nothing is being moved")
     before = [each for each in partition.replicas if each not in partition.adding]
@@ -234,8 +236,8 @@ def _only_in_sync(brokers: Collection[BrokerId]) -> Rejection:
     )
 
 
-def _arrive(partition: PartitionRecord, alive: Collection[BrokerId]) -> PartitionRecord:
-    """End the move if every replica of the new place is in sync."""
+def _end_move(partition: PartitionRecord, alive: Collection[BrokerId]) -> PartitionRecord:
+    """End the move if every new replica is in sync."""
     if not partition.moving or not all(each in partition.isr for each in partition.adding):
         return partition
     target = [each for each in partition.replicas if each not in partition.removing]
@@ -246,8 +248,10 @@ def _arrive(partition: PartitionRecord, alive: Collection[BrokerId]) -> Partitio
 def _without(
     partition: PartitionRecord, brokers: Collection[BrokerId], alive: Collection[BrokerId]
 ) -> PartitionRecord | None:
-    """These are no replicas any more: not in sync, and not the leader. None if nobody else alive
-    has all that is committed."""
+    """Return the partition after these brokers left it: not in sync, and not the leader.
+
+    None if no other broker that is alive has all that is committed.
+    """
     isr = [each for each in partition.isr if each not in brokers]
     if not any(each in alive for each in isr):
         return None
@@ -255,7 +259,7 @@ def _without(
 
 
 class _Plan:
-    """Several changes to partitions of one topic become one change of the topic."""
+    """Collects changes to partitions, and makes one change per topic of them."""
 
     def __init__(self, state: ClusterState) -> None:
         self.outcomes: dict[TopicPartition, Outcome] = {}
@@ -271,7 +275,7 @@ class _Plan:
                 ClusterError.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}"
             )
         if topic_id is not None and topic.topic_id != topic_id:
-            return Rejection(ClusterError.UNKNOWN_TOPIC_ID, f"{name.topic} was created anew")
+            return Rejection(ClusterError.UNKNOWN_TOPIC_ID, f"{name.topic} was created again")
         return self._changed.get(name.topic, {}).get(
             name.partition, topic.partitions[name.partition]
         )

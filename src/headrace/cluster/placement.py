@@ -26,7 +26,7 @@ def place(
     replication_factor: int,
     start: int = 0,
 ) -> list[tuple[BrokerId, ...]]:
-    """Replicas for each of `partitions` new partitions.
+    """Return replicas for each of `partitions` new partitions.
 
     Args:
         racks: the brokers that may be used, with their racks.
@@ -50,7 +50,7 @@ def place(
 
 
 def _interleave(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
-    """All brokers, neighbours on different racks as far as that goes."""
+    """Return all brokers, neighbours on different racks as far as possible."""
     by_rack: defaultdict[str, list[BrokerId]] = defaultdict(list)
     for broker in sorted(racks):
         by_rack[_rack(racks, broker)].append(broker)

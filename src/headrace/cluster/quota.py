@@ -28,7 +28,7 @@ class ClientQuota:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def key(self) -> tuple[str, ...]:
-        """A name and the default must differ whatever the name is, so a sign stands before it."""
+        """Return the node's name parts; a sign before a name distinguishes it from the default."""
         return tuple(
             part
             for type_, name in self.entity
@@ -60,17 +60,17 @@ class QuotaFilter:
     strict: bool = False
 
     def accepts(self, entity: QuotaEntity) -> bool:
-        found = dict(entity)
-        if self.strict and len(found) != len(self.names):
+        actual = dict(entity)
+        if self.strict and len(actual) != len(self.names):
             return False
         return all(
-            type_ in found and (name == ANY or name == found[type_])
+            type_ in actual and (name == ANY or name == actual[type_])
             for type_, name in self.names.items()
         )
 
 
 def quota_problem(entity: QuotaEntity, values: Mapping[str, float | None]) -> Rejection | None:
-    """Why these values cannot be set for this entity, or None when they can."""
+    """Return why these values cannot be set for this entity, or None when they can."""
     types = tuple(type_ for type_, _ in entity)
     if types == ("ip",):
         known: tuple[str, ...] = _IP_KEYS
@@ -102,7 +102,7 @@ def quota_problem(entity: QuotaEntity, values: Mapping[str, float | None]) -> Re
 def altered(
     current: ClientQuota | None, entity: QuotaEntity, values: Mapping[str, float | None]
 ) -> ClientQuota | None:
-    """The quota after the values are set and those that are None removed; None if none is left."""
+    """Return the quota with these values set, and removed where None; None if none is left."""
     kept = {} if current is None else dict(current.values)
     for key, value in values.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""Why the controller did not do what it was asked, for one item of a request."""
+"""Why the controller rejected one item of a request."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -32,7 +32,7 @@ class ClusterError(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`message` is one sentence for whoever sent the request."""
+    """`message` is one sentence for the client that sent the request."""
 
     error: ClusterError
     message: str

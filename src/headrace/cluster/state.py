@@ -6,18 +6,18 @@ The state is a set of entities (topics, brokers, configurations, quotas, credent
 features). A command (`topic_command`, `config_command`, ...) reads the state and returns the
 changes it needs, or a rejection; it changes nothing. The controller writes the changes to the
 cluster store and, once they are durable, applies them here. A broker that only watches the store
-applies what it hears. So the state of every broker is made the same way, from the same changes.
+applies what it reads there. So every broker builds its state from the same changes.
 
 Rules
 -----
 Rule 1: only `apply` changes the state, one change at a time, and it never fails on a change that a
         command made for this state.
-Rule 2: applying a change twice is the same as applying it once: a watcher may hear things twice.
+Rule 2: applying a change twice is the same as applying it once: a watch may report it twice.
 Rule 3: nothing costs more than the change itself. A dictionary is never copied: with 10,000 topics
         that would make creating them quadratic. Entities are frozen; the state is not.
 Rule 4: `topics_version` is another number after every change to a topic, and only then.
 
-Thread rule: whoever applies and whoever reads are the same thread.
+Thread rule: one thread applies and reads.
 """
 
 from dataclasses import dataclass
@@ -39,14 +39,14 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """The entity is there, in this form."""
+    """Create the entity, or replace it."""
 
     entity: Entity
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The entity is gone."""
+    """Delete the entity."""
 
     entity: Entity
 
@@ -55,7 +55,7 @@ Change = Put | Remove
 
 
 class ClusterState:
-    """What the cluster is made of right now."""
+    """The entities of the cluster."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicRecord] = {}
@@ -74,7 +74,7 @@ class ClusterState:
         return None if name is None else self.topics[name]
 
     def colliding_topic(self, name: str) -> str | None:
-        """Another topic whose metrics would have the same name: `.` and `_` look alike there."""
+        """Return another topic whose metrics would have the same name, as `.` becomes `_` there."""
         others = self._names_by_metric.get(metric_name(name), set()) - {name}
         return min(others) if others else None
 
@@ -103,7 +103,7 @@ class ClusterState:
         self.topics_version += 1
         known = self.topics.get(topic.name)
         if known is not None and (removed or known.topic_id != topic.topic_id):
-            # Deleted and created again may be heard of as one change (rule 6 of the store).
+            # Deleted and created again may arrive as one change (rule 6 of the store).
             self._name_by_id.pop(known.topic_id, None)
         alike = self._names_by_metric.setdefault(metric_name(topic.name), set())
         if removed:

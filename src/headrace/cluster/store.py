@@ -1,7 +1,7 @@
 """`ClusterStore`: where the cluster's state lies, as small nodes with versions.
 
 One broker alone keeps it on its disk (`local_store`), a cluster in ZooKeeper. Both pass the same
-tests (`testkit.simulation.cluster_store_contract`), so nothing above this line knows which one it
+tests (`testkit.simulation.cluster_store_contract`), so no caller depends on which one it
 has. The contract is what ZooKeeper can promise:
 
 Rule 1: a node is a path of exactly two parts, `/kind/name`, with up to a megabyte of data.
@@ -12,11 +12,11 @@ Rule 3: `commit` does all of its writes or none, and returns when they are durab
 Rule 4: a write that expects another version than it finds raises `VersionConflict`, and so does
         creating what exists and changing what does not. Read again, decide again, try again.
 Rule 5: a commit that raises `StorageError` may or may not be there after the next start.
-Rule 6: a watcher hears of the newest state of a changed node, at least once, after the change is
+Rule 6: a watcher gets the newest state of a changed node, at least once, after the change is
         durable. Changes in between may be left out; so is a node that came and went in between.
 Rule 7: an ephemeral node vanishes when the store that created it closes or its process dies. A
         store that cannot reach the ensemble for longer than its session loses its ephemeral nodes
-        as well, and says so to whoever follows its session.
+        as well, and reports it to the watchers of its session.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ MAX_PATH_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What lies at a path."""
+    """The data at a path, with its version."""
 
     path: str
     data: bytes
@@ -42,8 +42,8 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
-    """A node where there is none."""
+class CreateNode:
+    """Create a node where there is none."""
 
     path: str
     data: bytes
@@ -51,8 +51,8 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """New data for a node; `version` None takes any."""
+class UpdateNode:
+    """Replace the data of a node; `version` None accepts any."""
 
     path: str
     data: bytes
@@ -60,25 +60,25 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
-    """No node any more; `version` None takes any."""
+class DeleteNode:
+    """Delete a node; `version` None accepts any."""
 
     path: str
     version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """No change, but the whole commit fails unless the node is at this version."""
+class CheckNode:
+    """Change nothing, but fail the whole commit unless the node is at this version."""
 
     path: str
     version: int
 
 
-Write = Create | Update | Delete | Check
+Write = CreateNode | UpdateNode | DeleteNode | CheckNode
 Watcher = Callable[[str, Node | None], None]
 """Called with the path and what lies there now; None when it was deleted."""
-SessionFollower = Callable[[bool], None]
+SessionWatcher = Callable[[bool], None]
 """Called with False when the store's session ended, and with True when there is a new one."""
 
 
@@ -88,7 +88,7 @@ class ClusterStore(Protocol):
     def get(self, path: str) -> Node | None: ...
 
     def scan(self, kind: str) -> list[Node]:
-        """Every node of a kind, by name."""
+        """Return every node of a kind, by name."""
 
     def commit(self, writes: Sequence[Write]) -> list[int]:
         """Carry out all of the writes or none.
@@ -97,7 +97,7 @@ class ClusterStore(Protocol):
             The version after each write or check; -1 for a deletion.
 
         Raises:
-            VersionConflict: another was faster; nothing was written.
+            VersionConflict: another writer was faster; nothing was written.
             StorageError: the disk or the ensemble failed (rule 5).
         """
 
@@ -105,19 +105,19 @@ class ClusterStore(Protocol):
         """Create the node (`version` None) or replace exactly that version of it."""
 
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
-        """Tell `watcher` of every change to nodes of a kind; returns how to stop that.
+        """Call `watcher` after every change to nodes of a kind; the returned function ends that.
 
         The watcher is called on a thread of the store. It must be quick and must not commit.
         """
 
-    def follow_session(self, follower: SessionFollower) -> None:
-        """Tell `follower`, on a thread of the store, when ephemeral nodes were lost (rule 7)."""
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        """Call `watcher`, on a thread of the store, when ephemeral nodes were lost (rule 7)."""
 
     def close(self) -> None: ...
 
 
 def node_path(kind: str, *parts: str) -> str:
-    """The path of the node named by `parts`, which may hold any character.
+    """Return the path of the node named by `parts`, which may hold any character.
 
     >>> node_path("quotas", "user=anna/berg", "client-id=")
     '/quotas/user%3Danna%2Fberg,client-id%3D'
@@ -126,12 +126,12 @@ def node_path(kind: str, *parts: str) -> str:
 
 
 def path_parts(path: str) -> tuple[str, ...]:
-    """The inverse of `node_path`, without the kind."""
+    """Return the parts of a path, without the kind: the inverse of `node_path`."""
     return tuple(unquote(part) for part in path.split("/", 2)[2].split(","))
 
 
 def check_path(path: str) -> tuple[str, str]:
-    """Kind and name of a path.
+    """Return kind and name of a path.
 
     Raises:
         InvalidArgument: when it is not `/kind/name`.

@@ -1,13 +1,13 @@
-"""The controller's term: which broker is the controller, and a number that fences its forerunners.
+"""The controller's term: which broker is the controller, and a number that fences earlier ones.
 
-The holder is an ephemeral node, gone with its broker. The term is the version of a node that lasts:
-taking over writes it, so that every commit of an earlier holder that checks it fails from then on.
+The holder is an ephemeral node, gone with its broker. The term is the version of a node that lasts.
+A new controller writes it, and from then on every commit of an earlier one that checks it fails.
 """
 
 import json
 from collections.abc import Sequence
 
-from headrace.cluster.store import Create, Node, Update, Write
+from headrace.cluster.store import CreateNode, Node, UpdateNode, Write
 from headrace.model.ids import BrokerId
 
 TERM_KIND = "controller"
@@ -18,8 +18,10 @@ TERM_PATH = f"/{TERM_KIND}/term"
 def term_writes(broker_id: BrokerId, before: Node | None) -> Sequence[Write]:
     """Take over; fails where there is a holder, or where another was faster. The term is last."""
     return [
-        Create(CONTROLLER_PATH, json.dumps({"broker": broker_id}).encode(), ephemeral=True),
-        Create(TERM_PATH, b"") if before is None else Update(TERM_PATH, b"", before.version),
+        CreateNode(CONTROLLER_PATH, json.dumps({"broker": broker_id}).encode(), ephemeral=True),
+        CreateNode(TERM_PATH, b"")
+        if before is None
+        else UpdateNode(TERM_PATH, b"", before.version),
     ]
 
 

@@ -40,7 +40,7 @@ class PartitionRecord:
 
     @classmethod
     def on(cls, replicas: Sequence[BrokerId]) -> "PartitionRecord":
-        """A new partition: all in sync, as all are empty, and the first, the preferred, leads."""
+        """Return a new partition: all replicas are in sync, as all are empty; the first leads."""
         return cls(replicas=tuple(replicas), leader=replicas[0], isr=tuple(replicas))
 
 
@@ -67,7 +67,7 @@ class TopicRecord:
         return (self.name,)
 
     def to_json(self) -> dict[str, Any]:
-        """A partition is a list, not an object: a topic of 10,000 must fit into one node."""
+        """Return the node's JSON. Partitions are lists, so that 10,000 fit into one node."""
         return {
             "topic_id": str(self.topic_id),
             "configs": dict(self.configs),
@@ -114,7 +114,7 @@ def _brokers(numbers: Sequence[int]) -> tuple[BrokerId, ...]:
 
 
 def random_topic_id() -> TopicId:
-    """An id that command lines can take: its text form does not start with a dash."""
+    """Return an id that command lines accept: its text form does not start with a dash."""
     while True:
         candidate = uuid4()
         if candidate not in _RESERVED_IDS and not urlsafe_b64encode(candidate.bytes).startswith(

@@ -50,7 +50,7 @@ class NewPartitions:
 
 @dataclass(slots=True)
 class TopicPlan:
-    """What a request comes to: changes to write, and for each item the topic or why not."""
+    """What a command decides: changes to write, and per topic its record or a rejection."""
 
     changes: list[Change] = field(default_factory=list)
     outcomes: dict[str, TopicRecord | Rejection] = field(default_factory=dict)
@@ -58,17 +58,17 @@ class TopicPlan:
 
 def create_topics(
     state: ClusterState,
-    wanted: Sequence[NewTopic],
+    topics: Sequence[NewTopic],
     *,
     defaults: TopicDefaults,
     new_id: Callable[[], TopicId] = random_topic_id,
 ) -> TopicPlan:
-    """Each topic is judged on its own; topics of one request also see those before them."""
+    """Decide each topic on its own; topics of one request also see those before them."""
     plan = TopicPlan()
-    times = Counter(topic.name for topic in wanted)
+    times = Counter(topic.name for topic in topics)
     taken: dict[str, str] = {}
     budget = MAX_PARTITIONS_PER_REQUEST
-    for number, topic in enumerate(wanted):
+    for number, topic in enumerate(topics):
         rejection = _name_problem(state, topic.name, times[topic.name], taken)
         outcome = rejection or _create(
             state, topic, defaults, new_id, budget, start=len(state.topics) + number
@@ -104,25 +104,25 @@ def _name_problem(
 
 def _create(
     state: ClusterState,
-    wanted: NewTopic,
+    request: NewTopic,
     defaults: TopicDefaults,
     new_id: Callable[[], TopicId],
     budget: int,
     start: int,
 ) -> TopicRecord | Rejection:
-    configs = _checked_configs(wanted.configs)
+    configs = _checked_configs(request.configs)
     if isinstance(configs, Rejection):
         return configs
-    if wanted.assignments:
-        placed = _manual(state, wanted)
+    if request.assignments:
+        placed = _manual(state, request)
     else:
-        placed = _automatic(state, wanted, defaults, budget, start)
+        placed = _automatic(state, request, defaults, budget, start)
     if isinstance(placed, Rejection):
         return placed
     if len(placed) > budget:
         return _too_many(len(placed))
     return TopicRecord(
-        name=wanted.name,
+        name=request.name,
         topic_id=new_id(),
         partitions=tuple(PartitionRecord.on(replicas) for replicas in placed),
         configs=configs,
@@ -141,7 +141,7 @@ def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str] | Reje
 
 
 def config_problem(configs: Mapping[str, str]) -> Rejection | None:
-    """Why a topic cannot be configured so, or None when it can."""
+    """Return why a topic cannot be configured so, or None when it can."""
     try:
         LogConfig.parse(configs)
     except ConfigError as error:
@@ -150,13 +150,13 @@ def config_problem(configs: Mapping[str, str]) -> Rejection | None:
 
 
 def _automatic(
-    state: ClusterState, wanted: NewTopic, defaults: TopicDefaults, budget: int, start: int
+    state: ClusterState, request: NewTopic, defaults: TopicDefaults, budget: int, start: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
-    count = defaults.partitions if wanted.partitions == UNSET else wanted.partitions
+    count = defaults.partitions if request.partitions == UNSET else request.partitions
     factor = (
         defaults.replication_factor
-        if wanted.replication_factor == UNSET
-        else wanted.replication_factor
+        if request.replication_factor == UNSET
+        else request.replication_factor
     )
     if count < 1:
         return Rejection(
@@ -192,19 +192,19 @@ def _too_many(count: int) -> Rejection:
     )
 
 
-def _manual(state: ClusterState, wanted: NewTopic) -> list[tuple[BrokerId, ...]] | Rejection:
-    if wanted.partitions != UNSET or wanted.replication_factor != UNSET:
+def _manual(state: ClusterState, request: NewTopic) -> list[tuple[BrokerId, ...]] | Rejection:
+    if request.partitions != UNSET or request.replication_factor != UNSET:
         return Rejection(
             ClusterError.INVALID_REQUEST,
-            f"topic {wanted.name!r} has assignments: its partition count and replication factor "
+            f"topic {request.name!r} has assignments: its partition count and replication factor "
             "must both be -1",
         )
-    if sorted(wanted.assignments) != list(range(len(wanted.assignments))):
+    if sorted(request.assignments) != list(range(len(request.assignments))):
         return Rejection(
             ClusterError.INVALID_REPLICA_ASSIGNMENT,
-            f"the assigned partitions of {wanted.name!r} must be 0, 1, 2, ... without a gap",
+            f"the assigned partitions of {request.name!r} must be 0, 1, 2, ... without a gap",
         )
-    placed = [tuple(wanted.assignments[number]) for number in range(len(wanted.assignments))]
+    placed = [tuple(request.assignments[number]) for number in range(len(request.assignments))]
     return _assignment_problem(state, placed, len(placed[0])) or placed
 
 
@@ -228,7 +228,7 @@ def _assignment_problem(
 
 
 def delete_topics(state: ClusterState, names: Sequence[str]) -> TopicPlan:
-    """By name; the handler resolves ids with `ClusterState.topic_by_id` first."""
+    """Delete topics by name; the handler resolves ids with `ClusterState.topic_by_id` first."""
     plan = TopicPlan()
     for name in names:
         topic = state.topics.get(name)
@@ -248,12 +248,12 @@ def _unknown(name: str) -> Rejection:
     )
 
 
-def create_partitions(state: ClusterState, wanted: Sequence[NewPartitions]) -> TopicPlan:
-    """Topics only grow: records must stay in the partition their key chose."""
+def create_partitions(state: ClusterState, topics: Sequence[NewPartitions]) -> TopicPlan:
+    """Add partitions. Topics only grow: records must stay in the partition of their key."""
     plan = TopicPlan()
-    times = Counter(topic.name for topic in wanted)
+    times = Counter(topic.name for topic in topics)
     budget = MAX_PARTITIONS_PER_REQUEST
-    for topic in wanted:
+    for topic in topics:
         if times[topic.name] > 1:
             outcome: TopicRecord | Rejection = Rejection(
                 ClusterError.INVALID_REQUEST,
@@ -268,37 +268,37 @@ def create_partitions(state: ClusterState, wanted: Sequence[NewPartitions]) -> T
     return plan
 
 
-def _grow(state: ClusterState, wanted: NewPartitions, budget: int) -> TopicRecord | Rejection:
-    topic = state.topics.get(wanted.name)
+def _grow(state: ClusterState, request: NewPartitions, budget: int) -> TopicRecord | Rejection:
+    topic = state.topics.get(request.name)
     if topic is None:
-        return _unknown(wanted.name)
+        return _unknown(request.name)
     current = len(topic.partitions)
-    added = wanted.total - current
+    added = request.total - current
     if added <= 0:
         return Rejection(
             ClusterError.INVALID_PARTITIONS,
-            f"topic {wanted.name!r} has {current} partitions already: ask for more than that, "
-            f"not for {wanted.total}",
+            f"topic {request.name!r} has {current} partitions already: ask for more than that, "
+            f"not for {request.total}",
         )
     if added > budget:
         return _too_many(added)
     factor = topic.replication_factor
-    if wanted.assignments is None:
+    if request.assignments is None:
         problem = _factor_problem(state, factor)
         placed = (
             []
             if problem
             else place(state.racks(), partitions=added, replication_factor=factor, start=current)
         )
-    elif len(wanted.assignments) != added:
+    elif len(request.assignments) != added:
         problem = Rejection(
             ClusterError.INVALID_REPLICA_ASSIGNMENT,
-            f"{added} partitions are added to {wanted.name!r} and {len(wanted.assignments)} "
+            f"{added} partitions are added to {request.name!r} and {len(request.assignments)} "
             "are assigned: assign each of them",
         )
         placed = []
     else:
-        placed = [tuple(replicas) for replicas in wanted.assignments]
+        placed = [tuple(replicas) for replicas in request.assignments]
         problem = _assignment_problem(state, placed, factor)
     if problem is not None:
         return problem

@@ -1,4 +1,4 @@
-"""`ZooKeeperStore`: the cluster store of brokers that are several, in a ZooKeeper ensemble."""
+"""`ZooKeeperStore`: the cluster store of several brokers, in a ZooKeeper ensemble."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from headrace.cluster.store import (
     MAX_NODE_BYTES,
-    Check,
-    Create,
-    Delete,
+    CheckNode,
+    CreateNode,
+    DeleteNode,
     Node,
-    SessionFollower,
-    Update,
+    SessionWatcher,
+    UpdateNode,
     Watcher,
     Write,
     check_data,
@@ -40,7 +40,7 @@ _CONFLICTS = (BadVersionError, NodeExistsError, NoNodeError)
 _NOT_THE_CAUSE = (RolledBackError, RuntimeInconsistency)
 _ANY_VERSION = -1
 _READ_TRIES = 3
-# kazoo would rest longer each time, until a session is over that could have lived on.
+# kazoo would wait longer each time, until a session ends that could have been kept.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
 _Answer = TypeVar("_Answer")
@@ -53,13 +53,13 @@ class ZooKeeperStore:
     """Every node a znode below the root, every commit one `multi`.
 
     Crash behaviour: ZooKeeper's. A commit that was on its way when the connection broke may have
-    been done: it raises `StorageError`, and whoever sent it reads again (rule 5 of the store).
+    been done: it raises `StorageError`, and the caller reads again (rule 5 of the store).
 
     Reads are preceded by a `sync`, so that they show at least what was committed before them,
     whichever server of the ensemble answers.
 
-    Thread rule: any thread may call anything but `close`, which comes once and last. Watchers and
-    followers of the session are called by one thread of the store, in order.
+    Thread rule: any thread may call anything but `close`, which comes once and last. One thread
+    of the store calls all watchers, in order.
     """
 
     def __init__(self, client: KazooClient, wait_seconds: float) -> None:
@@ -86,14 +86,14 @@ class ZooKeeperStore:
             logger=_quiet_logger(),
         )
         # Not `start`, which warns of a root that is only about to be made.
-        patience = max(connect_seconds, 2 * session_ms / 1000)
-        client.start_async().wait(timeout=patience)
+        timeout = max(connect_seconds, 2 * session_ms / 1000)
+        client.start_async().wait(timeout=timeout)
         try:
             if not client.connected:
                 raise StorageError(
                     f"no ZooKeeper server answers at {hosts}: is the ensemble running?"
                 )
-            client.ensure_path_async("/").get(timeout=patience)
+            client.ensure_path_async("/").get(timeout=timeout)
         except (KazooException, KazooTimeoutError, StorageError) as error:
             client.stop()
             client.close()
@@ -150,13 +150,13 @@ class ZooKeeperStore:
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
         return self._watch.add(kind, watcher)
 
-    def follow_session(self, follower: SessionFollower) -> None:
-        self._watch.follow_session(follower)
+    def follow_session(self, watcher: SessionWatcher) -> None:
+        self._watch.follow_session(watcher)
 
     # Writing
 
     def put(self, path: str, data: bytes, version: int | None) -> int:
-        write = Create(path, data) if version is None else Update(path, data, version)
+        write = CreateNode(path, data) if version is None else UpdateNode(path, data, version)
         return self.commit([write])[0]
 
     def commit(self, writes: Sequence[Write]) -> list[int]:
@@ -177,10 +177,10 @@ class ZooKeeperStore:
         size = 0
         for write in writes:
             kind, _ = check_path(write.path)
-            if isinstance(write, Create | Update):
+            if isinstance(write, CreateNode | UpdateNode):
                 check_data(write.path, write.data)
                 size += len(write.data) + len(write.path)
-            if isinstance(write, Create):
+            if isinstance(write, CreateNode):
                 self._make_kind(kind)
         if len(writes) > 1 and size > MAX_NODE_BYTES:
             raise InvalidArgument(
@@ -206,7 +206,7 @@ class ZooKeeperStore:
 
 
 def _quiet_logger() -> logging.Logger:
-    """kazoo tells of every reconnect as a warning; what matters of that our own logs say."""
+    """Return a logger that drops kazoo's warning for every reconnect; the broker logs its own."""
     logger = logging.getLogger("headrace.zookeeper")
     logger.setLevel(logging.ERROR)
     return logger
@@ -218,13 +218,13 @@ def _node(path: str, data: bytes, stat: Any) -> Node:
 
 def _add(transaction: Any, write: Write) -> None:
     match write:
-        case Create(path, data, ephemeral):
+        case CreateNode(path, data, ephemeral):
             transaction.create(path, data, ephemeral=ephemeral)
-        case Update(path, data, version):
+        case UpdateNode(path, data, version):
             transaction.set_data(path, data, _ANY_VERSION if version is None else version)
-        case Delete(path, version):
+        case DeleteNode(path, version):
             transaction.delete(path, _ANY_VERSION if version is None else version)
-        case Check(path, version):
+        case CheckNode(path, version):
             transaction.check(path, version)
 
 
@@ -235,18 +235,18 @@ def _raise_failure(writes: Sequence[Write], results: Sequence[object]) -> None:
         if isinstance(result, Exception) and not isinstance(result, _NOT_THE_CAUSE):
             raise _failed(f"change {write.path}", result)
     if any(isinstance(result, Exception) for result in results):
-        raise StorageError("ZooKeeper took back a commit without saying why: try again")
+        raise StorageError("ZooKeeper rolled back a commit without a reason: try again")
 
 
 def _version(write: Write, result: Any) -> int:
     match write:
-        case Create():
+        case CreateNode():
             return 0
-        case Update():
+        case UpdateNode():
             return int(result.version)
-        case Delete():
+        case DeleteNode():
             return -1
-        case Check(_, version):
+        case CheckNode(_, version):
             return version
 
 

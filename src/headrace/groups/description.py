@@ -1,16 +1,17 @@
-"""What ListGroups, DescribeGroups and ConsumerGroupDescribe tell about groups."""
+"""What ListGroups, DescribeGroups and ConsumerGroupDescribe answer about groups."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.groups.classic import ClassicGroup, ClassicState
-from headrace.groups.consumer import ConsumerGroup
-from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE
+from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic.state import ClassicState
+from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.topic import TopicIdPartition
 
 
 class GroupType(StrEnum):
-    """Which protocol a group follows; the values are the words of ListGroups 5 (KIP-848)."""
+    """Which protocol a group uses; the values are the words of ListGroups 5 (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -26,9 +27,9 @@ class GroupListing:
     type: GroupType
 
     def matches(self, states: frozenset[str], types: frozenset[str]) -> bool:
-        """Filters are empty or hold the wanted words in lower case."""
-        wanted_state = not states or self.state.lower() in states
-        return wanted_state and (not types or self.type in types)
+        """Return whether both filters let the group pass; each is empty or in lower case."""
+        state_matches = not states or self.state.lower() in states
+        return state_matches and (not types or self.type in types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class ConsumerDescription:
 
 
 def list_group(group: ClassicGroup | ConsumerGroup) -> GroupListing:
-    """One line about any group."""
+    """Describe a group of either protocol in one line."""
     if isinstance(group, ConsumerGroup):
         protocol_type, type_ = CONSUMER_PROTOCOL_TYPE, GroupType.CONSUMER
     else:
@@ -94,7 +95,7 @@ def list_group(group: ClassicGroup | ConsumerGroup) -> GroupListing:
 
 
 def describe_classic(group: ClassicGroup) -> ClassicDescription:
-    """All about a classic group; between generations the members' bytes mean nothing."""
+    """Describe a classic group; between generations the members' bytes mean nothing."""
     stable = group.state is ClassicState.STABLE
     members = tuple(
         ClassicMemberDescription(
@@ -117,10 +118,11 @@ def describe_classic(group: ClassicGroup) -> ClassicDescription:
 
 
 def describe_consumer(group: ConsumerGroup) -> ConsumerDescription:
-    """All about a KIP-848 group."""
+    """Describe a KIP-848 group."""
+    image = group.image
     members = []
-    for member_id, metadata in group.members.items():
-        current = group.current.get(member_id)
+    for member_id, metadata in image.members.items():
+        current = image.current.get(member_id)
         members.append(
             ConsumerMemberDescription(
                 member_id=member_id,
@@ -132,14 +134,14 @@ def describe_consumer(group: ConsumerGroup) -> ConsumerDescription:
                 subscribed_topic_names=metadata.subscribed_topic_names,
                 subscribed_topic_regex=metadata.subscribed_topic_regex,
                 assignment=frozenset() if current is None else current.assigned,
-                target_assignment=group.target.get(member_id, frozenset()),
+                target_assignment=image.target.get(member_id, frozenset()),
             )
         )
     return ConsumerDescription(
         group_id=group.group_id,
         state=group.state,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
+        group_epoch=image.epoch,
+        assignment_epoch=image.target_epoch,
         assignor=group.assignor,
         members=tuple(members),
     )

@@ -1,15 +1,16 @@
 """What an event asks of the broker: records to append, then replies to release.
 
 The order is the contract. A reply may leave only after the records beside it are in the log, as
-durable as the log is asked to be. The registry has not adopted the new state when it hands out an
-`Effects` with records: `GroupRegistry.settle` adopts it, `GroupRegistry.reject` forgets it. So an
-append that fails leaves nothing to undo.
+durable as the log is asked to be. The registry has not adopted the new state when it returns a
+`GroupEffects` with records: `GroupRegistry.settle` adopts it, `GroupRegistry.reject` forgets it. So
+an append that fails leaves nothing to undo.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.groups.record import GroupRecord
+from headrace.groups.request import GroupReply
 from headrace.model.ids import ProducerEpoch, ProducerId
 
 Token = object
@@ -17,11 +18,11 @@ Token = object
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to the request that came with `token`."""
+class Delivery:
+    """A reply, and the request that it goes to."""
 
     token: Token
-    answer: object
+    reply: GroupReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +34,26 @@ class Producer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
+class GroupEffects:
     """Append `records`, in one batch and in this order, then release `replies`.
 
     With `producer` set the batch is written as part of that producer's transaction.
     """
 
     records: Sequence[GroupRecord] = ()
-    replies: Sequence[Reply] = ()
+    replies: Sequence[Delivery] = ()
     producer: Producer | None = None
 
 
-class Outbox:
-    """Where a state machine puts records and replies while it works on one event."""
+class GroupOutput:
+    """The records and replies of one event, collected while a state machine works on it."""
 
     def __init__(self) -> None:
         self.records: list[GroupRecord] = []
-        self.replies: list[Reply] = []
+        self.replies: list[Delivery] = []
 
     def append(self, record: GroupRecord) -> None:
         self.records.append(record)
 
-    def reply(self, token: Token, answer: object) -> None:
-        self.replies.append(Reply(token, answer))
+    def reply(self, token: Token, reply: GroupReply) -> None:
+        self.replies.append(Delivery(token, reply))

@@ -1,4 +1,4 @@
-"""What a coordinator answers when it does not do what was asked, under Kafka's own names."""
+"""The errors of a group coordinator, under Kafka's own names."""
 
 from enum import StrEnum
 

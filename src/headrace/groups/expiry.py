@@ -1,32 +1,20 @@
 """When a committed offset is no longer needed (KIP-211)."""
 
-from typing import TypeAlias
-
-from headrace.groups.classic import ClassicGroup, ClassicState
-from headrace.groups.consumer import ConsumerGroup
-from headrace.groups.record import CommittedOffset
-from headrace.groups.subscription import CONSUMER_PROTOCOL_TYPE
-
-Group: TypeAlias = ClassicGroup | ConsumerGroup
-
-
-def reads(group: Group, topic: str) -> bool:
-    """Whether the group reads a topic; a consumer group of unknown subscription reads them all."""
-    topics = group.subscribed_topics()
-    if topics is not None:
-        return topic in topics
-    return isinstance(group, ClassicGroup) and group.protocol_type == CONSUMER_PROTOCOL_TYPE
+from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic.state import ClassicState
+from headrace.groups.group import Group, reads
+from headrace.groups.record import StoredOffset
 
 
 def is_expired(
-    group: Group, topic: str, offset: CommittedOffset, now_ms: int, retention_ms: int
+    group: Group, topic: str, offset: StoredOffset, now_ms: int, retention_ms: int
 ) -> bool:
-    """Whether the offset may go.
+    """Return whether the offset may be deleted.
 
     The time runs from the commit, but in a classic group that had members not before the last of
-    them went. While a group has members, only topics that it no longer reads expire, and in a
-    classic group only when that is certain: Stable, with subscriptions we can read. A client that
-    chose its own retention (OffsetCommit 2 to 4) has chosen the moment.
+    them left. While a group has members, only topics that it no longer reads expire, and in a
+    classic group only when that is certain: Stable, with subscriptions that can be parsed. A client
+    that chose its own retention (OffsetCommit 2 to 4) has chosen the moment.
     """
     since_ms = offset.commit_timestamp_ms
     if isinstance(group, ClassicGroup) and group.protocol_type is not None:

@@ -17,11 +17,11 @@ _INT16_MAX = 2**15 - 1
 _VARINT_MAX_BYTES = 5
 
 
-class Malformed(HeadraceError, ValueError):
-    """The bytes end too early, or hold a length that cannot be."""
+class MalformedRecord(HeadraceError, ValueError):
+    """The bytes end too early, or hold an impossible length."""
 
 
-class Writer:
+class RecordWriter:
     """Appends values to a growing buffer, big-endian. Not for several threads."""
 
     def __init__(self) -> None:
@@ -52,23 +52,23 @@ class Writer:
         self._buffer.append(value)
 
     def string(self, value: str | None) -> None:
-        """A string behind an int16 length; None is length -1."""
+        """Write a string behind an int16 length; None is length -1."""
         if value is None:
             self.int16(-1)
             return
         encoded = value.encode()
         if len(encoded) > _INT16_MAX:
-            raise Malformed(f"a string of {len(encoded)} bytes does not fit an int16 length")
+            raise MalformedRecord(f"a string of {len(encoded)} bytes does not fit an int16 length")
         self.int16(len(encoded))
         self._buffer += encoded
 
     def blob(self, value: bytes) -> None:
-        """Bytes behind an int32 length."""
+        """Write bytes behind an int32 length."""
         self.int32(len(value))
         self._buffer += value
 
     def compact_string(self, value: str | None) -> None:
-        """A string behind length plus one; None is 0 (KIP-482)."""
+        """Write a string behind its length plus one; None is 0 (KIP-482)."""
         if value is None:
             self.uvarint(0)
         else:
@@ -85,7 +85,7 @@ class Writer:
             write(item)
 
     def tags(self, fields: Iterable[tuple[int, bytes]] = ()) -> None:
-        """Tagged fields (KIP-482), which the caller lists by rising tag."""
+        """Write tagged fields (KIP-482), which the caller lists by rising tag."""
         listed = list(fields)
         self.uvarint(len(listed))
         for tag, value in listed:
@@ -94,10 +94,10 @@ class Writer:
             self._buffer += value
 
 
-class Reader:
+class RecordReader:
     """Reads values from the front of `data`.
 
-    Every method raises `Malformed` when the bytes do not hold what is asked for.
+    Every method raises `MalformedRecord` when the bytes do not hold what is asked for.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -110,7 +110,7 @@ class Reader:
 
     def raw(self, size: int) -> bytes:
         if not 0 <= size <= self.remaining:
-            raise Malformed(f"{size} bytes are asked for and {self.remaining} remain")
+            raise MalformedRecord(f"{size} bytes are asked for and {self.remaining} remain")
         start = self._position
         self._position += size
         return self._data[start : self._position]
@@ -137,7 +137,7 @@ class Reader:
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
-        raise Malformed(f"a varint is longer than {_VARINT_MAX_BYTES} bytes")
+        raise MalformedRecord(f"a varint is longer than {_VARINT_MAX_BYTES} bytes")
 
     def nullable_string(self) -> str | None:
         length = self.int16()
@@ -172,7 +172,7 @@ class Reader:
     def tags(self) -> dict[int, bytes]:
         count = self.uvarint()
         if count > self.remaining:
-            raise Malformed(f"{count} tagged fields are announced in {self.remaining} bytes")
+            raise MalformedRecord(f"{count} tagged fields are announced in {self.remaining} bytes")
         fields = {}
         for _ in range(count):
             tag = self.uvarint()
@@ -183,9 +183,9 @@ class Reader:
         try:
             return self.raw(length).decode()
         except UnicodeDecodeError as error:
-            raise Malformed(f"a string is not UTF-8: {error.reason}") from None
+            raise MalformedRecord(f"a string is not UTF-8: {error.reason}") from None
 
     def _items(self, count: int, read: Callable[[], T]) -> list[T]:
         if not 0 <= count <= self.remaining:
-            raise Malformed(f"{count} items are announced in {self.remaining} bytes")
+            raise MalformedRecord(f"{count} items are announced in {self.remaining} bytes")
         return [read() for _ in range(count)]

@@ -16,7 +16,7 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 class MemberState(IntEnum):
-    """Where a KIP-848 member stands on its way to the target; the value is the record's."""
+    """How far a KIP-848 member has reconciled; the value is the record's."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -25,7 +25,7 @@ class MemberState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
+class StoredOffset:
     """A committed position. `expire_timestamp_ms` is set only by clients that ask for it (v2-4)."""
 
     offset: int
@@ -72,7 +72,7 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadata:
-    """What a KIP-848 member said about itself."""
+    """What a KIP-848 member reports about itself."""
 
     instance_id: str | None
     rack_id: str | None
@@ -111,7 +111,7 @@ class OffsetCommitRecord:
     group: str
     topic: str
     partition: int
-    value: CommittedOffset | None
+    value: StoredOffset | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,9 @@ the tables.
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from headrace.groups.primitive import Malformed, Reader, Writer
+from headrace.groups.primitive import MalformedRecord, RecordReader, RecordWriter
 from headrace.groups.record import (
     NO_TOPIC_ID,
-    CommittedOffset,
     CurrentAssignment,
     CurrentAssignmentRecord,
     GroupEpoch,
@@ -29,6 +28,7 @@ from headrace.groups.record import (
     RegexRecord,
     ResolvedRegex,
     StoredMember,
+    StoredOffset,
     TargetEpochRecord,
     TargetMemberRecord,
 )
@@ -54,13 +54,13 @@ _NO_EXPIRY = -1
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """The key and the value of `record`; the value of a tombstone is None."""
+    """Return the key and the value of `record`; the value of a tombstone is None."""
     value = None if record.value is None else _encode_value(record)
     return _encode_key(record), value
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """The record of a key and a value, or None for a kind of record that is not ours.
+    """Return the record of a key and a value, or None for a kind of record that is not ours.
 
     Share and streams groups of Apache Kafka keep theirs in the same topic: step over them.
 
@@ -68,15 +68,15 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
         CorruptLog: the bytes are not what their type and version say.
     """
     try:
-        reader = Reader(key)
+        reader = RecordReader(key)
         decoder = _DECODERS.get(reader.int16())
         return None if decoder is None else decoder(reader, value)
-    except Malformed as error:
+    except MalformedRecord as error:
         raise CorruptLog(f"a record of __consumer_offsets cannot be read: {error}") from None
 
 
 def _encode_key(record: GroupRecord) -> bytes:
-    writer = Writer()
+    writer = RecordWriter()
     match record:
         case OffsetCommitRecord():
             _write_key(writer, _OFFSET_COMMIT, record.group, record.topic)
@@ -100,16 +100,16 @@ def _encode_key(record: GroupRecord) -> bytes:
     return bytes(writer)
 
 
-def _write_key(writer: Writer, record_type: int, *names: str) -> None:
+def _write_key(writer: RecordWriter, record_type: int, *names: str) -> None:
     writer.int16(record_type)
     for name in names:
         writer.string(name)
 
 
 def _encode_value(record: GroupRecord) -> bytes:
-    writer = Writer()
+    writer = RecordWriter()
     match record.value:
-        case CommittedOffset() as offset:
+        case StoredOffset() as offset:
             _write_offset(writer, offset)
         case GroupMetadata() as metadata:
             _write_group_metadata(writer, metadata)
@@ -140,7 +140,7 @@ def _encode_value(record: GroupRecord) -> bytes:
     return bytes(writer)
 
 
-def _write_offset(writer: Writer, offset: CommittedOffset) -> None:
+def _write_offset(writer: RecordWriter, offset: StoredOffset) -> None:
     if offset.expire_timestamp_ms is not None:
         writer.int16(_OFFSET_COMMIT_EXPIRING_VERSION)
         writer.int64(offset.offset)
@@ -156,7 +156,7 @@ def _write_offset(writer: Writer, offset: CommittedOffset) -> None:
     writer.tags([] if offset.topic_id == NO_TOPIC_ID else [(0, offset.topic_id.bytes)])
 
 
-def _write_group_metadata(writer: Writer, metadata: GroupMetadata) -> None:
+def _write_group_metadata(writer: RecordWriter, metadata: GroupMetadata) -> None:
     writer.int16(_GROUP_METADATA_VERSION)
     writer.string(metadata.protocol_type)
     writer.int32(metadata.generation)
@@ -179,7 +179,7 @@ def _metadata_hash_tag(metadata_hash: int) -> list[tuple[int, bytes]]:
     return [] if metadata_hash == 0 else [(0, metadata_hash.to_bytes(8, "big", signed=True))]
 
 
-def _write_member_metadata(writer: Writer, member: MemberMetadata) -> None:
+def _write_member_metadata(writer: RecordWriter, member: MemberMetadata) -> None:
     writer.int16(0)
     writer.compact_string(member.instance_id)
     writer.compact_string(member.rack_id)
@@ -192,7 +192,7 @@ def _write_member_metadata(writer: Writer, member: MemberMetadata) -> None:
     writer.tags()
 
 
-def _write_current_assignment(writer: Writer, current: CurrentAssignment) -> None:
+def _write_current_assignment(writer: RecordWriter, current: CurrentAssignment) -> None:
     writer.int16(0)
     writer.int32(current.member_epoch)
     writer.int32(current.previous_member_epoch)
@@ -202,7 +202,7 @@ def _write_current_assignment(writer: Writer, current: CurrentAssignment) -> Non
     writer.tags()
 
 
-def _write_partitions(writer: Writer, partitions: Iterable[TopicIdPartition]) -> None:
+def _write_partitions(writer: RecordWriter, partitions: Iterable[TopicIdPartition]) -> None:
     topics = groupby(sorted(partitions), key=lambda partition: partition.topic_id)
     grouped = [(topic_id, [item.partition for item in items]) for topic_id, items in topics]
     writer.uvarint(len(grouped) + 1)
@@ -212,13 +212,13 @@ def _write_partitions(writer: Writer, partitions: Iterable[TopicIdPartition]) ->
         writer.tags()
 
 
-def _decode_offset(key: Reader, value: bytes | None) -> OffsetCommitRecord:
+def _decode_offset(key: RecordReader, value: bytes | None) -> OffsetCommitRecord:
     group, topic, partition = key.string(), key.string(), key.int32()
-    committed = None if value is None else _read_offset(Reader(value))
+    committed = None if value is None else _read_offset(RecordReader(value))
     return OffsetCommitRecord(group=group, topic=topic, partition=partition, value=committed)
 
 
-def _read_offset(reader: Reader) -> CommittedOffset:
+def _read_offset(reader: RecordReader) -> StoredOffset:
     version = _version(reader, _OFFSET_COMMIT_VERSION)
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else -1
@@ -226,23 +226,23 @@ def _read_offset(reader: Reader) -> CommittedOffset:
     commit_timestamp_ms = reader.int64()
     expire_timestamp_ms = reader.int64() if version == 1 else _NO_EXPIRY
     topic_id = reader.tags().get(0, NO_TOPIC_ID.bytes) if version >= 4 else NO_TOPIC_ID.bytes
-    return CommittedOffset(
+    return StoredOffset(
         offset=offset,
         leader_epoch=leader_epoch,
         metadata=metadata,
         commit_timestamp_ms=commit_timestamp_ms,
         expire_timestamp_ms=None if expire_timestamp_ms == _NO_EXPIRY else expire_timestamp_ms,
-        topic_id=Reader(topic_id).uuid(),
+        topic_id=RecordReader(topic_id).uuid(),
     )
 
 
-def _decode_group_metadata(key: Reader, value: bytes | None) -> GroupMetadataRecord:
+def _decode_group_metadata(key: RecordReader, value: bytes | None) -> GroupMetadataRecord:
     group = key.string()
-    metadata = None if value is None else _read_group_metadata(Reader(value))
+    metadata = None if value is None else _read_group_metadata(RecordReader(value))
     return GroupMetadataRecord(group=group, value=metadata)
 
 
-def _read_group_metadata(reader: Reader) -> GroupMetadata:
+def _read_group_metadata(reader: RecordReader) -> GroupMetadata:
     version = _version(reader, 4)
     flexible = version >= 4
     nullable = reader.compact_nullable_string if flexible else reader.nullable_string
@@ -262,7 +262,7 @@ def _read_group_metadata(reader: Reader) -> GroupMetadata:
     )
 
 
-def _read_stored_member(reader: Reader, version: int) -> StoredMember:
+def _read_stored_member(reader: RecordReader, version: int) -> StoredMember:
     flexible = version >= 4
     string = reader.compact_string if flexible else reader.string
     nullable = reader.compact_nullable_string if flexible else reader.nullable_string
@@ -289,27 +289,27 @@ def _read_stored_member(reader: Reader, version: int) -> StoredMember:
     )
 
 
-def _decode_group_epoch(key: Reader, value: bytes | None) -> GroupEpochRecord:
+def _decode_group_epoch(key: RecordReader, value: bytes | None) -> GroupEpochRecord:
     group = key.string()
     if value is None:
         return GroupEpochRecord(group=group, value=None)
-    reader = Reader(value)
+    reader = RecordReader(value)
     _version(reader, 0)
     epoch = reader.int32()
     tag = reader.tags().get(0)
-    metadata_hash = 0 if tag is None else Reader(tag).int64()
+    metadata_hash = 0 if tag is None else RecordReader(tag).int64()
     return GroupEpochRecord(group=group, value=GroupEpoch(epoch=epoch, metadata_hash=metadata_hash))
 
 
-def _decode_partition_metadata(key: Reader, value: bytes | None) -> PartitionMetadataRecord:
+def _decode_partition_metadata(key: RecordReader, value: bytes | None) -> PartitionMetadataRecord:
     return PartitionMetadataRecord(group=key.string(), value=value)
 
 
-def _decode_member_metadata(key: Reader, value: bytes | None) -> MemberMetadataRecord:
+def _decode_member_metadata(key: RecordReader, value: bytes | None) -> MemberMetadataRecord:
     group, member_id = key.string(), key.string()
     if value is None:
         return MemberMetadataRecord(group=group, member_id=member_id, value=None)
-    reader = Reader(value)
+    reader = RecordReader(value)
     _version(reader, 0)
     metadata = MemberMetadata(
         instance_id=reader.compact_nullable_string(),
@@ -324,29 +324,29 @@ def _decode_member_metadata(key: Reader, value: bytes | None) -> MemberMetadataR
     return MemberMetadataRecord(group=group, member_id=member_id, value=metadata)
 
 
-def _decode_target_epoch(key: Reader, value: bytes | None) -> TargetEpochRecord:
+def _decode_target_epoch(key: RecordReader, value: bytes | None) -> TargetEpochRecord:
     group = key.string()
     if value is None:
         return TargetEpochRecord(group=group, value=None)
-    reader = Reader(value)
+    reader = RecordReader(value)
     _version(reader, 0)
     return TargetEpochRecord(group=group, value=reader.int32())
 
 
-def _decode_target_member(key: Reader, value: bytes | None) -> TargetMemberRecord:
+def _decode_target_member(key: RecordReader, value: bytes | None) -> TargetMemberRecord:
     group, member_id = key.string(), key.string()
     if value is None:
         return TargetMemberRecord(group=group, member_id=member_id, value=None)
-    reader = Reader(value)
+    reader = RecordReader(value)
     _version(reader, 0)
     return TargetMemberRecord(group=group, member_id=member_id, value=_read_partitions(reader))
 
 
-def _decode_current_assignment(key: Reader, value: bytes | None) -> CurrentAssignmentRecord:
+def _decode_current_assignment(key: RecordReader, value: bytes | None) -> CurrentAssignmentRecord:
     group, member_id = key.string(), key.string()
     if value is None:
         return CurrentAssignmentRecord(group=group, member_id=member_id, value=None)
-    reader = Reader(value)
+    reader = RecordReader(value)
     _version(reader, 0)
     member_epoch, previous_member_epoch, state = reader.int32(), reader.int32(), reader.int8()
     current = CurrentAssignment(
@@ -360,11 +360,11 @@ def _decode_current_assignment(key: Reader, value: bytes | None) -> CurrentAssig
     return CurrentAssignmentRecord(group=group, member_id=member_id, value=current)
 
 
-def _decode_regex(key: Reader, value: bytes | None) -> RegexRecord:
+def _decode_regex(key: RecordReader, value: bytes | None) -> RegexRecord:
     group, regex = key.string(), key.string()
     if value is None:
         return RegexRecord(group=group, regex=regex, value=None)
-    reader = Reader(value)
+    reader = RecordReader(value)
     _version(reader, 0)
     resolved = ResolvedRegex(
         topics=tuple(reader.compact_array(reader.compact_string)),
@@ -374,7 +374,7 @@ def _decode_regex(key: Reader, value: bytes | None) -> RegexRecord:
     return RegexRecord(group=group, regex=regex, value=resolved)
 
 
-def _read_partitions(reader: Reader) -> frozenset[TopicIdPartition]:
+def _read_partitions(reader: RecordReader) -> frozenset[TopicIdPartition]:
     def topic() -> list[TopicIdPartition]:
         topic_id = reader.uuid()
         partitions = reader.compact_array(reader.int32)
@@ -385,14 +385,14 @@ def _read_partitions(reader: Reader) -> frozenset[TopicIdPartition]:
     return frozenset(partition for partitions in topics for partition in partitions)
 
 
-def _version(reader: Reader, highest: int) -> int:
+def _version(reader: RecordReader, highest: int) -> int:
     version = reader.int16()
     if not 0 <= version <= highest:
-        raise Malformed(f"value version {version} is not between 0 and {highest}")
+        raise MalformedRecord(f"value version {version} is not between 0 and {highest}")
     return version
 
 
-_DECODERS: dict[int, Callable[[Reader, bytes | None], GroupRecord]] = {
+_DECODERS: dict[int, Callable[[RecordReader, bytes | None], GroupRecord]] = {
     _LEGACY_OFFSET_COMMIT: _decode_offset,
     _OFFSET_COMMIT: _decode_offset,
     _GROUP_METADATA: _decode_group_metadata,

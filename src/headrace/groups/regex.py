@@ -14,12 +14,12 @@ _MAX_LENGTH = 2**15 - 1
 
 
 def load_engine() -> None:
-    """Import what matches, a fifth of a second: in a thread, before the first expression comes."""
+    """Import the engine, which takes a fifth of a second: call it in a thread beforehand."""
     import pyarrow.compute  # noqa: F401
 
 
 def matching_topics(regex: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names that match `regex` from beginning to end, sorted.
+    """Return the names that match `regex` from beginning to end, sorted.
 
     Raises:
         Refusal: INVALID_REGULAR_EXPRESSION, when RE2 cannot compile it.

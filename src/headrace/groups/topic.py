@@ -33,12 +33,12 @@ class TopicSource(Protocol):
     def by_id(self, topic_id: UUID) -> GroupTopic | None: ...
 
     def names(self) -> Iterable[str]:
-        """Every name a regular expression may match; whoever implements it leaves out the rest."""
+        """Every name a regular expression may match; internal topics are not among them."""
 
 
 @dataclass(frozen=True)
 class TopicImage:
-    """A `TopicSource` that does not change: hand the registry the next one after a change."""
+    """A `TopicSource` that does not change."""
 
     version: int = 0
     topics: tuple[GroupTopic, ...] = ()

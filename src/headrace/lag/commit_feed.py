@@ -1,8 +1,8 @@
-"""Every commit of every group, as it is written: the tail of `__consumer_offsets`.
+"""Every commit of every group as it is written: the tail of `__consumer_offsets`.
 
-Asking a coordinator for committed offsets tells where a group is, not when it said so: a consumer
-that commits the same offset again and one that is dead look alike. The topic itself tells them
-apart, on Headrace as on Apache Kafka. Who may not read it does without.
+A coordinator reports where a group is, but not when it committed: a consumer that commits the same
+offset again looks like one that is dead. The topic itself distinguishes them, on Headrace as on
+Apache Kafka. Without permission to read it, `LagWatch` samples instead.
 """
 
 from types import TracebackType
@@ -15,17 +15,17 @@ from headrace.client.settings import ClientSettings
 from headrace.lag.commit_record import CommitRecord, read_commit
 
 TOPIC: Final = "__consumer_offsets"
-# What one look may take from the topic; the rest comes with the next one.
+# How many records one call reads at most; the rest comes with the next one.
 MOST_RECORDS: Final = 200_000
 _IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 
 
 class CommitFeed:
-    """Follows the topic from some time on.
+    """Reads the topic from some time on.
 
     Attributes:
-        reading: whether the topic could be opened. It is tried again with each look: a cluster
-            without groups has no such topic.
+        reading: whether the topic could be opened. Each `read` tries again: a cluster without
+            groups has no such topic.
     """
 
     def __init__(self, settings: ClientSettings, since_ms: int) -> None:
@@ -37,17 +37,17 @@ class CommitFeed:
     def reading(self) -> bool:
         return self._reader is not None
 
-    def take(self, wait_seconds: float = 0.0) -> list[CommitRecord]:
-        """The commits since the last look.
+    def read(self, wait_seconds: float = 0.0) -> list[CommitRecord]:
+        """Return the commits since the last call.
 
         Args:
             wait_seconds: how long to wait for the first of them.
         """
-        found: list[CommitRecord] = []
+        commits: list[CommitRecord] = []
         try:
             reader = self._open()
-            while len(found) < MOST_RECORDS:
-                chunk = reader.poll(0.0 if found else wait_seconds)
+            while len(commits) < MOST_RECORDS:
+                chunk = reader.poll(0.0 if commits else wait_seconds)
                 if chunk is None:
                     break
                 columns = chunk.columns
@@ -56,13 +56,13 @@ class CommitFeed:
                     columns.column("value").to_pylist(),
                     strict=True,
                 )
-                found += [each for key, value in pairs if (each := read_commit(key, value))]
+                commits += [each for key, value in pairs if (each := read_commit(key, value))]
         except ClientError:
             self.close()
-        return found
+        return commits
 
     def caught_up(self, ends: dict[int, int]) -> bool:
-        """Whether everything before these ends, by partition, has been taken."""
+        """Return whether everything before these ends, by partition, has been read."""
         if self._reader is None:
             return False
         at = {each.partition: offset for each, offset in self._reader.positions.items()}

@@ -1,4 +1,4 @@
-"""Commits as `__consumer_offsets` has them: the one record of that topic that lag is told from.
+"""Commits as `__consumer_offsets` has them: the one kind of record that lag is computed from.
 
 Key: int16 version (0 or 1), group, topic, int32 partition. Value: int16 version, int64 offset, an
 int32 leader epoch from version 3 on, a note, int64 time of the commit. Strings have an int16
@@ -18,7 +18,7 @@ _FIRST_FLEXIBLE = 4
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """What one record says. Without an offset, the commit was deleted."""
+    """One commit. Without an offset, it was deleted."""
 
     group: str
     partition: TopicPartition
@@ -27,7 +27,7 @@ class CommitRecord:
 
 
 def read_commit(key: bytes | None, value: bytes | None) -> CommitRecord | None:
-    """The commit in a record, or None: it is another kind of record, or none we can read."""
+    """Return the commit in a record, or None for another kind of record or a malformed one."""
     if key is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Where logs ended between two looks.
+"""Where logs ended between two polls.
 
-Several commits come between two looks. Held against one and the same end, each would seem to leave
-less than the one before it, however fast the log grows.
+Several commits come between two polls. Compared with one and the same end, each would seem to leave
+less lag than the one before it, however fast the log grows.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from headrace.model.ids import TopicPartition
 
 
 class EndPair(NamedTuple):
-    """The ends that two looks saw, each with its time in milliseconds."""
+    """The log ends of two polls, each with its time in milliseconds."""
 
     before: tuple[int, Mapping[TopicPartition, int]]
     now: tuple[int, Mapping[TopicPartition, int]]
 
     def at(self, partition: TopicPartition, at_ms: int) -> int | None:
-        """The end at a time, as if the log had grown evenly; None: nobody knows.
+        """Return the end at a time, as if the log had grown evenly; None if it is not known.
 
         >>> clicks = TopicPartition("clicks", 0)
         >>> EndPair((0, {clicks: 100}), (2000, {clicks: 300})).at(clicks, 500)

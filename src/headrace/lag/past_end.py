@@ -1,4 +1,4 @@
-"""Where logs ended at times in the past, so that commits from before we looked have a lag too."""
+"""Where logs ended in the past, so that commits from before the first poll have a lag too."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -8,24 +8,24 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import FoundOffset, list_offsets
 from headrace.model.ids import TopicPartition
 
-# One request asks for one time a partition. Ten commits of a few groups fit in so many.
+# One request asks for one time per partition. Ten commits of a few groups fit in so many.
 MOST_ROUNDS: Final = 20
 
 
 def past_ends(
     pool: ConnectionPool,
-    wanted: Iterable[tuple[TopicPartition, int]],
+    moments: Iterable[tuple[TopicPartition, int]],
     ends: Mapping[TopicPartition, int],
 ) -> dict[tuple[TopicPartition, int], FoundOffset]:
-    """The log end of each partition at each time: the first record that is not older, and its time.
+    """Return the log end of each partition at each time: the first record that is not older.
 
     Producers choose timestamps, so it is an estimate. Where nothing is younger, and for what is
     left after `MOST_ROUNDS`, it is the end now.
     """
     times: dict[TopicPartition, list[int]] = defaultdict(list)
-    for partition, at_ms in sorted(set(wanted), reverse=True):
+    for partition, at_ms in sorted(set(moments), reverse=True):
         times[partition].append(at_ms)
-    found = {
+    ends_then = {
         (partition, at_ms): FoundOffset(ends.get(partition, 0), at_ms)
         for partition, each in times.items()
         for at_ms in each
@@ -36,5 +36,5 @@ def past_ends(
             break
         for partition, answer in list_offsets(pool, asked).items():
             if isinstance(answer, FoundOffset) and answer.offset >= 0:
-                found[partition, asked[partition]] = answer
-    return found
+                ends_then[partition, asked[partition]] = answer
+    return ends_then

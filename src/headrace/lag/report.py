@@ -1,20 +1,20 @@
-"""What is known about the lag of groups at one moment."""
+"""The lag of groups at one moment."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.lag.status import Commit, Status
+from headrace.lag.status import Commit, LagStatus
 from headrace.model.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition that a group has committed in. `end` is -1 where its leader did not tell."""
+    """One partition that a group has committed in. `end` is -1 where its leader did not answer."""
 
     partition: TopicPartition
     committed: int
     end: int
-    status: Status
+    status: LagStatus
     commits: tuple[Commit, ...] = ()
 
     @property
@@ -24,13 +24,13 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """One group and where it is."""
+    """The lag of one group."""
 
     group: str
     state: str
     type: str
     coordinator: int
-    status: Status
+    status: LagStatus
     partitions: tuple[PartitionLag, ...]
 
     @property

@@ -1,15 +1,15 @@
-"""Whether a consumer is well, told from its last commits alone: no thresholds on lag.
+"""Whether a consumer keeps up, judged by its last commits alone: no thresholds on lag.
 
-A lag of a million is fine while it shrinks, and a lag of ten is not when nobody reads. So each
+A lag of a million is fine while it shrinks, and a lag of ten is not when no consumer reads. So each
 partition of a group keeps its last ten commits, each with the lag it left, and is judged by the
 first rule that applies (they are Burrow's):
 
 1. There is no lag now: OK.
 2. There has been something to read, and nothing was committed, for longer than these commits took
    together: STOP.
-3. A commit left no lag: OK. Whoever reached the end is not behind.
-4. A committed offset went back: REWIND. Somebody reset it, or a consumer lost its place.
-5. Commits come, and the offset does not move: STALL. The consumer lives and gets nowhere.
+3. A commit left no lag: OK. A consumer that reached the end is not behind.
+4. A committed offset went back: REWIND. It was reset, or a consumer lost its position.
+5. Commits come, and the offset does not move: STALL. The consumer runs without progress.
 6. Every commit left at least the lag of the one before it: WARN. It reads, and falls behind.
 7. Otherwise: OK.
 
@@ -32,7 +32,7 @@ LONE_COMMIT_MS: Final = 60_000
 SHORTEST_SILENCE_MS: Final = 10_000
 
 
-class Status(StrEnum):
+class LagStatus(StrEnum):
     """From best to worst."""
 
     OK = "OK"
@@ -44,8 +44,8 @@ class Status(StrEnum):
 
     @property
     def severity(self) -> int:
-        """0 well, 1 to be watched, 2 broken."""
-        return 0 if self is Status.OK else 1 if self is Status.WARN else 2
+        """0 for OK, 1 for WARN, 2 for the rest."""
+        return 0 if self is LagStatus.OK else 1 if self is LagStatus.WARN else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Commit:
 
 def partition_status(
     commits: Sequence[Commit], *, lag_now: int, now_ms: int, behind_since_ms: int = 0
-) -> Status:
+) -> LagStatus:
     """Judge one partition of one group.
 
     Args:
@@ -70,33 +70,33 @@ def partition_status(
 
     >>> falling = [Commit(offset=n, at_ms=n * 1000, lag=50 + n) for n in range(10)]
     >>> partition_status(falling, lag_now=60, now_ms=9_500)
-    <Status.WARN: 'WARN'>
+    <LagStatus.WARN: 'WARN'>
     """
     if not commits or lag_now <= 0:
-        return Status.OK
-    if now_ms - max(commits[-1].at_ms, behind_since_ms) > _patience_ms(commits):
-        return Status.STOP
+        return LagStatus.OK
+    if now_ms - max(commits[-1].at_ms, behind_since_ms) > _allowed_silence_ms(commits):
+        return LagStatus.STOP
     if any(each.lag <= 0 for each in commits):
-        return Status.OK
+        return LagStatus.OK
     if any(after.offset < before.offset for before, after in pairwise(commits)):
-        return Status.REWIND
+        return LagStatus.REWIND
     if len(commits) < WINDOW:
-        return Status.OK
+        return LagStatus.OK
     if commits[0].offset == commits[-1].offset:
-        return Status.STALL
+        return LagStatus.STALL
     if all(after.lag >= before.lag for before, after in pairwise(commits)):
-        return Status.WARN
-    return Status.OK
+        return LagStatus.WARN
+    return LagStatus.OK
 
 
-def group_status(partitions: Iterable[Status]) -> Status:
-    """A group is as bad as its worst partition."""
+def group_status(partitions: Iterable[LagStatus]) -> LagStatus:
+    """Return the status of a group: that of its worst partition."""
     worst = max((each.severity for each in partitions), default=0)
-    return (Status.OK, Status.WARN, Status.ERR)[worst]
+    return (LagStatus.OK, LagStatus.WARN, LagStatus.ERR)[worst]
 
 
-def _patience_ms(commits: Sequence[Commit]) -> int:
-    """How long a consumer that goes on at its pace may be silent."""
+def _allowed_silence_ms(commits: Sequence[Commit]) -> int:
+    """Return how long a consumer may be silent at its pace."""
     if len(commits) == 1:
         return LONE_COMMIT_MS
     span = commits[-1].at_ms - commits[0].at_ms

@@ -1,12 +1,12 @@
-"""All groups of a cluster, looked at again and again.
+"""The lag of all groups of a cluster, poll after poll.
 
-One look asks every coordinator for its groups and their committed offsets, the leaders for their
-log ends, and takes the commits that were written since (`CommitFeed`). The first look also reads
-the last minutes of commits, so that a single one is enough for a judgement.
+One poll (`LagWatch.look`) asks every coordinator for its groups and their committed offsets, the
+leaders for their log ends, and reads the commits that were written since (`CommitFeed`). The first
+poll also reads the last minutes of commits, so that a single one is enough for a status.
 
-Where the commits cannot be read, a look stands for a commit while the group has members or its
-offset has moved since: STALL and STOP then mean nearly the same, and the first judgement takes ten
-looks.
+Where the commits cannot be read, a poll stands for a commit while the group has members or its
+offset has moved since: STALL and STOP then mean nearly the same, and the first status needs ten
+polls.
 """
 
 import time
@@ -62,22 +62,22 @@ class LagWatch:
     def look(
         self, pool: ConnectionPool, ends: Mapping[TopicPartition, int] | None = None
     ) -> list[GroupLag]:
-        """Every group as it is now, by name.
+        """Return every group as it is now, by name.
 
         Args:
             ends: log ends that are known already; the others are asked for.
 
         Raises:
-            ClientError: the cluster cannot be asked.
+            ClientError: the cluster does not answer.
         """
         admin = GroupAdmin(pool)
         groups = admin.list_groups()
         committed = {each.group: _offsets(admin, each.group) for each in groups}
         known = dict(ends or {})
-        wanted = {each for offsets in committed.values() for each in offsets}
-        known |= _ends(pool, wanted - known.keys())
+        partitions = {each for offsets in committed.values() for each in offsets}
+        known |= _ends(pool, partitions - known.keys())
         self._ends = EndPair(self._ends.now, (self._clock.wall_ms(), known))
-        self._take_commits(pool, known)
+        self._read_commits(pool, known)
         if not self._feed.reading:
             self._sample(groups, committed, known)
         present = {(group, each) for group, offsets in committed.items() for each in offsets}
@@ -88,11 +88,11 @@ class LagWatch:
     def close(self) -> None:
         self._feed.close()
 
-    def _take_commits(self, pool: ConnectionPool, ends: Mapping[TopicPartition, int]) -> None:
+    def _read_commits(self, pool: ConnectionPool, ends: Mapping[TopicPartition, int]) -> None:
         if self._caught_up:
-            self._note(self._feed.take())
+            self._note(self._feed.read())
             return
-        backlog = self._feed.take(_WAIT_SECONDS)
+        backlog = self._feed.read(_WAIT_SECONDS)
         if not self._feed.reading:
             return
         deadline = time.monotonic() + _CATCH_UP_SECONDS
@@ -100,7 +100,7 @@ class LagWatch:
         own = _ends(pool, {TopicPartition(TOPIC, index) for index in indexes}, read_committed=True)
         targets = {each.partition: end for each, end in own.items()}
         while not self._feed.caught_up(targets) and time.monotonic() < deadline:
-            backlog += self._feed.take(_WAIT_SECONDS)
+            backlog += self._feed.read(_WAIT_SECONDS)
         self._caught_up = True
         self._note_backlog(pool, backlog, ends)
 
@@ -121,15 +121,15 @@ class LagWatch:
         backlog: Iterable[CommitRecord],
         ends: Mapping[TopicPartition, int],
     ) -> None:
-        """Commits from before we looked: first choose the ten that count, then find their lags."""
+        """Add commits from before the first poll: choose ten per partition, then their lags."""
         self._note(backlog)
-        wanted = [
+        moments = [
             (partition, commit.at_ms)
             for (_, partition), window in self._windows.items()
             if partition in ends
             for commit in window.commits
         ]
-        then = past_ends(pool, wanted, ends)
+        then = past_ends(pool, moments, ends)
         for key, window in self._windows.items():
             partition = key[1]
             if partition in ends:
@@ -188,7 +188,7 @@ def _end_then(
 
 
 def _offsets(admin: GroupAdmin, group: str) -> dict[TopicPartition, int]:
-    """What a group has committed; nothing for one that has gone, or that we may not see."""
+    """Return what a group has committed; nothing for one that is gone or may not be described."""
     try:
         return admin.offsets(group)
     except BrokerError:
@@ -198,8 +198,8 @@ def _offsets(admin: GroupAdmin, group: str) -> dict[TopicPartition, int]:
 def _ends(
     pool: ConnectionPool, partitions: Iterable[TopicPartition], *, read_committed: bool = False
 ) -> dict[TopicPartition, int]:
-    wanted = dict.fromkeys(sorted(partitions), LATEST)
-    found = list_offsets(pool, wanted, read_committed=read_committed) if wanted else {}
+    times = dict.fromkeys(sorted(partitions), LATEST)
+    offsets = list_offsets(pool, times, read_committed=read_committed) if times else {}
     return {
-        each: answer.offset for each, answer in found.items() if isinstance(answer, FoundOffset)
+        each: answer.offset for each, answer in offsets.items() if isinstance(answer, FoundOffset)
     }

@@ -4,16 +4,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from headrace.lag.status import WINDOW, Commit, Status, partition_status
+from headrace.lag.status import WINDOW, Commit, LagStatus, partition_status
 
 # A consumer that commits after every record would fill the window in a moment, and ten commits of
-# one moment say nothing about where it is going.
+# one moment show no direction.
 MIN_DISTANCE_MS: Final = 1_000
 
 
 class CommitWindow:
-    """Commits in the order of their times. One that comes too soon after the last is passed over,
-    unless it goes back: that is what the window is there to show."""
+    """Commits in the order of their times.
+
+    One that comes too soon after the last is dropped, unless its offset goes back: a rewind must
+    show.
+    """
 
     def __init__(self) -> None:
         self._commits: deque[Commit] = deque(maxlen=WINDOW)
@@ -23,7 +26,7 @@ class CommitWindow:
         return list(self._commits)
 
     def add(self, commit: Commit) -> None:
-        """Take one more. What is older than the newest one known is not news."""
+        """Add a commit, unless it is older than the newest one known."""
         last = self._commits[-1] if self._commits else None
         if last is not None and commit.at_ms < last.at_ms:
             return
@@ -35,7 +38,7 @@ class CommitWindow:
             self._commits.append(commit)
 
     def correct_lags(self, end_at: Callable[[int], int]) -> None:
-        """Tell the lag of each commit from where the log ended at its time."""
+        """Compute the lag of each commit again, from where the log ended at its time."""
         self._commits = deque(
             (
                 Commit(each.offset, each.at_ms, max(end_at(each.at_ms) - each.offset, 0))
@@ -44,7 +47,7 @@ class CommitWindow:
             maxlen=WINDOW,
         )
 
-    def status(self, *, lag_now: int, now_ms: int, behind_since_ms: int = 0) -> Status:
+    def status(self, *, lag_now: int, now_ms: int, behind_since_ms: int = 0) -> LagStatus:
         return partition_status(
             self._commits, lag_now=lag_now, now_ms=now_ms, behind_since_ms=behind_since_ms
         )

@@ -1,4 +1,4 @@
-"""Time as an argument. Nothing below the broker asks the machine what time it is."""
+"""Time as an argument. No package below the broker reads the machine's clock."""
 
 import time
 from typing import Protocol
@@ -8,10 +8,10 @@ class Clock(Protocol):
     """Two clocks in one: the wall for timestamps, the monotonic one for durations."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, UTC. May jump when the machine's clock is set."""
+        """Return milliseconds since 1970, UTC. May jump when the machine's clock is set."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment. Never goes back."""
+        """Return milliseconds since some moment. Never goes back."""
 
 
 class SystemClock:
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; tests and simulations use it."""
+    """A clock that stands still until `advance`; tests and simulations use it."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

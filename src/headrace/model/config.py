@@ -2,7 +2,7 @@
 
 `describe configs`, the documentation page and validation all read the same `ConfigTable`, so a key
 cannot be documented one way and checked another. Names and defaults are Kafka's wherever Kafka has
-the thing.
+the key.
 """
 
 import difflib
@@ -62,7 +62,7 @@ class ConfigKey:
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str) -> ConfigValue:
-        """The typed value of what a user wrote.
+        """Return the typed value of what a user wrote.
 
         Raises:
             ConfigError: with the key, what was written and what is allowed.
@@ -70,7 +70,7 @@ class ConfigKey:
         return _PARSERS[self.type](self, text.strip())
 
     def render(self, value: ConfigValue) -> str | None:
-        """The inverse of `parse`, as Kafka prints it."""
+        """Return a value's text as Kafka prints it: the inverse of `parse`."""
         if value is None:
             return None
         if isinstance(value, bool):
@@ -167,7 +167,7 @@ class ConfigTable:
         return name in self.keys
 
     def __getitem__(self, name: str) -> ConfigKey:
-        """The key called `name`.
+        """Return the key called `name`.
 
         Raises:
             ConfigError: naming the nearest known key.
@@ -183,5 +183,5 @@ class ConfigTable:
         return {key.name: key.default for key in self}
 
     def parse(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
-        """The typed values of exactly the keys that were written."""
+        """Return the typed values of exactly the keys that were written."""
         return {name: self[name].parse(text) for name, text in texts.items()}

@@ -8,7 +8,7 @@ _LARGEST = 2**63 - 1
 
 
 def configuration_page() -> str:
-    """Markdown: one table for topics, one for brokers."""
+    """Return the page as Markdown: one table for topics, one for brokers."""
     sections = [
         "# Configuration",
         "",

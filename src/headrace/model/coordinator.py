@@ -1,12 +1,12 @@
-"""Which partition of `__consumer_offsets` or `__transaction_state` looks after an id."""
+"""Which partition of `__consumer_offsets` or `__transaction_state` an id belongs to."""
 
 from headrace.model.error import InvalidArgument
 
 
 def coordinator_partition(coordinated_id: str, partition_count: int) -> int:
-    """The partition for a group id or a transactional id, as Kafka computes it.
+    """Return the partition of a group id or a transactional id, as Kafka computes it.
 
-    It is Java's `String.hashCode`, over UTF-16 units, so that Kafka's tools look where we wrote.
+    It is Java's `String.hashCode`, over UTF-16 units, so that Kafka's tools look in the same place.
 
     >>> coordinator_partition("console-consumer", 50)
     40

@@ -13,7 +13,7 @@ class HeadraceError(Exception):
 
 
 class InvalidArgument(HeadraceError, ValueError):
-    """A caller handed a public function something it cannot mean."""
+    """A caller passed an argument that makes no sense."""
 
 
 class ConfigError(HeadraceError, ValueError):
@@ -25,11 +25,11 @@ class PeerError(HeadraceError):
 
 
 class CorruptBatch(PeerError):
-    """A record batch whose length, magic, CRC, counts or varints do not hold."""
+    """A record batch whose length, magic, CRC, counts or varints are wrong."""
 
 
 class UnsupportedBatch(PeerError):
-    """A record batch of a format or codec we do not take (magic 0 and 1, an unknown codec)."""
+    """A record batch of an unsupported format or codec (magic 0 and 1, an unknown codec)."""
 
 
 class BatchTooLarge(PeerError):
@@ -41,7 +41,7 @@ class InvalidTimestamp(PeerError):
 
 
 class InvalidRecord(PeerError):
-    """A well-formed batch that this log cannot take (no key in a compacted topic, no records)."""
+    """A well-formed batch that this log cannot store (no key in a compacted topic, no records)."""
 
 
 class OffsetOutOfRange(PeerError):
@@ -53,7 +53,7 @@ class OutOfOrderSequence(PeerError):
 
 
 class DuplicateSequence(PeerError):
-    """An idempotent producer's batch came before the five we remember: its answer is lost."""
+    """An idempotent producer's batch came before the five we remember: its reply is lost."""
 
 
 class InvalidProducerEpoch(PeerError):
@@ -77,7 +77,7 @@ class NotEnoughReplicas(PeerError):
 
 
 class UnexpectedAppendOffset(PeerError):
-    """A follower was handed a batch whose offset is below its log end."""
+    """A follower received a batch whose offset is below its log end."""
 
 
 class StorageError(HeadraceError):
@@ -85,8 +85,7 @@ class StorageError(HeadraceError):
 
 
 class DiskFull(StorageError):
-    """No room for an append. Nothing of it was kept, and the directory stays online: making room
-    is enough."""
+    """No room for an append, of which nothing was kept. The directory stays online."""
 
 
 class LogDirectoryOffline(StorageError):
@@ -98,15 +97,15 @@ class LogDirectoryLocked(StorageError):
 
 
 class CorruptLog(StorageError):
-    """Bytes that were synced no longer check: this is damage, not a torn tail."""
+    """Bytes that were synced have a wrong checksum: this is damage, not a torn tail."""
 
 
 class CorruptIndex(HeadraceError):
-    """An index file that does not hold. Nothing is lost: it is rebuilt from its segment."""
+    """A damaged index file. Nothing is lost: it is rebuilt from its segment."""
 
 
 class CorruptSnapshot(HeadraceError):
-    """A producer snapshot that does not hold: take an older one and replay the log from there."""
+    """A damaged producer snapshot: use an older one and replay the log from there."""
 
 
 class VersionConflict(HeadraceError):
@@ -118,7 +117,7 @@ class BrokerIdTaken(HeadraceError):
 
 
 class NotLeader(PeerError):
-    """Another broker leads this partition, or nobody: ask for the metadata again."""
+    """This broker does not lead the partition: ask for the metadata again."""
 
 
 class NotEnoughReplicasAfterAppend(PeerError):
@@ -126,13 +125,13 @@ class NotEnoughReplicasAfterAppend(PeerError):
 
 
 class RequestTimedOut(PeerError):
-    """What a request waits for did not happen in the time it gave."""
+    """What a request waits for did not happen before its timeout."""
 
 
 class UncleanableLog(HeadraceError):
-    """Compaction met stored bytes that it cannot open. That log stays as it is; others go on.
+    """Compaction cannot read stored bytes. That log stays as it is; others go on.
 
-    Not a `StorageError`: a producer can send a batch with a true CRC around records that are none,
+    Not a `StorageError`: a producer can send a batch with a valid CRC around invalid records,
     and must not take a log directory offline with it.
     """
 
@@ -142,4 +141,4 @@ class CompactionStopped(HeadraceError):
 
 
 class LogClosed(HeadraceError):
-    """The log was closed, or its partition deleted, while a call was on its way."""
+    """The log was closed, or its partition deleted, during a call."""

@@ -35,7 +35,7 @@ class TopicPartition:
 
     @classmethod
     def parse(cls, name: str) -> "TopicPartition":
-        """The inverse of `str()`. A topic may hold dashes itself: the last one separates.
+        """Parse what `str()` returns. A topic may hold dashes itself: the last one separates.
 
         >>> TopicPartition.parse("page-views-11")
         TopicPartition(topic='page-views', partition=11)
@@ -47,7 +47,7 @@ class TopicPartition:
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why `name` cannot name a topic, or None when it can.
+    """Return why `name` cannot name a topic, or None when it can.
 
     The rules also keep a client from choosing a path: no separator, no `.` and no `..`.
     """
@@ -65,7 +65,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def uuid_text(uuid: UUID) -> str:
-    """A UUID as Kafka prints it: base64url without padding, 22 characters.
+    """Return a UUID as Kafka prints it: base64url without padding, 22 characters.
 
     >>> uuid_text(UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479"))
     '9HrBC1jMQ3KlZw4CssPUeQ'
@@ -74,7 +74,7 @@ def uuid_text(uuid: UUID) -> str:
 
 
 def parse_uuid_text(text: str) -> UUID:
-    """The inverse of `uuid_text`.
+    """Parse what `uuid_text` returns.
 
     Raises:
         ValueError: in one sentence that shows the text.
@@ -89,7 +89,7 @@ def parse_uuid_text(text: str) -> UUID:
 
 
 def random_uuid() -> UUID:
-    """A new UUID whose text does not begin with a dash, so that a shell takes it for no option."""
+    """Return a new UUID whose text does not begin with a dash, like an option of a command."""
     while uuid_text(uuid := uuid4()).startswith("-"):
         pass
     return uuid

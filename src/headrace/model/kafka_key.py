@@ -1,7 +1,7 @@
 """Keys of Apache Kafka's broker that mean nothing here, and why.
 
-A `server.properties` that came with Kafka must run as it is. These keys are taken with a warning;
-any other unknown key is an error that names the nearest known one.
+A `server.properties` that came with Kafka must run as it is. These keys are accepted with a
+warning; any other unknown key is an error that names the nearest known one.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 _THREADS = "one event loop serves all connections"
 _CONTROLLER = "the broker is its own controller"
 _BUFFERS = "the kernel sizes socket buffers by itself"
-_ONE_NODE = "one broker replicates to nobody"
+_ONE_NODE = "one broker alone does not replicate"
 
 WITHOUT_MEANING: Mapping[str, str] = {
     "background.threads": _THREADS,
@@ -30,11 +30,11 @@ WITHOUT_MEANING: Mapping[str, str] = {
 
 
 def split_meaningless(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What was written, without the keys that mean nothing; and those, with the reason.
+    """Return the texts without the keys that mean nothing, and those keys with the reason.
 
     >>> split_meaningless({"num.io.threads": "8", "num.partitions": "3"})
     ({'num.partitions': '3'}, {'num.io.threads': 'one event loop serves all connections'})
     """
-    kept = {name: text for name, text in texts.items() if name not in WITHOUT_MEANING}
-    left = {name: WITHOUT_MEANING[name] for name in texts if name in WITHOUT_MEANING}
-    return kept, left
+    used = {name: text for name, text in texts.items() if name not in WITHOUT_MEANING}
+    ignored = {name: WITHOUT_MEANING[name] for name in texts if name in WITHOUT_MEANING}
+    return used, ignored

@@ -8,10 +8,10 @@ A function that wants the last stable offset does not type-check with a log end 
 from typing import NewType
 
 Offset = NewType("Offset", int)
-"""Where one record stands in its partition."""
+"""The position of one record in its partition."""
 
 LogStartOffset = NewType("LogStartOffset", int)
-"""The first offset a reader may ask for; retention and DeleteRecords move it up."""
+"""The first offset that can be read; retention and DeleteRecords move it up."""
 
 LastStableOffset = NewType("LastStableOffset", int)
 """Where the oldest open transaction begins, or the high watermark; read_committed ends here."""

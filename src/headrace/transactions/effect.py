@@ -1,9 +1,10 @@
 """What an event asks of the broker: a record to append, replies to release, markers to write.
 
 The order is the contract, the same as in `headrace.groups.effect`. The registry has not adopted the
-new state when it hands out an `Effects` with records. The broker appends them and then calls
-`TransactionRegistry.settle`, which adopts the state and says what is due next, or, when the append
-failed, `TransactionRegistry.reject`, which forgets it. Replies leave only after `settle`.
+new state when it returns an `Effects` with records. The broker appends them and then calls
+`TransactionRegistry.settle`, which adopts the state and returns what is due next. When the append
+failed it calls `TransactionRegistry.reject`, which forgets the state. Replies leave only after
+`settle`.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from headrace.transactions.event import Answer
 from headrace.transactions.record import Record
 
 Token = object
-"""Names a request that waits for its reply. The broker chooses it, the state only hands it back."""
+"""Names a request that waits for its reply. The broker chooses it, the state only returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class WriteMarkers:
 
     Report back with `TransactionRegistry.markers_written` (also for partitions that no longer
     exist) and `markers_failed`. Writing a marker twice is harmless: the second closes nothing.
-    `ending` tells this end from other ones of the same producer and epoch.
+    `ending` numbers this end, to distinguish it from others of the same producer and epoch.
     """
 
     ending: int

@@ -1,4 +1,4 @@
-"""What a transaction coordinator refuses, by Kafka's own names.
+"""The errors of a transaction coordinator, under Kafka's own names.
 
 The state machine knows nothing of request versions: it always says `PRODUCER_FENCED` and
 `TRANSACTION_ABORTABLE`. Clients that are older than these codes must see the ones they know, and
@@ -47,7 +47,7 @@ _KNOWS_ABORTABLE: Mapping[str, int] = {
 
 
 def for_version(error: TransactionError, api: str, version: int) -> TransactionError:
-    """The error to send to a client that speaks `version` of `api`.
+    """Return the error to send to a client that speaks `version` of `api`.
 
     >>> for_version(TransactionError.PRODUCER_FENCED, "EndTxn", 1).name
     'INVALID_PRODUCER_EPOCH'

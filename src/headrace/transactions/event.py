@@ -1,4 +1,4 @@
-"""What producers ask of their coordinator, and what they are told."""
+"""The requests of producers to their coordinator, and the replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

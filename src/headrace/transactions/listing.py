@@ -1,4 +1,4 @@
-"""What ListTransactions and DescribeTransactions say."""
+"""What ListTransactions and DescribeTransactions answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFilter:
-    """Which transactional ids to list; an empty or unset criterion lets all pass.
+    """Which transactional ids to list; an empty or unset criterion matches all.
 
     Attributes:
         longer_than_ms: only transactions that began longer ago than this (KIP-994).

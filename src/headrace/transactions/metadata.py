@@ -1,4 +1,4 @@
-"""What the coordinator knows about one transactional id: the value of its record, in memory."""
+"""The metadata of one transactional id: the value of its record, in memory."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -47,7 +47,7 @@ class TransactionState(Enum):
 
     @property
     def resting(self) -> bool:
-        """No transaction is open or ending: a new one may begin, and the id may expire."""
+        """Whether no transaction is open or ending: one may begin, and the id may expire."""
         return self in (
             TransactionState.EMPTY,
             TransactionState.COMPLETE_COMMIT,
@@ -86,7 +86,7 @@ class TransactionMetadata:
 
     @property
     def epoch_exhausted(self) -> bool:
-        """A client never gets the last epoch: the coordinator may need it to fence that client."""
+        """Whether no epoch is left for clients: the last one is kept for fencing."""
         return epoch_exhausted(self.producer_epoch)
 
     @property
@@ -99,7 +99,7 @@ class TransactionMetadata:
         return self.start_ms + self.timeout_ms
 
     def durable(self) -> "TransactionMetadata":
-        """What is left of this after a restart."""
+        """Return what is left of this after a restart."""
         return replace(self, last_producer_epoch=NO_PRODUCER_EPOCH)
 
 

@@ -1,4 +1,4 @@
-"""Producer ids, in blocks of 1,000, each id given to one producer for ever.
+"""Producer ids, in blocks of 1,000. Each id is given to one producer only, for ever.
 
 A block is claimed with a compare-and-set on one node of the cluster store *before* any of its ids
 is given out. A broker that crashes loses the rest of its block: the next start claims a new one. So
@@ -58,7 +58,7 @@ class ProducerIdBlock:
 
 
 def claim_block(store: BlockStore, broker_id: BrokerId) -> ProducerIdBlock:
-    """Take the next block of ids out of the cluster, durably, for this broker alone."""
+    """Claim the next block of ids durably, for this broker alone."""
     for _ in range(_MAX_TRIES):
         node = store.get(NODE_PATH)
         first = 0 if node is None else _last_claimed(node.data) + 1
@@ -98,8 +98,11 @@ def _last_claimed(data: bytes) -> int:
 
 
 class ProducerIds:
-    """The claimed ids that are still free. Claiming may wait for a disk or a network, so whoever
-    runs the loop does it, when `wants_block` says so, and hands the block over."""
+    """The claimed ids that are still free.
+
+    Claiming may wait for a disk or a network. So the owner does it off its loop when `wants_block`
+    is true, and passes the block to `add_block`.
+    """
 
     __slots__ = ("_blocks", "_free")
 
@@ -118,7 +121,7 @@ class ProducerIds:
         self._free += block.last - block.first + 1
 
     def take(self) -> ProducerId | None:
-        """An id never given before, or None until the next block is there."""
+        """Return an id never given before, or None until the next block is there."""
         if not self._free:
             return None
         ids = self._blocks.popleft()

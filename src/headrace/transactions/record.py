@@ -77,7 +77,7 @@ def _put_partitions(out: bytearray, partitions: Iterable[TopicPartition]) -> Non
 
 
 def _put_tags(out: bytearray, metadata: TransactionMetadata) -> None:
-    """A tag that holds its default is left out, as Kafka does."""
+    """Write the tags; one that holds its default is left out, as in Kafka."""
     tags: list[tuple[int, bytes]] = []
     if metadata.previous_producer_id != NO_PRODUCER_ID:
         tags.append((_TAG_PREVIOUS_PRODUCER_ID, _LONG.pack(metadata.previous_producer_id)))
@@ -100,7 +100,7 @@ def _uvarint(value: int) -> bytes:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, TransactionMetadata | None] | None:
-    """The transactional id and its metadata (None: it expired); None for a key of another kind.
+    """Return the transactional id and its metadata (None: it expired), or None for another kind.
 
     Raises:
         CorruptLog: when the bytes are not what their version promises.
@@ -151,18 +151,18 @@ def _decode_value(transactional_id: str, reader: "_Reader") -> TransactionMetada
 
 
 def replay(records: Iterable[Record]) -> dict[str, TransactionMetadata]:
-    """The newest metadata of every id that is left after the records, in their order."""
-    found: dict[str, TransactionMetadata] = {}
+    """Return the newest metadata of every id that is left after the records, in their order."""
+    newest: dict[str, TransactionMetadata] = {}
     for key, value in records:
         entry = decode(key, value)
         if entry is None:
             continue
         transactional_id, metadata = entry
         if metadata is None:
-            found.pop(transactional_id, None)
+            newest.pop(transactional_id, None)
         else:
-            found[transactional_id] = metadata
-    return found
+            newest[transactional_id] = metadata
+    return newest
 
 
 class _Reader:
@@ -229,19 +229,19 @@ class _Reader:
     def partitions(self, *, flexible: bool) -> frozenset[TopicPartition]:
         size: Callable[[], int] = (lambda: self.uvarint() - 1) if flexible else self.int32
         length: Callable[[], int] = (lambda: self.uvarint() - 1) if flexible else self.int16
-        found: set[TopicPartition] = set()
+        partitions: set[TopicPartition] = set()
         for _ in range(self.count(size(), 3)):
             topic = self.text(length())
             numbers = self.count(size(), 4)
             for number in struct.unpack(f">{numbers}i", self.take(4 * numbers)):
-                found.add(TopicPartition(topic, number))
+                partitions.add(TopicPartition(topic, number))
             for _tag in self.tags() if flexible else ():
                 pass
-        return frozenset(found)
+        return frozenset(partitions)
 
     def tags(self) -> "list[tuple[int, _Reader]]":
-        found = []
+        tags = []
         for _ in range(self.count(self.uvarint(), 2)):
             tag = self.uvarint()
-            found.append((tag, _Reader(self.take(self.uvarint()), self._what)))
-        return found
+            tags.append((tag, _Reader(self.take(self.uvarint()), self._what)))
+        return tags

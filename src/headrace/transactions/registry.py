@@ -1,6 +1,6 @@
 """All transactional ids of one coordinator shard (one partition of `__transaction_state`).
 
-The rules of a transaction are in `state`; this file keeps the books around them:
+The rules of a transaction are in `state`; this file tracks appends, markers and deadlines:
 
 Rule 1: a change is adopted when its record is in the log, not before (`settle`), so a crash or a
         failed append leaves nothing to undo (`reject`). One change per id at a time.
@@ -35,7 +35,7 @@ from headrace.transactions.listing import (
 )
 from headrace.transactions.metadata import TransactionMetadata, TransactionState
 from headrace.transactions.record import Record
-from headrace.transactions.state import Step, TakeProducerId
+from headrace.transactions.state import TakeProducerId, TransactionStep
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class TransactionRegistry:
     Args:
         coordinator_epoch: the leader epoch of the shard's partition; markers carry it, so a
             partition leader can refuse those of an older coordinator.
-        take_id: gives a producer id that was never given before.
+        take_id: returns a producer id that was never given before.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class TransactionRegistry:
         step = state.end_transaction(entry.metadata, event, self._take_id, busy=busy, now_ms=now_ms)
         return self._carry_out(token, event.transactional_id, entry, step)
 
-    def _carry_out(self, token: Token, transactional_id: str, entry: _Entry, step: Step) -> Effects:
+    def _carry_out(
+        self, token: Token, transactional_id: str, entry: _Entry, step: TransactionStep
+    ) -> Effects:
         reply = Reply(token, step.answer)
         if step.metadata is None:
             return Effects(replies=(reply,))
@@ -128,7 +130,7 @@ class TransactionRegistry:
     # The log's answer
 
     def settle(self, effects: Effects, now_ms: int) -> Effects:
-        """The records are in the log: adopt the change and learn what is due next."""
+        """Adopt the change whose records are in the log, and return what is due next."""
         entry = self._pending_entry(effects)
         entry.pending = None
         entry.retry_at_ms = None
@@ -145,7 +147,7 @@ class TransactionRegistry:
         now_ms: int,
         error: TransactionError = TransactionError.COORDINATOR_NOT_AVAILABLE,
     ) -> Effects:
-        """The append failed: forget the change, and tell whoever waits to try again.
+        """Forget the change whose append failed; the replies ask the producers to retry.
 
         The records may still be in the log, when the failure came after the write. They are the
         newest of their id then, so the shard must be loaded again before it answers anything else
@@ -186,7 +188,7 @@ class TransactionRegistry:
     # Markers
 
     def _due(self, entry: _Entry, now_ms: int) -> Effects:
-        """What a prepared transaction needs next: its markers, or its Complete record."""
+        """Return what a prepared transaction needs next: its markers, or its Complete record."""
         metadata = entry.metadata
         if metadata is None or not metadata.state.prepared or entry.pending is not None:
             return NOTHING
@@ -211,7 +213,7 @@ class TransactionRegistry:
     def markers_written(
         self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int
     ) -> Effects:
-        """These partitions have their marker, or no longer exist."""
+        """Note that these partitions have their marker, or no longer exist."""
         entry = self._marked_entry(markers)
         if entry is None:
             return NOTHING
@@ -219,13 +221,13 @@ class TransactionRegistry:
         return NOTHING if entry.owed else self._due(entry, now_ms)
 
     def markers_failed(self, markers: WriteMarkers, now_ms: int) -> None:
-        """Not every partition could be written now: `tick` asks for the rest again."""
+        """Note that not every partition could be written; `tick` asks for the rest again."""
         entry = self._marked_entry(markers)
         if entry is not None:
             entry.retry_at_ms = now_ms + self.config.marker_retry_backoff_ms
 
     def _marked_entry(self, markers: WriteMarkers) -> _Entry | None:
-        """The transaction these markers end, unless it is complete already (markers sent twice)."""
+        """Return the transaction these markers end; None if it is complete (markers sent twice)."""
         entry = self._entries.get(markers.transactional_id)
         if entry is None or entry.metadata is None or not entry.metadata.state.prepared:
             return None
@@ -234,7 +236,7 @@ class TransactionRegistry:
     # Time
 
     def next_deadline_ms(self) -> int:
-        """When `tick` has something to do, at the latest."""
+        """Return when `tick` has something to do, at the latest."""
         deadlines = [self._next_sweep_ms]
         for transactional_id in self._open:
             entry = self._entries[transactional_id]
@@ -247,7 +249,7 @@ class TransactionRegistry:
         return min(deadlines)
 
     def tick(self, now_ms: int) -> list[Effects]:
-        """Abort what took too long, try again what failed, let unused ids expire."""
+        """Abort transactions past their timeout, retry what failed, and expire unused ids."""
         due: list[Effects] = []
         for transactional_id in sorted(self._open):
             effects = self._tick_open(self._entries[transactional_id], now_ms)
@@ -294,16 +296,16 @@ class TransactionRegistry:
     # Restart
 
     def load(self, records: Iterable[Record], now_ms: int) -> list[Effects]:
-        """Take the shard over from its records; what is returned carries prepared ones on.
+        """Load the shard from its records, and return what prepared transactions need next.
 
         Raises:
-            CorruptLog: when a record does not hold; nothing is taken over then.
+            CorruptLog: a record cannot be read; nothing is loaded then.
         """
-        found = record.replay(records)
+        replayed = record.replay(records)
         self._entries.clear()
         self._open.clear()
         due: list[Effects] = []
-        for transactional_id, metadata in found.items():
+        for transactional_id, metadata in replayed.items():
             entry = self._entries[transactional_id] = _Entry()
             self._adopt(entry, metadata)
             effects = self._due(entry, now_ms)
@@ -311,25 +313,25 @@ class TransactionRegistry:
                 due.append(effects)
         return due
 
-    # Questions
+    # Reading
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
-        """What is durable about the id."""
+        """Return what is durable about the id."""
         entry = self._entries.get(transactional_id)
         return None if entry is None else entry.metadata
 
     def snapshot(self) -> dict[str, TransactionMetadata]:
-        """Every id as a restart would find it."""
+        """Return every id as a restart would find it."""
         return {
             transactional_id: entry.metadata.durable()
             for transactional_id, entry in self._entries.items()
             if entry.metadata is not None
         }
 
-    def list_transactions(self, wanted: ListingFilter, now_ms: int) -> list[TransactionListing]:
+    def list_transactions(self, filter_: ListingFilter, now_ms: int) -> list[TransactionListing]:
         return [
             TransactionListing(
                 transactional_id=transactional_id,
@@ -337,7 +339,7 @@ class TransactionRegistry:
                 state=entry.metadata.state.label,
             )
             for transactional_id, entry in sorted(self._entries.items())
-            if entry.metadata is not None and wanted.accepts(entry.metadata, now_ms)
+            if entry.metadata is not None and filter_.accepts(entry.metadata, now_ms)
         ]
 
     def describe(self, transactional_id: str) -> TransactionDescription | TransactionError:

@@ -1,9 +1,9 @@
-"""The life of a transactional id, in pure functions: (metadata, event, now) -> what to write, say.
+"""The life of a transactional id, in pure functions: (metadata, event, now) -> record, reply.
 
 Theory of operation
 -------------------
 A transactional id belongs to one producer at a time, the one that holds the newest epoch. Its
-transaction walks one ring:
+transaction goes round one ring:
 
     Empty ──add──> Ongoing ──end──> PrepareCommit ──all markers written──> CompleteCommit ─┐
       ^               ^        └──> PrepareAbort  ──all markers written──> CompleteAbort ──┤
@@ -17,16 +17,16 @@ Rules
 -----
 Rule 1: everything that decides about a transaction lives in this file. The registry only keeps the
         answers back until they are durable, and remembers which markers are still to be written.
-Rule 2: while a change is being appended (`busy`) no other change starts; the producer is told
-        CONCURRENT_TRANSACTIONS and tries again.
+Rule 2: while a change is being appended (`busy`) no other change starts; the producer gets
+        CONCURRENT_TRANSACTIONS and retries.
 Rule 3: epochs only grow. A new producer (InitProducerId without an epoch) gets epoch + 1, so every
         older one is fenced here, and by the markers on the partitions themselves.
 Rule 4: a producer never holds the last epoch (32767). It is kept for the coordinator to fence with;
         a producer whose epochs are used up goes on with a new producer id at epoch 0.
-Rule 5: InitProducerId into an open transaction aborts it under epoch + 1, an epoch nobody was
-        given, and says CONCURRENT_TRANSACTIONS; the retry finds it complete and gets the next
-        epoch. A timeout does the same without anybody to answer.
-Rule 6: with `client_version` 2 (KIP-890) the end itself bumps the epoch and hands the new one out.
+Rule 5: InitProducerId into an open transaction aborts it under epoch + 1, an epoch that no
+        producer has, and answers CONCURRENT_TRANSACTIONS; the retry finds it complete and gets
+        the next epoch. A timeout does the same, without a request to answer.
+Rule 6: with `client_version` 2 (KIP-890) the end itself bumps the epoch and returns the new one.
         A late record of the ended transaction can then never land in the next one. It also makes a
         retried EndTxn visible: it carries the epoch just below ours. With the older version a retry
         carries our epoch and is recognised by the Complete state alone.
@@ -67,11 +67,11 @@ from headrace.transactions.metadata import (
 MAX_TRANSACTIONAL_ID_BYTES = 2**15 - 1
 
 TakeProducerId = Callable[[], ProducerId | None]
-"""A producer id never given before, or None while the next block of them is being fetched."""
+"""Returns a producer id never given before, or None while the next block is being fetched."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransactionStep:
     """`metadata` is to be written first (None: nothing changes); then `answer` may go out."""
 
     answer: Answer
@@ -86,8 +86,8 @@ def init_producer_id(
     busy: bool,
     max_timeout_ms: int,
     now_ms: int,
-) -> Step:
-    """A producer takes over, or goes on with a higher epoch after an error (KIP-360)."""
+) -> TransactionStep:
+    """Give a new producer the id, or the same one a higher epoch after an error (KIP-360)."""
     epoch_given = event.producer_epoch != NO_PRODUCER_EPOCH
     if not _nameable(event.transactional_id) or event.resumes != epoch_given:
         return _no_init(TransactionError.INVALID_REQUEST)
@@ -102,25 +102,25 @@ def init_producer_id(
     if current.state.prepared:
         return _no_init(TransactionError.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
-        return Step(
+        return TransactionStep(
             InitReply(error=TransactionError.CONCURRENT_TRANSACTIONS), fence(current, now_ms)
         )
     return _take_over(current, event, take_id, now_ms)
 
 
 def _nameable(transactional_id: str) -> bool:
-    """The key of its record has two bytes for the length."""
+    """Return whether the key of its record can hold the id: it has two bytes for the length."""
     return 0 < len(transactional_id.encode()) <= MAX_TRANSACTIONAL_ID_BYTES
 
 
-def _no_init(error: TransactionError) -> Step:
-    return Step(InitReply(error=error))
+def _no_init(error: TransactionError) -> TransactionStep:
+    return TransactionStep(InitReply(error=error))
 
 
 def _may_resume(current: TransactionMetadata, event: InitProducerId) -> bool:
-    """Whether the id is the producer's own; its epoch is judged when the next one is chosen.
+    """Return whether the id is the producer's own; `_take_over` checks its epoch.
 
-    The previous id is right too when its epochs ran out: the answer with the new one got lost.
+    The previous id is right too when its epochs ran out: the reply with the new one was lost.
     """
     if event.producer_id == current.producer_id:
         return True
@@ -129,7 +129,7 @@ def _may_resume(current: TransactionMetadata, event: InitProducerId) -> bool:
     )
 
 
-def _create(event: InitProducerId, take_id: TakeProducerId, now_ms: int) -> Step:
+def _create(event: InitProducerId, take_id: TakeProducerId, now_ms: int) -> TransactionStep:
     producer_id = take_id()
     if producer_id is None:
         return _no_init(TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
@@ -148,7 +148,7 @@ def _create(event: InitProducerId, take_id: TakeProducerId, now_ms: int) -> Step
 
 def _take_over(
     current: TransactionMetadata, event: InitProducerId, take_id: TakeProducerId, now_ms: int
-) -> Step:
+) -> TransactionStep:
     producer_id, last_epoch = current.producer_id, NO_PRODUCER_EPOCH
     own_epoch = event.producer_epoch == current.producer_epoch
     if current.epoch_exhausted and (own_epoch or not event.resumes):
@@ -162,7 +162,7 @@ def _take_over(
     elif own_epoch:
         epoch, last_epoch = current.producer_epoch + 1, current.producer_epoch
     elif event.producer_epoch == current.last_producer_epoch:
-        # A retry: the bump it asks for was made and the answer got lost. Had another producer come
+        # A retry: the bump it asks for was made and the reply was lost. Had another producer come
         # in between, the last epoch would be unset.
         epoch, last_epoch = current.producer_epoch, current.last_producer_epoch
     else:
@@ -183,25 +183,25 @@ def _take_over(
     )
 
 
-def _initialised(metadata: TransactionMetadata) -> Step:
+def _initialised(metadata: TransactionMetadata) -> TransactionStep:
     answer = InitReply(producer_id=metadata.producer_id, producer_epoch=metadata.producer_epoch)
-    return Step(answer, metadata)
+    return TransactionStep(answer, metadata)
 
 
 def add_partitions(
     current: TransactionMetadata | None, event: AddPartitions, *, busy: bool, now_ms: int
-) -> Step:
-    """Partitions join the open transaction, or open one."""
+) -> TransactionStep:
+    """Add partitions to the open transaction, or open one."""
     error = _not_the_producer(current, event)
     if error is not None:
-        return Step(AddReply(error=error))
+        return TransactionStep(AddReply(error=error))
     assert current is not None
     if busy or current.state.prepared:
-        return Step(AddReply(error=TransactionError.CONCURRENT_TRANSACTIONS))
+        return TransactionStep(AddReply(error=TransactionError.CONCURRENT_TRANSACTIONS))
     ongoing = current.state is TransactionState.ONGOING
     if not event.partitions or (ongoing and event.partitions <= current.partitions):
-        return Step(AddReply())
-    return Step(
+        return TransactionStep(AddReply())
+    return TransactionStep(
         AddReply(),
         replace(
             current,
@@ -216,7 +216,7 @@ def add_partitions(
 
 
 def verify_partitions(current: TransactionMetadata | None, event: AddPartitions) -> VerifyReply:
-    """Whether the partitions are in the open transaction; nothing is added (KIP-890 part 1)."""
+    """Answer whether the partitions are in the open transaction, adding none (KIP-890 part 1)."""
     error = _not_the_producer(current, event)
     if error is not None:
         return VerifyReply(error=error)
@@ -224,11 +224,13 @@ def verify_partitions(current: TransactionMetadata | None, event: AddPartitions)
     if current.state.prepared:
         return VerifyReply(error=TransactionError.CONCURRENT_TRANSACTIONS)
 
-    def verdict(partition: TopicPartition) -> TransactionError:
+    def error_of(partition: TopicPartition) -> TransactionError:
         known = partition in current.partitions
         return TransactionError.NONE if known else TransactionError.TRANSACTION_ABORTABLE
 
-    return VerifyReply(partitions={partition: verdict(partition) for partition in event.partitions})
+    return VerifyReply(
+        partitions={partition: error_of(partition) for partition in event.partitions}
+    )
 
 
 def _not_the_producer(
@@ -250,8 +252,8 @@ def end_transaction(
     *,
     busy: bool,
     now_ms: int,
-) -> Step:
-    """Decide the transaction, or recognise that this very request decided it before."""
+) -> TransactionStep:
+    """Decide the transaction, or recognise a retry of the request that decided it."""
     if not event.transactional_id:
         return _no_end(TransactionError.INVALID_REQUEST)
     if current is None:
@@ -261,13 +263,13 @@ def end_transaction(
     return _end_classic(current, event, busy=busy, now_ms=now_ms)
 
 
-def _no_end(error: TransactionError) -> Step:
-    return Step(EndReply(error=error))
+def _no_end(error: TransactionError) -> TransactionStep:
+    return TransactionStep(EndReply(error=error))
 
 
 def _end_classic(
     current: TransactionMetadata, event: EndTransaction, *, busy: bool, now_ms: int
-) -> Step:
+) -> TransactionStep:
     if current.producer_id != event.producer_id:
         return _no_end(TransactionError.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != event.producer_epoch:
@@ -275,9 +277,9 @@ def _end_classic(
     if busy:
         return _no_end(TransactionError.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING:
-        return Step(EndReply(), _prepare(current, event, now_ms))
+        return TransactionStep(EndReply(), _prepare(current, event, now_ms))
     if current.state is _complete_state(event.commit):
-        return Step(EndReply())
+        return TransactionStep(EndReply())
     return _no_end(_ending_conflict(current, event))
 
 
@@ -288,7 +290,7 @@ def _end_and_bump(
     *,
     busy: bool,
     now_ms: int,
-) -> Step:
+) -> TransactionStep:
     """The table of KIP-890: what a current epoch and a retried one may do in each state.
 
     ================ ============== =============== ============= ==================
@@ -308,13 +310,13 @@ def _end_and_bump(
     if not retried and current.producer_epoch != event.producer_epoch:
         return _no_end(TransactionError.PRODUCER_FENCED)
     if current.state.prepared:
-        # Its end bumped the epoch, so whoever holds the new one cannot be ending it again.
+        # Its end bumped the epoch, so a producer with the new one cannot be ending it again.
         error = _ending_conflict(current, event) if retried else TransactionError.PRODUCER_FENCED
         return _no_end(error)
     if retried:
         if current.state is not _complete_state(event.commit):
             return _no_end(TransactionError.INVALID_TXN_STATE)
-        return Step(
+        return TransactionStep(
             EndReply(producer_id=current.producer_id, producer_epoch=current.producer_epoch)
         )
     if current.state is not TransactionState.ONGOING and event.commit:
@@ -350,7 +352,7 @@ def _ended_with_last_epoch(current: TransactionMetadata, event: EndTransaction) 
 
 def _bump(
     current: TransactionMetadata, event: EndTransaction, take_id: TakeProducerId, now_ms: int
-) -> Step:
+) -> TransactionStep:
     ended = _prepare(current, event, now_ms)
     next_id, next_epoch = NO_PRODUCER_ID, ProducerEpoch(current.producer_epoch + 1)
     if current.epoch_exhausted:
@@ -368,8 +370,12 @@ def _bump(
         next_producer_id=next_id,
     )
     if next_id != NO_PRODUCER_ID:
-        return Step(EndReply(producer_id=next_id, producer_epoch=ProducerEpoch(0)), ended)
-    return Step(EndReply(producer_id=ended.producer_id, producer_epoch=next_epoch), ended)
+        return TransactionStep(
+            EndReply(producer_id=next_id, producer_epoch=ProducerEpoch(0)), ended
+        )
+    return TransactionStep(
+        EndReply(producer_id=ended.producer_id, producer_epoch=next_epoch), ended
+    )
 
 
 def _prepare(
@@ -397,7 +403,7 @@ def _complete_state(commit: bool) -> TransactionState:
 
 
 def fence(current: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """Abort an open transaction under an epoch nobody was given (rule 5)."""
+    """Abort an open transaction under an epoch that no producer has (rule 5)."""
     assert current.state is TransactionState.ONGOING
     return replace(
         current,
@@ -411,7 +417,7 @@ def fence(current: TransactionMetadata, now_ms: int) -> TransactionMetadata:
 
 
 def complete(current: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """Every marker is written: the decision is carried out."""
+    """Complete a transaction all of whose markers are written."""
     assert current.state.prepared
     rotates = current.next_producer_id != NO_PRODUCER_ID
     return replace(

@@ -10,7 +10,7 @@ from headrace.cluster.broker import BrokerConfig, BrokerRecord, Endpoint
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.entity import decode_entity, encode_entity, entity_path
 from headrace.cluster.feature import Feature
-from headrace.cluster.journal import Drop, Put, encode_frame, read_frames
+from headrace.cluster.journal import JournalDelete, JournalPut, encode_frame, read_frames
 from headrace.cluster.quota import ClientQuota
 from headrace.cluster.store import Node, check_path
 from headrace.cluster.topic import PartitionRecord, TopicRecord
@@ -84,8 +84,8 @@ def test_different_entities_have_different_nodes(first, second):
 
 
 OPERATION = st.one_of(
-    st.builds(Put, NAME, st.binary(max_size=100), IDS),
-    st.builds(Drop, NAME),
+    st.builds(JournalPut, NAME, st.binary(max_size=100), IDS),
+    st.builds(JournalDelete, NAME),
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.cluster import local_store
 from headrace.cluster.local_store import LocalStore
-from headrace.cluster.store import Create, Delete, Update, Write
+from headrace.cluster.store import CreateNode, DeleteNode, UpdateNode, Write
 from headrace.model.error import StorageError
 from testkit.fault.crash_disk import CrashDisk
 from testkit.fault.disk_fault import Fault, PowerLoss
@@ -32,13 +32,13 @@ def some_writes(random: Random, model: Model) -> tuple[list[Write], Model]:
         path = random.choice(NAMES)
         data = random.randbytes(random.choice([0, 5, 60, 700]))
         if path not in after:
-            writes.append(Create(path, data))
+            writes.append(CreateNode(path, data))
             after[path] = (data, 0)
         elif random.random() < 0.3:
-            writes.append(Delete(path, after[path][1]))
+            writes.append(DeleteNode(path, after[path][1]))
             del after[path]
         else:
-            writes.append(Update(path, data, after[path][1]))
+            writes.append(UpdateNode(path, data, after[path][1]))
             after[path] = (data, after[path][1] + 1)
     return writes, after
 

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.groups.record import (
-    CommittedOffset,
     CurrentAssignment,
     CurrentAssignmentRecord,
     GroupEpoch,
@@ -19,6 +18,7 @@ from headrace.groups.record import (
     RegexRecord,
     ResolvedRegex,
     StoredMember,
+    StoredOffset,
     TargetEpochRecord,
     TargetMemberRecord,
 )
@@ -35,7 +35,7 @@ partitions = st.frozensets(
     max_size=20,
 )
 plain_offset = st.builds(
-    CommittedOffset,
+    StoredOffset,
     offset=int64,
     leader_epoch=int32,
     metadata=text,
@@ -43,7 +43,7 @@ plain_offset = st.builds(
     topic_id=st.uuids() | st.just(UUID(int=0)),
 )
 expiring_offset = st.builds(
-    CommittedOffset,
+    StoredOffset,
     offset=int64,
     metadata=text,
     commit_timestamp_ms=int64,

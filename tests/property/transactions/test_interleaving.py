@@ -4,8 +4,8 @@ Whatever the order of requests, appends, failed appends, markers, timeouts and r
 
 1. at most one transaction is open for the id;
 2. the pair (producer id, epoch) never goes back, and no two producers ever hold the same;
-3. a producer is told "committed" only for a transaction that the log decided to commit, under its
-   own id and epoch, with every partition it was told it added: a fenced producer never commits;
+3. a producer gets "committed" only for a transaction that the log decided to commit, under its
+   own id and epoch, with every partition whose adding was confirmed: a fenced one never commits;
 4. markers go to exactly the partitions of the decided transaction, before it is complete;
 5. what the records say is what the live registry knows;
 6. left alone, every prepared transaction completes.
@@ -46,7 +46,7 @@ HISTORIES = 100
 
 @dataclass
 class Producer:
-    """A client: what it was told, and what it believes it has put into its transaction."""
+    """A client: the replies it got, and what it believes it has put into its transaction."""
 
     number: int
     version: int

@@ -1,4 +1,4 @@
-"""Counts of ranges of offsets: the same range has the same counts, whoever reads it again."""
+"""Counts of ranges of offsets: the same range has the same counts, however often it is read."""
 
 import numpy as np
 

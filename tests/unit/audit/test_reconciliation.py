@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.audit.reconciliation import Reconciliation, Row
+from headrace.audit.reconciliation import AuditRow, Reconciliation
 from headrace.audit.record import AuditRecord
 
 LENGTH = 10_000
@@ -18,7 +18,7 @@ def record(
     return AuditRecord(tier, "clicks", bucket_ms, LENGTH, count, f"i-{tier}", sequence, last_ms)
 
 
-def rows(*records: AuditRecord, now_ms: int = 10**9, grace_ms: int = 0) -> list[Row]:
+def rows(*records: AuditRecord, now_ms: int = 10**9, grace_ms: int = 0) -> list[AuditRow]:
     reconciliation = Reconciliation()
     reconciliation.add(records)
     return reconciliation.rows(now_ms=now_ms, grace_ms=grace_ms)

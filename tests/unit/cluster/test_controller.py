@@ -15,7 +15,7 @@ from headrace.cluster.feature import Feature
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.quota import ANY, QuotaFilter
 from headrace.cluster.rejection import ClusterError, Rejection
-from headrace.cluster.store import Create
+from headrace.cluster.store import CreateNode
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import NewPartitions, NewTopic, TopicDefaults
 from headrace.model.error import CorruptLog, StorageError
@@ -289,7 +289,7 @@ class TestRest:
 
     def test_a_node_that_cannot_be_read_is_named(self, disk):
         store = LocalStore.open(disk, HERE)
-        store.commit([Create("/topics/orders", b"{}")])
+        store.commit([CreateNode("/topics/orders", b"{}")])
 
         with pytest.raises(CorruptLog, match="/topics/orders"):
             Controller(store)

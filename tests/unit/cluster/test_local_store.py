@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.journal import Put, encode_frame, encode_snapshot
+from headrace.cluster.journal import JournalPut, encode_frame, encode_snapshot
 from headrace.cluster.local_store import JOURNAL_NAME, SNAPSHOT_NAME, LocalStore
-from headrace.cluster.store import Create, Delete, Node, Update
+from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
 from headrace.log.filesystem import Disk
 from headrace.model.error import CorruptLog, InvalidArgument, LogDirectoryOffline, StorageError
 from testkit.fault.crash_disk import CrashDisk
@@ -37,19 +37,19 @@ def contents(store):
 class TestReopening:
     def test_everything_is_there_again(self, tmp_path):
         store = LocalStore.open(Disk(), tmp_path)
-        store.commit([Create("/topics/a", b"1"), Create("/topics/b", b"2")])
-        store.commit([Update("/topics/a", b"3", 0), Delete("/topics/b")])
+        store.commit([CreateNode("/topics/a", b"1"), CreateNode("/topics/b", b"2")])
+        store.commit([UpdateNode("/topics/a", b"3", 0), DeleteNode("/topics/b")])
         store.close()
 
         again = LocalStore.open(Disk(), tmp_path)
 
         assert contents(again) == {"/topics/a": (b"3", 1)}
-        assert again.commit([Update("/topics/a", b"4", 1)]) == [2]
+        assert again.commit([UpdateNode("/topics/a", b"4", 1)]) == [2]
         again.close()
 
     def test_ephemeral_nodes_are_gone(self, disk):
         store = LocalStore.open(disk, HERE)
-        store.commit([Create("/brokers/1", b"", ephemeral=True), Create("/topics/a", b"")])
+        store.commit([CreateNode("/brokers/1", b"", ephemeral=True), CreateNode("/topics/a", b"")])
         store.close()
 
         again = LocalStore.open(disk, HERE)
@@ -60,8 +60,8 @@ class TestReopening:
     def test_an_ephemeral_node_never_touches_the_disk(self, disk):
         store = LocalStore.open(disk, HERE)
 
-        store.commit([Create("/brokers/1", b"", ephemeral=True)])
-        store.commit([Update("/brokers/1", b"x", 0)])
+        store.commit([CreateNode("/brokers/1", b"", ephemeral=True)])
+        store.commit([UpdateNode("/brokers/1", b"x", 0)])
 
         assert store.get("/brokers/1") == Node("/brokers/1", b"x", 1, ephemeral=True)
         assert disk.size(HERE / JOURNAL_NAME) == 0
@@ -71,15 +71,15 @@ class TestReopening:
         store.close()
 
         with pytest.raises(InvalidArgument, match="closed"):
-            store.commit([Create("/topics/a", b"")])
+            store.commit([CreateNode("/topics/a", b"")])
 
 
 class TestFolding:
     def test_a_long_journal_becomes_a_snapshot(self, disk):
         store = LocalStore.open(disk, HERE)
-        store.commit([Create("/topics/a", b"")])
+        store.commit([CreateNode("/topics/a", b"")])
         for number in range(12):
-            store.commit([Update("/topics/a", bytes([number]) * 100_000)])
+            store.commit([UpdateNode("/topics/a", bytes([number]) * 100_000)])
         store.close()
 
         assert disk.size(HERE / JOURNAL_NAME) < 500_000
@@ -88,10 +88,10 @@ class TestFolding:
 
     def test_a_fold_that_fails_loses_nothing(self, disk):
         store = LocalStore.open(disk, HERE)
-        store.commit([Create("/topics/a", b"")])
+        store.commit([CreateNode("/topics/a", b"")])
         disk.inject(Fault(errno.ENOSPC, lambda call: SNAPSHOT_NAME in call.path.name, times=None))
         for number in range(12):
-            store.commit([Update("/topics/a", bytes([number]) * 100_000)])
+            store.commit([UpdateNode("/topics/a", bytes([number]) * 100_000)])
         store.close()
 
         assert contents(LocalStore.open(disk.fork(), HERE)) == {
@@ -105,7 +105,7 @@ class TestFolding:
         written = []
         for number in range(10_000):
             before = disk.size(HERE / JOURNAL_NAME)
-            store.commit([Create(f"/topics/{number}", data)])
+            store.commit([CreateNode(f"/topics/{number}", data)])
             if disk.size(HERE / JOURNAL_NAME) < before:
                 written.append(disk.size(HERE / SNAPSHOT_NAME))
 
@@ -117,7 +117,7 @@ class TestDamage:
     def fill(self, disk, commits=3):
         store = LocalStore.open(disk, HERE)
         for number in range(commits):
-            store.commit([Create(f"/topics/{number}", b"data")])
+            store.commit([CreateNode(f"/topics/{number}", b"data")])
         store.close()
         return disk.read_bytes(HERE / JOURNAL_NAME)
 
@@ -132,7 +132,7 @@ class TestDamage:
         store = LocalStore.open(disk, HERE)
 
         assert set(contents(store)) == {"/topics/0", "/topics/1"}
-        store.commit([Create("/topics/9", b"")])
+        store.commit([CreateNode("/topics/9", b"")])
         store.close()
         assert set(contents(LocalStore.open(disk, HERE))) == {
             "/topics/0",
@@ -156,9 +156,9 @@ class TestDamage:
     def test_commits_of_the_snapshot_may_lie_behind_a_torn_one(self, disk):
         """The journal was emptied after the fold; the crash undid that, and not what followed."""
         old = self.fill(disk)
-        snapshot = encode_snapshot(3, [Put(f"/topics/{n}", b"data", 0) for n in range(3)])
+        snapshot = encode_snapshot(3, [JournalPut(f"/topics/{n}", b"data", 0) for n in range(3)])
         self.rewrite(disk, snapshot, SNAPSHOT_NAME)
-        torn = encode_frame(4, [Put("/topics/4", b"data", 0)])[:30]
+        torn = encode_frame(4, [JournalPut("/topics/4", b"data", 0)])[:30]
         self.rewrite(disk, torn + old[30:])
 
         store = LocalStore.open(disk, HERE)
@@ -183,26 +183,26 @@ class TestDamage:
 class TestFailingDisk:
     def test_a_full_disk_refuses_the_commit_and_the_store_goes_on(self, disk):
         store = LocalStore.open(disk, HERE)
-        store.commit([Create("/topics/a", b"1")])
+        store.commit([CreateNode("/topics/a", b"1")])
         disk.inject(Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=20))
 
         with pytest.raises(StorageError, match="cannot be written"):
-            store.commit([Create("/topics/b", b"2")])
+            store.commit([CreateNode("/topics/b", b"2")])
 
         assert store.get("/topics/b") is None
-        store.commit([Create("/topics/c", b"3")])
+        store.commit([CreateNode("/topics/c", b"3")])
         store.close()
         assert set(contents(LocalStore.open(disk, HERE))) == {"/topics/a", "/topics/c"}
 
     def test_after_a_failed_sync_nothing_is_written_any_more(self, disk):
         store = LocalStore.open(disk, HERE)
-        store.commit([Create("/topics/a", b"1")])
+        store.commit([CreateNode("/topics/a", b"1")])
         disk.inject(Fault(errno.EIO, lambda call: call.name == "sync"))
 
         with pytest.raises(StorageError, match="cannot be synced"):
-            store.commit([Create("/topics/b", b"2")])
+            store.commit([CreateNode("/topics/b", b"2")])
         with pytest.raises(LogDirectoryOffline, match="a sync failed"):
-            store.commit([Create("/topics/c", b"3")])
+            store.commit([CreateNode("/topics/c", b"3")])
 
         assert set(contents(store)) == {"/topics/a"}
 
@@ -213,7 +213,7 @@ class TestFailingDisk:
         disk.inject(Fault(errno.EIO, lambda call: call.name == "sync"))
 
         with pytest.raises(StorageError):
-            store.commit([Create("/topics/b", b"2")])
+            store.commit([CreateNode("/topics/b", b"2")])
 
         assert heard == []
 

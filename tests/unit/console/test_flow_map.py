@@ -13,11 +13,11 @@ from headrace.console.flow_map import (
 from headrace.console.status.agent_status import AgentPart, AgentStatus
 from headrace.console.status.flow_status import FlowNode, FlowStatus
 from headrace.lag.report import GroupLag, PartitionLag
-from headrace.lag.status import Status
+from headrace.lag.status import LagStatus
 from headrace.model.ids import TopicPartition
 
 
-def group(name: str, *topics: str, status: Status = Status.OK) -> GroupLag:
+def group(name: str, *topics: str, status: LagStatus = LagStatus.OK) -> GroupLag:
     partitions = tuple(PartitionLag(TopicPartition(each, 0), 5, 7, status) for each in topics)
     return GroupLag(name, "Stable", "consumer", 1, status, partitions)
 
@@ -54,7 +54,7 @@ def test_producers_write_topics_without_a_known_writer() -> None:
 
 
 def test_a_flow_stands_between_its_topics_and_its_group_is_not_drawn_again() -> None:
-    own = group("headrace-flow-count", "clicks", status=Status.WARN)
+    own = group("headrace-flow-count", "clicks", status=LagStatus.WARN)
     picture = flow_map(
         FlowMapInput(
             {"clicks": 10.0, "counts": 2.0},

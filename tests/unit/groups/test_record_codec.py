@@ -5,7 +5,6 @@ from uuid import UUID
 import pytest
 
 from headrace.groups.record import (
-    CommittedOffset,
     CurrentAssignment,
     CurrentAssignmentRecord,
     GroupEpoch,
@@ -21,6 +20,7 @@ from headrace.groups.record import (
     RegexRecord,
     ResolvedRegex,
     StoredMember,
+    StoredOffset,
     TargetEpochRecord,
     TargetMemberRecord,
 )
@@ -36,13 +36,13 @@ OFFSET_KEY = "00010001670006636c69636b7300000003"
 GROUP_KEY = "0002000167"
 
 
-def offset(value: CommittedOffset | None) -> OffsetCommitRecord:
+def offset(value: StoredOffset | None) -> OffsetCommitRecord:
     return OffsetCommitRecord(group="g", topic="clicks", partition=3, value=value)
 
 
-def committed(**changes: object) -> CommittedOffset:
+def committed(**changes: object) -> StoredOffset:
     fields = {"offset": 42, "metadata": "méta", "commit_timestamp_ms": NOW_MS, **changes}
-    return CommittedOffset(**fields)  # type: ignore[arg-type]
+    return StoredOffset(**fields)  # type: ignore[arg-type]
 
 
 def group(**member_changes: object) -> GroupMetadataRecord:

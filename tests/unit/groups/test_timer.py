@@ -7,10 +7,10 @@ def test_earliest_comes_first_and_not_before_its_time() -> None:
     timers.set("b", 10)
 
     assert timers.deadline_ms() == 10
-    assert timers.take(9) is None
-    assert timers.take(25) == "b"
-    assert timers.take(25) == "a"
-    assert timers.take(25) is None
+    assert timers.pop_due(9) is None
+    assert timers.pop_due(25) == "b"
+    assert timers.pop_due(25) == "a"
+    assert timers.pop_due(25) is None
     assert timers.deadline_ms() is None
 
 
@@ -19,8 +19,8 @@ def test_earlier_deadline_replaces_a_later_one() -> None:
     timers.set("a", 20)
     timers.set("a", 10)
 
-    assert timers.take(10) == "a"
-    assert timers.take(20) is None
+    assert timers.pop_due(10) == "a"
+    assert timers.pop_due(20) is None
 
 
 def test_later_deadline_does_not_grow_the_queue() -> None:

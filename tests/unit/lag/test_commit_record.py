@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.groups.record import CommittedOffset, OffsetCommitRecord
+from headrace.groups.record import OffsetCommitRecord, StoredOffset
 from headrace.groups.record_codec import encode
 from headrace.lag.commit_record import CommitRecord, read_commit
 from headrace.model.ids import TopicPartition
@@ -17,7 +17,7 @@ names = st.text(max_size=20)
 def test_reads_what_the_broker_writes(
     group: str, topic: str, partition: int, offset: int, note: str, expires: int | None
 ) -> None:
-    value = CommittedOffset(
+    value = StoredOffset(
         offset=offset,
         leader_epoch=3,
         metadata=note,

@@ -1,6 +1,6 @@
 """Which commits are remembered."""
 
-from headrace.lag.status import WINDOW, Commit, Status
+from headrace.lag.status import WINDOW, Commit, LagStatus
 from headrace.lag.window import MIN_DISTANCE_MS, CommitWindow
 
 
@@ -23,7 +23,7 @@ def test_keeps_a_step_back_however_soon() -> None:
     window = CommitWindow()
     window.add(Commit(10, 0, 1))
     window.add(Commit(3, 1, 8))
-    assert window.status(lag_now=8, now_ms=2) is Status.REWIND
+    assert window.status(lag_now=8, now_ms=2) is LagStatus.REWIND
 
 
 def test_passes_over_what_is_older_than_it_knows() -> None:

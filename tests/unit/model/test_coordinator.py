@@ -11,6 +11,10 @@ from headrace.model.error import InvalidArgument
     [
         ("a-long-transactional-id-with-negative-hash", 8),
         ("console-consumer", 40),
+        ("console-consumer-12345", 6),
+        ("my-group", 12),
+        ("", 0),
+        ("grüße", 23),
         ("pay-ü", 7),
         ("😀x", 39),
         ("polygenelubricants", 0),  # its hash is Integer.MIN_VALUE

@@ -3,12 +3,12 @@
 import pytest
 
 from headrace.replication.divergence import Divergence, cut_offset, divergence
-from testkit.simulation.simulated_log import Entry, SimulatedLog
+from testkit.simulation.simulated_log import SimulatedEntry, SimulatedLog
 
 
 def log(*epochs, leading=None):
     made = SimulatedLog()
-    made.append([Entry(epoch, offset) for offset, epoch in enumerate(epochs)])
+    made.append([SimulatedEntry(epoch, offset) for offset, epoch in enumerate(epochs)])
     if leading is not None:
         made.begin_epoch(leading)
     return made

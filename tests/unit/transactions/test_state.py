@@ -1,4 +1,4 @@
-"""The life of a transactional id, told through its coordinator."""
+"""The life of a transactional id, as its coordinator decides it."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""Carries out what the group state machines decide: append their records, then release replies.
+"""Does the I/O for the group state machines: appends their records, then releases the replies.
 
 One shard is one partition of `__consumer_offsets`. A broker coordinates the groups of the shards it
-leads; `groups.registry.GroupRegistry` decides, this file does the I/O around it.
+leads. `groups.registry.GroupRegistry` decides; this file appends, waits and replies.
 
 Rule 1: a shard answers COORDINATOR_LOAD_IN_PROGRESS until its partition has been replayed; clients
 retry that by themselves.
@@ -16,10 +16,10 @@ machine's clock must not end every session.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 from uuid import UUID
 
 import structlog
@@ -28,14 +28,15 @@ from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.coordinator.host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
-from headrace.groups.effect import Effects, Producer, Reply, Token
+from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.primitive import Malformed
+from headrace.groups.primitive import MalformedRecord
 from headrace.groups.record_codec import encode
 from headrace.groups.regex import load_engine
-from headrace.groups.registry import Answer, GroupRegistry
-from headrace.groups.shard import shard_of
+from headrace.groups.registry import GroupRegistry
+from headrace.groups.request import GroupReply, GroupRequest
 from headrace.groups.topic import GroupTopic
+from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError, InvalidProducerEpoch, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId
 from headrace.records.batch import Batch, iter_batches
@@ -45,18 +46,15 @@ from headrace.records.record import build_batch, iter_records
 log = structlog.get_logger(__name__)
 
 _READ_BYTES = 1024 * 1024
-# Groups looked at for expiry in one turn of the loop; each costs some microseconds.
+# Groups checked for expiry per turn of the loop; each costs some microseconds.
 _EXPIRIES_PER_TURN = 100
 _RELOAD_SECONDS = 1.0
 
-Decide = Callable[[GroupRegistry, Token, int], Effects]
-"""Hands a request to a registry: (registry, token, now) -> effects."""
-
-Expected = TypeVar("Expected", bound=Answer)
+ReplyT = TypeVar("ReplyT", bound=GroupReply)
 
 
 class BrokerTopics:
-    """The broker's topics as the registries want to see them."""
+    """The broker's topics as a `TopicSource` of the registries."""
 
     def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
@@ -116,7 +114,7 @@ class GroupCoordinator:
         return self._epoch_ms + self._broker.clock.monotonic_ms()
 
     def load(self, partitions: Iterable[Partition]) -> None:
-        """Begin to lead shards: replay their partitions, in the background if there is anything."""
+        """Begin to lead shards: replay their partitions in the background."""
         self._stopped = False
         for partition in partitions:
             index = partition.name.partition
@@ -136,8 +134,11 @@ class GroupCoordinator:
         return task
 
     async def _load(self, shard: _Shard) -> None:
-        """Replay in a thread. Markers of transactions may still be appended meanwhile, so it is
-        done only when, here on the loop, nothing has come after what was replayed."""
+        """Replay a shard's partition in a thread.
+
+        Markers of transactions may still be appended meanwhile. So it is done only when, here on
+        the loop, nothing has come after what was replayed.
+        """
         stored, at = shard.partition.log, 0
         try:
             while at < stored.log_end_offset:
@@ -145,7 +146,7 @@ class GroupCoordinator:
                     partial(_replay, shard.partition, shard.registry, at)
                 )
         except HeadraceError as error:
-            log.error("cannot load groups", shard=str(shard.partition.name), reason=str(error))
+            log.error("groups_not_loaded", shard=str(shard.partition.name), reason=str(error))
             self._lose(shard)
             return
         self._open(shard)
@@ -156,18 +157,18 @@ class GroupCoordinator:
         self._schedule(shard)
 
     def unload(self, index: int) -> None:
-        """Another broker leads this shard from now on."""
+        """Give up a shard: another broker leads it from now on."""
         shard = self._shards.get(index)
         if shard is not None:
             self._lose(shard)
 
     def _reload(self, partition: Partition) -> None:
-        """Too few replicas were in sync for a while: begin again with what the log holds."""
+        """Load a lost shard again from its log, unless another broker leads it now."""
         if not partition.resigned and not partition.log.closed and not self._stopped:
             self.load([partition])
 
     def _lose(self, shard: _Shard) -> None:
-        """The shard cannot be served any more: whoever waits is told to look elsewhere."""
+        """Stop serving a shard: every parked request is answered with NOT_COORDINATOR."""
         shard.cancel_timer()
         index = shard.partition.name.partition
         if self._shards.get(index) is shard:
@@ -176,35 +177,30 @@ class GroupCoordinator:
 
     # -- requests
 
-    async def ask(self, group_id: str, decide: Decide) -> object:
-        """Hand a request to the group's registry and wait for the reply.
+    async def handle(self, request: GroupRequest[ReplyT]) -> ReplyT:
+        """Pass a request to the group's registry and wait for the reply.
 
-        Raises:
-            Refusal: this broker cannot say: not the coordinator, or still loading.
+        The reply refuses the request if this broker is not the coordinator or is still loading.
         """
-        shard = await self.shard(group_id)
-        reply: asyncio.Future[object] = self._broker.loop.create_future()
-        self._carry_out(shard, decide(shard.registry, reply, self._now_ms))
+        try:
+            shard = await self.shard(request.group_id)
+        except Refusal as refusal:
+            return request.refused(refusal.error)
+        reply: asyncio.Future[ReplyT] = self._broker.loop.create_future()
+        self._carry_out(shard, shard.registry.handle(request, reply, self._now_ms))
         return await reply
 
-    async def answer(self, group_id: str, failed: Expected, decide: Decide) -> Expected:
-        """As `ask`; if this broker cannot say, the answer is `failed` with that error."""
-        try:
-            return cast(Expected, await self.ask(group_id, decide))
-        except Refusal as refusal:
-            return replace(failed, error=refusal.error)
-
     async def shard(self, group_id: str) -> _Shard:
-        """The loaded shard of a group; the topic is made when the first group comes.
+        """Return the loaded shard of a group; the first group creates the topic.
 
         Raises:
-            Refusal: this broker cannot say.
+            Refusal: this broker is not the coordinator, or is still loading.
         """
         try:
             topic = await self._broker.controller.internal_topic(CONSUMER_OFFSETS)
         except HeadraceError as error:
             raise Refusal(GroupError.COORDINATOR_NOT_AVAILABLE, str(error)) from error
-        shard = self._shards.get(shard_of(group_id, len(topic.partitions)))
+        shard = self._shards.get(coordinator_partition(group_id, len(topic.partitions)))
         if shard is None:
             raise Refusal(GroupError.NOT_COORDINATOR, f"group {group_id} is looked after elsewhere")
         if shard.loading:
@@ -213,23 +209,23 @@ class GroupCoordinator:
             )
         if not shard.topics_checked:
             shard.topics_checked = True
-            # Not when it was loaded: all topics are known only when requests come.
+            # Not earlier: all topics are known only when requests come.
             self._carry_out(shard, shard.registry.forget_stale())
         return shard
 
     async def registry(self, group_id: str) -> GroupRegistry:
-        """For reading only; whatever changes goes through `ask`.
+        """Return the registry of a group, for reading only; changes go through `handle`.
 
         Raises:
-            Refusal: this broker cannot say.
+            Refusal: this broker is not the coordinator, or is still loading.
         """
         return (await self.shard(group_id)).registry
 
     def registries(self) -> Iterator[GroupRegistry]:
-        """All of them, for listings.
+        """Return the registries of all shards, for listings.
 
         Raises:
-            Refusal: some are still being loaded, so a list would not be whole.
+            Refusal: some are still being loaded, so a list would be incomplete.
         """
         if any(shard.loading for shard in self._shards.values()):
             raise Refusal(
@@ -240,13 +236,13 @@ class GroupCoordinator:
     # -- events
 
     def transaction_ended(self, partition: int, producer_id: ProducerId, *, commit: bool) -> None:
-        """A marker was appended to a shard's partition: offsets in it count, or are dropped."""
+        """Commit or drop the offsets of a transaction whose marker was appended to a shard."""
         shard = self._shards.get(partition)
         if shard is not None and not shard.loading:
             shard.registry.complete_transaction(producer_id, commit=commit)
 
     def topics_deleted(self, names: set[str]) -> None:
-        """Their offsets are forgotten; without its own topic a coordinator has no groups left."""
+        """Delete the offsets of deleted topics. Without its own topic there are no groups left."""
         if CONSUMER_OFFSETS in names:
             self.stop()
         for shard in self._loaded():
@@ -267,7 +263,7 @@ class GroupCoordinator:
                     await asyncio.sleep(0)
 
     def stop(self) -> None:
-        """Answer whoever still waits; the next coordinator goes on from the log."""
+        """Answer every parked request; the next coordinator goes on from the log."""
         self._stopped = True
         for shard in list(self._shards.values()):
             self._lose(shard)
@@ -279,19 +275,19 @@ class GroupCoordinator:
 
     # -- the seam to the log
 
-    def _carry_out(self, shard: _Shard, effects: Effects) -> None:
+    def _carry_out(self, shard: _Shard, effects: GroupEffects) -> None:
         end = None
         if effects.records:
             try:
                 end = self._append(shard, effects)
-            except Malformed:
+            except MalformedRecord:
                 # A text in the request is longer than Kafka's records can hold.
                 effects = shard.registry.reject(self._now_ms, GroupError.INVALID_REQUEST)
             except InvalidProducerEpoch:
                 # A transaction's offsets from a producer that a newer one has fenced.
                 effects = shard.registry.reject(self._now_ms, GroupError.INVALID_PRODUCER_EPOCH)
             except HeadraceError as error:
-                log.error("cannot append", shard=str(shard.partition.name), reason=str(error))
+                log.error("group_append_failed", shard=str(shard.partition.name), reason=str(error))
                 effects = shard.registry.reject(self._now_ms)
             except BaseException:
                 self._release(shard.registry.reject(self._now_ms))
@@ -304,7 +300,7 @@ class GroupCoordinator:
             self._release(effects)
         self._schedule(shard)
 
-    def _append(self, shard: _Shard, effects: Effects) -> int:
+    def _append(self, shard: _Shard, effects: GroupEffects) -> int:
         producer = effects.producer or Producer(ProducerId(-1), ProducerEpoch(-1))
         batch = build_batch(
             [encode(record) for record in effects.records],
@@ -316,7 +312,7 @@ class GroupCoordinator:
         appended = shard.partition.append(batch, from_client=False, acks_all=True)
         return appended.last_offset + 1
 
-    def _release_when_safe(self, shard: _Shard, end: int, effects: Effects) -> None:
+    def _release_when_safe(self, shard: _Shard, end: int, effects: GroupEffects) -> None:
         def safe(future: "asyncio.Future[object]") -> None:
             if not future.cancelled() and future.exception() is None:
                 self._release(effects)
@@ -327,14 +323,14 @@ class GroupCoordinator:
 
         self._broker.when_safe(shard.partition, end).add_done_callback(safe)
 
-    def _release(self, effects: Effects) -> None:
-        for reply in effects.replies:
-            waiting = reply.token
+    def _release(self, effects: GroupEffects) -> None:
+        for each in effects.replies:
+            waiting = each.token
             if isinstance(waiting, asyncio.Future) and not waiting.done():
-                waiting.set_result(reply.answer)
+                waiting.set_result(each.reply)
 
     def _schedule(self, shard: _Shard) -> None:
-        """Deadlines mostly move later, with every heartbeat: then the timer that is set will do."""
+        """Set the shard's timer. Deadlines mostly move later: then the earlier timer stays."""
         deadline_ms = shard.registry.deadline_ms()
         if deadline_ms is None or (shard.timer is not None and shard.timer_ms <= deadline_ms):
             return
@@ -352,20 +348,17 @@ class GroupCoordinator:
             self._carry_out(shard, effects)
 
 
-def _failed(effects: Effects, error: GroupError) -> Effects:
-    """The same replies, all of them with an error."""
-    return Effects(
-        replies=[
-            Reply(reply.token, replace(cast(Answer, reply.answer), error=error))
-            for reply in effects.replies
-        ]
+def _failed(effects: GroupEffects, error: GroupError) -> GroupEffects:
+    """Return the same replies, all of them with an error."""
+    return GroupEffects(
+        replies=[Delivery(each.token, replace(each.reply, error=error)) for each in effects.replies]
     )
 
 
 def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
-    """Read the partition from `start` into the registry; returns where it ended.
+    """Read the partition from `start` into the registry and return the offset after the last batch.
 
-    Runs in a thread, while nobody else may look at the registry.
+    Runs in a thread. The shard is loading, so the loop does not touch the registry meanwhile.
     """
     at = start
     for batch in stored_batches(partition, start):
@@ -389,7 +382,7 @@ def _replay(partition: Partition, registry: GroupRegistry, start: int) -> int:
 
 
 def stored_batches(partition: Partition, start: int = 0) -> Iterator[Batch]:
-    """Every batch of an internal partition from `start`, or its own start, to its end.
+    """Yield every batch of an internal partition from `start`, or its own start, to its end.
 
     Raises:
         StorageError: the log cannot be read to its end.

@@ -9,7 +9,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.broker.error_mapping import transaction_code
-from headrace.groups.shard import shard_of
+from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import for_version
@@ -45,4 +45,4 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def offsets_partition(broker: Broker, group_id: str) -> TopicPartition:
     """Where a group's offsets are kept."""
     topic = await broker.controller.internal_topic(CONSUMER_OFFSETS)
-    return TopicPartition(CONSUMER_OFFSETS, shard_of(group_id, len(topic.partitions)))
+    return TopicPartition(CONSUMER_OFFSETS, coordinator_partition(group_id, len(topic.partitions)))

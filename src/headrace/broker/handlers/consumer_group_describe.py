@@ -23,22 +23,25 @@ _CONSUMER_MEMBER = 1  # 0 would be a classic member in the middle of a migration
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ConsumerGroupDescribeRequest)
-    told = request.include_authorized_operations
+    with_operations = request.include_authorized_operations
     return {
         "groups": [
-            await _answer(broker, call, group_id, told=told) for group_id in request.group_ids
+            await _answer(broker, call, group_id, with_operations=with_operations)
+            for group_id in request.group_ids
         ]
     }
 
 
-async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> dict[str, Any]:
+async def _answer(
+    broker: Broker, call: Call, group_id: str, *, with_operations: bool
+) -> dict[str, Any]:
     if broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:
         if not group_id:
             raise Refusal(GroupError.INVALID_GROUP_ID, "the group id is empty")
-        found = (await broker.groups.registry(group_id)).describe_consumer(group_id)
-        if found is None:
+        group = (await broker.groups.registry(group_id)).describe_consumer(group_id)
+        if group is None:
             raise Refusal(GroupError.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
     except Refusal as refusal:
         return {
@@ -47,7 +50,7 @@ async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> d
             "error_message": refusal.message,
         }
     if broker.guard.authorizer is not None and any(
-        broker.guard.denies_topic(call, Operation.DESCRIBE, name) for name in _topics(broker, found)
+        broker.guard.denies_topic(call, Operation.DESCRIBE, name) for name in _topics(broker, group)
     ):
         return {
             "group_id": group_id,
@@ -55,13 +58,13 @@ async def _answer(broker: Broker, call: Call, group_id: str, *, told: bool) -> d
             "error_message": "the group reads topics that you may not describe",
         }
     operations = UNKNOWN_OPERATIONS
-    if told:
+    if with_operations:
         operations = broker.guard.operations(call, ResourceType.GROUP, group_id)
-    return _describe(broker, found) | {"authorized_operations": operations}
+    return _describe(broker, group) | {"authorized_operations": operations}
 
 
 def _topics(broker: Broker, group: ConsumerDescription) -> set[str]:
-    """What the members subscribe to and what they have."""
+    """Return the topics that the members subscribe to or have partitions of."""
     names: set[str] = set()
     for member in group.members:
         names.update(member.subscribed_topic_names)
@@ -99,7 +102,7 @@ def _describe(broker: Broker, group: ConsumerDescription) -> dict[str, Any]:
 
 
 def _assignment(broker: Broker, partitions: Iterable[TopicIdPartition]) -> dict[str, Any]:
-    """With the topics' names; one that was deleted meanwhile is left out."""
+    """Return partitions with their topics' names, without topics deleted meanwhile."""
     topics = []
     for topic in by_topic(partitions):
         known = broker.topics.by_id(topic["topic_id"])

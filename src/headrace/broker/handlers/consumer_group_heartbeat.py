@@ -17,7 +17,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
-from headrace.groups.consumer_message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.consumer.message import ConsumerHeartbeat
 from headrace.groups.regex import load_engine
 from headrace.groups.topic import TopicIdPartition
 from headrace.wire.api import ApiKey
@@ -29,17 +29,13 @@ _FIRST_OWN_MEMBER_ID = 1
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    beat = _beat(call)
-    denied = _denied(broker, call, beat)
+    request = _request(call)
+    denied = _denied(broker, call, request)
     if denied:
         return {"error_code": denied, "error_message": "not allowed"}
-    if beat.subscribed_topic_regex:
+    if request.subscribed_topic_regex:
         await broker.in_thread(load_engine)
-    reply = await broker.groups.answer(
-        beat.group_id,
-        ConsumerHeartbeatReply(member_id=beat.member_id or None, member_epoch=beat.member_epoch),
-        lambda registry, token, now_ms: registry.consumer_heartbeat(beat, token, now_ms),
-    )
+    reply = await broker.groups.handle(request)
     return {
         "error_code": group_code(reply.error),
         "error_message": reply.message,
@@ -52,36 +48,36 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _denied(broker: Broker, call: Call, beat: ConsumerHeartbeat) -> ErrorCode:
-    if broker.guard.denies_group(call, Operation.READ, beat.group_id):
+def _denied(broker: Broker, call: Call, request: ConsumerHeartbeat) -> ErrorCode:
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return ErrorCode.group_authorization_failed
-    names = beat.subscribed_topic_names or ()
+    names = request.subscribed_topic_names or ()
     if any(broker.guard.denies_topic(call, Operation.DESCRIBE, name) for name in names):
         return ErrorCode.topic_authorization_failed
     return ErrorCode.none
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> list[dict[str, Any]]:
-    """Partitions as the wire has them: gathered by topic."""
-    gathered: dict[UUID, list[int]] = defaultdict(list)
+    """Return partitions as the wire has them: grouped by topic."""
+    grouped: dict[UUID, list[int]] = defaultdict(list)
     for each in sorted(partitions):
-        gathered[each.topic_id].append(each.partition)
-    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in gathered.items()]
+        grouped[each.topic_id].append(each.partition)
+    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in grouped.items()]
 
 
-def _beat(call: Call) -> ConsumerHeartbeat:
-    request = call.read(ConsumerGroupHeartbeatRequest)
+def _request(call: Call) -> ConsumerHeartbeat:
+    body = call.read(ConsumerGroupHeartbeatRequest)
     return ConsumerHeartbeat(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        member_epoch=request.member_epoch,
-        instance_id=request.instance_id,
-        rack_id=request.rack_id,
-        rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
-        subscribed_topic_names=request.subscribed_topic_names,
-        subscribed_topic_regex=request.subscribed_topic_regex,
-        server_assignor=request.server_assignor,
-        owned=_owned(request.topic_partitions),
+        group_id=body.group_id,
+        member_id=body.member_id,
+        member_epoch=body.member_epoch,
+        instance_id=body.instance_id,
+        rack_id=body.rack_id,
+        rebalance_timeout_ms=milliseconds(body.rebalance_timeout),
+        subscribed_topic_names=body.subscribed_topic_names,
+        subscribed_topic_regex=body.subscribed_topic_regex,
+        server_assignor=body.server_assignor,
+        owned=_owned(body.topic_partitions),
         client_id=call.client_id or "",
         client_host=call.client_host,
         can_get_member_id=call.version < _FIRST_OWN_MEMBER_ID,

@@ -1,4 +1,4 @@
-"""DeleteGroups (42), versions 0 to 2: groups without members go, and their offsets with them."""
+"""DeleteGroups (42), versions 0 to 2: delete groups without members, and their offsets."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
-from headrace.groups.offset_message import DeleteGroupReply
+from headrace.groups.offset.message import DeleteGroupRequest
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -28,9 +28,5 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _delete(broker: Broker, call: Call, group_id: str) -> ErrorCode:
     if broker.guard.denies_group(call, Operation.DELETE, group_id):
         return ErrorCode.group_authorization_failed
-    reply = await broker.groups.answer(
-        group_id,
-        DeleteGroupReply(group_id=group_id),
-        lambda registry, token, _: registry.delete_group(group_id, token),
-    )
+    reply = await broker.groups.handle(DeleteGroupRequest(group_id=group_id))
     return group_code(reply.error)

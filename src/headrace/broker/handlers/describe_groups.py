@@ -11,7 +11,7 @@ from headrace.broker.auth.resource import UNKNOWN_OPERATIONS, Operation, Resourc
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
-from headrace.groups.classic import ClassicState
+from headrace.groups.classic.state import ClassicState
 from headrace.groups.description import ClassicDescription
 from headrace.groups.error import Refusal
 from headrace.wire.api import ApiKey
@@ -24,18 +24,22 @@ _FIRST_NOT_FOUND = 6
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeGroupsRequest)
-    told = request.include_authorized_operations
+    with_operations = request.include_authorized_operations
     return {
         "groups": [
             await _answer(broker, call, group_id)
-            | {"authorized_operations": _operations(broker, call, group_id, told=told)}
+            | {
+                "authorized_operations": _operations(broker, call, group_id)
+                if with_operations
+                else UNKNOWN_OPERATIONS
+            }
             for group_id in request.groups
         ]
     }
 
 
-def _operations(broker: Broker, call: Call, group_id: str, *, told: bool) -> int:
-    if not told or broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
+def _operations(broker: Broker, call: Call, group_id: str) -> int:
+    if broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return UNKNOWN_OPERATIONS
     return broker.guard.operations(call, ResourceType.GROUP, group_id)
 
@@ -44,16 +48,16 @@ async def _answer(broker: Broker, call: Call, group_id: str) -> dict[str, Any]:
     if broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:
-        found = (await broker.groups.registry(group_id)).describe_classic(group_id)
+        group = (await broker.groups.registry(group_id)).describe_classic(group_id)
     except Refusal as refusal:
         return {
             "group_id": group_id,
             "error_code": group_code(refusal.error),
             "error_message": refusal.message,
         }
-    if found is None:
+    if group is None:
         return _missing(call, group_id)
-    return _describe(found)
+    return _describe(group)
 
 
 def _missing(call: Call, group_id: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """JoinGroup (11), versions 0 to 9: take part in the next generation of a classic group.
 
-The answer comes when the join phase ends, which may be minutes later.
+The reply comes when the join phase ends, which may be minutes later.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
-from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
+from headrace.groups.classic.message import JoinRequest, MemberProtocol
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -23,14 +23,10 @@ _FIRST_SKIP_ASSIGNMENT = 9  # KIP-814
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    wanted = _wanted(call)
-    if broker.guard.denies_group(call, Operation.READ, wanted.group_id):
-        return {"error_code": ErrorCode.group_authorization_failed, "member_id": wanted.member_id}
-    reply = await broker.groups.answer(
-        wanted.group_id,
-        JoinReply(member_id=wanted.member_id),
-        lambda registry, token, now_ms: registry.join(wanted, token, now_ms),
-    )
+    request = _request(call)
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
+        return {"error_code": ErrorCode.group_authorization_failed, "member_id": request.member_id}
+    reply = await broker.groups.handle(request)
     return {
         "error_code": group_code(reply.error),
         "generation_id": reply.generation,
@@ -50,22 +46,21 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _wanted(call: Call) -> JoinRequest:
-    request = call.read(JoinGroupRequest)
-    session_timeout_ms = milliseconds(request.session_timeout)
+def _request(call: Call) -> JoinRequest:
+    body = call.read(JoinGroupRequest)
+    session_timeout_ms = milliseconds(body.session_timeout)
     rebalance_timeout_ms = session_timeout_ms
     if call.version >= _FIRST_REBALANCE_TIMEOUT:
-        rebalance_timeout_ms = milliseconds(request.rebalance_timeout)
+        rebalance_timeout_ms = milliseconds(body.rebalance_timeout)
     return JoinRequest(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
         client_id=call.client_id or "",
         client_host=call.client_host,
-        protocol_type=request.protocol_type,
+        protocol_type=body.protocol_type,
         protocols=tuple(
-            MemberProtocol(protocol.name, bytes(protocol.metadata))
-            for protocol in request.protocols
+            MemberProtocol(protocol.name, bytes(protocol.metadata)) for protocol in body.protocols
         ),
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,

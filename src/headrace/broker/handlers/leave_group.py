@@ -1,4 +1,4 @@
-"""LeaveGroup (13), versions 0 to 5: one member goes, or an administrator sends several away."""
+"""LeaveGroup (13), versions 0 to 5: one member leaves, or an administrator removes several."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
-from headrace.groups.classic_message import LeaveReply, LeaveRequest, LeavingMember
+from headrace.groups.classic.message import LeaveRequest, LeavingMember
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -18,14 +18,10 @@ _FIRST_LIST = 3  # KIP-345
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    wanted = _wanted(call)
-    if broker.guard.denies_group(call, Operation.READ, wanted.group_id):
+    request = _request(call)
+    if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
-    reply = await broker.groups.answer(
-        wanted.group_id,
-        LeaveReply(),
-        lambda registry, token, now_ms: registry.leave(wanted, token, now_ms),
-    )
+    reply = await broker.groups.handle(request)
     if call.version < _FIRST_LIST:
         errors = (reply.error, *(member.error for member in reply.members))
         return {"error_code": group_code(next((each for each in errors if each), None))}
@@ -42,13 +38,13 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _wanted(call: Call) -> LeaveRequest:
-    request = call.read(LeaveGroupRequest)
+def _request(call: Call) -> LeaveRequest:
+    body = call.read(LeaveGroupRequest)
     if call.version < _FIRST_LIST:
         members: tuple[LeavingMember, ...] = (LeavingMember(member_id=call.body.member_id),)
     else:
         members = tuple(
             LeavingMember(member_id=each.member_id, instance_id=each.group_instance_id)
-            for each in request.members
+            for each in body.members
         )
-    return LeaveRequest(group_id=request.group_id, members=members)
+    return LeaveRequest(group_id=body.group_id, members=members)

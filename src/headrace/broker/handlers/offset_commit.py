@@ -1,7 +1,7 @@
-"""OffsetCommit (8), versions 2 to 10: keep how far a group has read.
+"""OffsetCommit (8), versions 2 to 10: store how far a group has read.
 
 Version 10 names topics by id. A commit for a partition that does not exist is refused alone; the
-others of the request are kept.
+others of the request are stored.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
 from headrace.broker.replica.topic_table import HostedTopic
-from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -29,7 +29,7 @@ _FIRST_TOPIC_ID = 10
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(OffsetCommitRequest)
     if broker.guard.denies_group(call, Operation.READ, request.group_id):
-        return _answer(call, lambda place, index: ErrorCode.group_authorization_failed)
+        return _answer(call, lambda position, index: ErrorCode.group_authorization_failed)
     topics = [_topic(broker, call, named) for named in call.body.topics]
     denied = [
         broker.guard.denies_topic(
@@ -40,7 +40,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         )
         for named in call.body.topics
     ]
-    wanted = CommitRequest(
+    commit = CommitRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id_or_member_epoch,
@@ -55,22 +55,18 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         retention_ms=_retention_ms(call),
         knows_epochs=call.version >= _FIRST_MEMBER_EPOCH,
     )
-    reply = await broker.groups.answer(
-        wanted.group_id,
-        CommitReply(),
-        lambda registry, token, now_ms: registry.commit(wanted, token, now_ms),
-    )
+    reply = await broker.groups.handle(commit)
 
-    def code(place: int, index: int) -> ErrorCode:
-        if denied[place]:
+    def code(position: int, index: int) -> ErrorCode:
+        if denied[position]:
             return ErrorCode.topic_authorization_failed
-        return _code(call, topics[place], index, reply)
+        return _code(call, topics[position], index, reply)
 
     return _answer(call, code)
 
 
 def _answer(call: Call, code: Callable[[int, int], ErrorCode]) -> dict[str, Any]:
-    """`code` is asked for each partition: (the topic's place in the request, partition)."""
+    """Answer each partition with `code(position of its topic in the request, partition)`."""
     return {
         "topics": [
             {
@@ -79,12 +75,12 @@ def _answer(call: Call, code: Callable[[int, int], ErrorCode]) -> dict[str, Any]
                 "partitions": [
                     {
                         "partition_index": each.partition_index,
-                        "error_code": code(place, each.partition_index),
+                        "error_code": code(position, each.partition_index),
                     }
                     for each in named.partitions
                 ],
             }
-            for place, named in enumerate(call.body.topics)
+            for position, named in enumerate(call.body.topics)
         ]
     }
 
@@ -109,7 +105,7 @@ def _offset(topic: HostedTopic, partition: OffsetCommitRequestPartition) -> Offs
 
 
 def _retention_ms(call: Call) -> int | None:
-    """Versions 2 to 4 may say it; a negative one leaves it to the broker."""
+    """Return the retention of versions 2 to 4; a negative one leaves it to the broker."""
     retention: timedelta | None = getattr(call.body, "retention_time", None)
     if retention is None or retention < timedelta(0):
         return None

@@ -1,14 +1,14 @@
-"""OffsetDelete (47), version 0: forget offsets of topics that a group no longer reads (KIP-496)."""
+"""OffsetDelete (47), version 0: delete offsets of topics that a group no longer reads (KIP-496)."""
 
 from typing import Any
 
-from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequest as OffsetDeleteBody
 
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
-from headrace.groups.offset_message import OffsetDeleteReply
+from headrace.groups.offset.message import OffsetDeleteReply, OffsetDeleteRequest
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -17,7 +17,7 @@ API = ApiKey.OFFSET_DELETE
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    request = call.read(OffsetDeleteRequest)
+    request = call.read(OffsetDeleteBody)
     if broker.guard.denies_group(call, Operation.DELETE, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed}
     denied = {
@@ -25,20 +25,18 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         for topic in request.topics
         if broker.guard.denies_topic(call, Operation.READ, topic.name)
     }
-    doomed = [
+    partitions = [
         TopicPartition(topic.name, each.partition_index)
         for topic in request.topics
         if topic.name not in denied and broker.topics.by_name(topic.name) is not None
         for each in topic.partitions
     ]
-    reply = await broker.groups.answer(
-        request.group_id,
-        OffsetDeleteReply(),
-        lambda registry, token, _: registry.delete_offsets(request.group_id, doomed, token),
+    reply = await broker.groups.handle(
+        OffsetDeleteRequest(group_id=request.group_id, partitions=partitions)
     )
     if reply.error is not None:
         return {"error_code": group_code(reply.error)}
-    known = frozenset(doomed)
+    known = frozenset(partitions)
     return {
         "topics": [
             {

@@ -12,7 +12,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code
 from headrace.groups.error import Refusal
-from headrace.groups.offset_message import FetchedOffset
+from headrace.groups.offset.message import FetchedOffset
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -40,7 +40,7 @@ async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) 
         return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
     try:
         registry = await broker.groups.registry(asked.group_id)
-        found = registry.fetch_offsets(
+        offsets = registry.fetch_offsets(
             asked.group_id,
             None if asked.topics is None else list(_partitions(broker, asked.topics)),
             member_id=getattr(asked, "member_id", None),
@@ -51,17 +51,17 @@ async def _answer(broker: Broker, call: Call, asked: Any, require_stable: bool) 
         code = group_code(refusal.error)
         return {**head, "error_code": code, "topics": _refused(asked.topics or (), code)}
     if asked.topics is None:
-        seen = {
+        visible = {
             where: offset
-            for where, offset in found.items()
+            for where, offset in offsets.items()
             if not broker.guard.denies_topic(call, Operation.DESCRIBE, where.topic)
         }
-        return {**head, "topics": _all_topics(broker, seen, by_id)}
-    return {**head, "topics": [_topic(broker, call, topic, found) for topic in asked.topics]}
+        return {**head, "topics": _all_topics(broker, visible, by_id)}
+    return {**head, "topics": [_topic(broker, call, topic, offsets) for topic in asked.topics]}
 
 
 def _name(broker: Broker, topic: Any) -> str | None:
-    """The name of a topic of the request; None for an id that nobody has."""
+    """Return the name of a topic of the request; None for an id that no topic has."""
     name: str | None = getattr(topic, "name", None)
     if name is not None or topic.topic_id is None:
         return name
@@ -77,7 +77,7 @@ def _partitions(broker: Broker, topics: Iterable[Any]) -> Iterable[TopicPartitio
 
 
 def _topic(
-    broker: Broker, call: Call, asked: Any, found: Mapping[TopicPartition, FetchedOffset]
+    broker: Broker, call: Call, asked: Any, offsets: Mapping[TopicPartition, FetchedOffset]
 ) -> dict[str, Any]:
     name = _name(broker, asked)
     if name is None:
@@ -86,17 +86,17 @@ def _topic(
         return _refused([asked], ErrorCode.topic_authorization_failed)[0]
     return _named(asked) | {
         "partitions": [
-            _partition(index, found[TopicPartition(name, index)])
+            _partition(index, offsets[TopicPartition(name, index)])
             for index in asked.partition_indexes
         ]
     }
 
 
 def _all_topics(
-    broker: Broker, found: Mapping[TopicPartition, FetchedOffset], by_id: bool
+    broker: Broker, offsets: Mapping[TopicPartition, FetchedOffset], by_id: bool
 ) -> list[dict[str, Any]]:
     topics: dict[str, dict[str, Any]] = {}
-    for where, offset in found.items():
+    for where, offset in offsets.items():
         known = broker.topics.by_name(where.topic)
         if by_id and known is None:
             continue
@@ -136,5 +136,5 @@ def _refused(topics: Iterable[Any], code: ErrorCode) -> list[dict[str, Any]]:
 
 
 def _named(topic: Any) -> dict[str, Any]:
-    """A topic of the answer, called as the request called it."""
+    """Name a topic of the reply as the request named it: by name or by id."""
     return {"name": topic.name} if hasattr(topic, "name") else {"topic_id": topic.topic_id}

@@ -18,7 +18,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import group_code, join_code
 from headrace.broker.handlers.add_offsets_to_txn import offsets_partition
 from headrace.groups.effect import Producer
-from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.event import AddPartitions
@@ -62,7 +62,7 @@ def _denied(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Erro
 
 
 async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """No error when the group's offsets are part of the transaction."""
+    """Return no error when the group's offsets are part of the transaction."""
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     try:
         partition = await offsets_partition(broker, request.group_id)
@@ -84,7 +84,7 @@ async def _join(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> 
 
 
 async def _commit(broker: Broker, request: TxnOffsetCommitRequest, denied: set[str]) -> CommitReply:
-    wanted = CommitRequest(
+    commit = CommitRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
@@ -98,11 +98,7 @@ async def _commit(broker: Broker, request: TxnOffsetCommitRequest, denied: set[s
         },
         producer=Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
     )
-    return await broker.groups.answer(
-        wanted.group_id,
-        CommitReply(),
-        lambda registry, token, now_ms: registry.commit(wanted, token, now_ms),
-    )
+    return await broker.groups.handle(commit)
 
 
 def _offset(partition: TxnOffsetCommitRequestPartition) -> OffsetToCommit:

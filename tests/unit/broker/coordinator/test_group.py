@@ -10,13 +10,13 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.cluster.topic_command import NewTopic
-from headrace.groups.classic_message import JoinReply, JoinRequest, MemberProtocol
+from headrace.groups.classic.message import JoinReply, JoinRequest, MemberProtocol
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.offset_message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.groups.registry import GroupRegistry
-from headrace.groups.shard import shard_of
 from headrace.model.clock import ManualClock
+from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import DiskFull, InvalidProducerEpoch, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
@@ -47,11 +47,7 @@ async def commit(
     assert topic is not None
     wanted = OffsetToCommit(offset=offset, topic_id=topic.topic_id)
     request = CommitRequest(group_id=group, offsets={CLICKS_0: wanted}, producer=producer)
-    return await broker.groups.answer(
-        group,
-        CommitReply(),
-        lambda registry, token, now_ms: registry.commit(request, token, now_ms),
-    )
+    return await broker.groups.handle(request)
 
 
 async def join(broker: Broker, member_id: str = "", **changes: Any) -> JoinReply:
@@ -66,11 +62,7 @@ async def join(broker: Broker, member_id: str = "", **changes: Any) -> JoinReply
         "require_member_id": False,
     }
     request = JoinRequest(**fields | changes)
-    return await broker.groups.answer(
-        request.group_id,
-        JoinReply(),
-        lambda registry, token, now_ms: registry.join(request, token, now_ms),
-    )
+    return await broker.groups.handle(request)
 
 
 async def committed(broker: Broker, group: str = "g") -> int:
@@ -90,7 +82,7 @@ async def loaded(broker: Broker, group: str = "g") -> GroupRegistry:
 def partition_of(broker: Broker, group: str = "g") -> Any:
     topic = broker.topics.by_name(CONSUMER_OFFSETS)
     assert topic is not None
-    return topic.partitions[shard_of(group, len(topic.partitions))]
+    return topic.partitions[coordinator_partition(group, len(topic.partitions))]
 
 
 async def turns(count: int = 20) -> None:

@@ -1,0 +1,215 @@
+"""`CommandRunner`: turns what a command decides into a commit, and the commit into state."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from headrace.cluster.broker import BrokerRecord
+from headrace.cluster.entity import (
+    KINDS,
+    Entity,
+    decode_entity,
+    encode_entity,
+    entity_path,
+)
+from headrace.cluster.partition_command import PartitionPlan
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.state import Change, ClusterState, Put, Remove
+from headrace.cluster.store import (
+    MAX_NODE_BYTES,
+    ClusterStore,
+    CreateNode,
+    DeleteNode,
+    UpdateNode,
+    Write,
+)
+from headrace.cluster.topic_command import TopicPlan
+from headrace.model.error import StorageError, VersionConflict
+
+T = TypeVar("T")
+
+# Losing this often in a row means that another broker writes all the time.
+_MAX_TRIES = 10
+_COMMIT_BYTES = MAX_NODE_BYTES // 2
+# Another broker may have removed the reason a moment ago, and its watch event is still on the way.
+_MAY_BE_STALE = frozenset(
+    {
+        ClusterError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ClusterError.INVALID_PARTITIONS,
+        ClusterError.INVALID_REPLICATION_FACTOR,
+        ClusterError.INVALID_REPLICA_ASSIGNMENT,
+        ClusterError.NO_REASSIGNMENT_IN_PROGRESS,
+        ClusterError.PREFERRED_LEADER_NOT_AVAILABLE,
+        ClusterError.TOPIC_ALREADY_EXISTS,
+        ClusterError.UNKNOWN_TOPIC_ID,
+        ClusterError.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+class CommandRunner:
+    """Runs commands against the cluster store. One per controller.
+
+    A command decides on `state`. The runner commits the changes, and only then applies them to
+    `state`: a crash or a failed disk leaves store and memory as they were, or with the whole
+    command done. When another writer was faster, the runner loads the state again and lets the
+    command decide again. It does the same before a command is refused for what `state` says, which
+    no commit would compare: a broker that has just joined, or a topic that another broker has just
+    created, may not be in `state` yet.
+
+    Thread rule: one thread.
+
+    Attributes:
+        state: the same object for ever; changed only by `adopt`.
+    """
+
+    def __init__(self, store: ClusterStore) -> None:
+        """Load everything there is.
+
+        Raises:
+            CorruptLog: when a node does not hold what it should.
+        """
+        self._store = store
+        self._versions: dict[str, int] = {}
+        self._entities: dict[str, Entity] = {}
+        self._changes: list[Change] = []
+        self._stale = False
+        self.state = ClusterState()
+        self.load()
+        self._changes.clear()
+
+    def load(self) -> None:
+        """Read everything again; what differs from before is among the changes to take."""
+        nodes = {node.path: node for kind in KINDS for node in self._store.scan(kind)}
+        self._stale = False
+        for path in set(self._entities) - set(nodes):
+            self.adopt(path, None, -1)
+        for path, node in nodes.items():
+            self.adopt(path, decode_entity(node), node.version)
+
+    def catch_up(self, paths: Iterable[str]) -> None:
+        """Read nodes again that other brokers may have changed.
+
+        A watch event only names the path: what it carries may be older than a commit of ours.
+        """
+        for path in sorted(set(paths)):
+            node = self._store.get(path)
+            if node is None:
+                self.adopt(path, None, -1)
+            else:
+                self.adopt(path, decode_entity(node), node.version)
+
+    def adopt(self, path: str, entity: Entity | None, version: int) -> None:
+        """Apply what a node of the store holds; None for a node that is gone."""
+        known = self._entities.get(path)
+        if entity is not None:
+            self._versions[path] = version
+            if entity == known:
+                return
+            self._entities[path] = entity
+            change: Change = Put(entity)
+        else:
+            self._versions.pop(path, None)
+            if self._entities.pop(path, None) is None or known is None:
+                return
+            change = Remove(known)
+        self.state.apply(change)
+        self._changes.append(change)
+
+    def take_changes(self) -> list[Change]:
+        """Return the changes since the last call, of this and of other brokers."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def run(
+        self,
+        decide: Callable[[], T],
+        changes_of: Callable[[T], Sequence[Change]],
+        checks_of: Callable[[T], Sequence[Write]] = lambda _: (),
+    ) -> T:
+        """Run one command.
+
+        Args:
+            decide: reads `state` and returns a decision; called again after a conflict.
+            changes_of: the changes of a decision.
+            checks_of: what must still hold in the store when they are committed.
+
+        Raises:
+            VersionConflict: other writers were faster, ten times in a row.
+            StorageError: the store failed, and the commit may have been done.
+        """
+        fresh = self._stale
+        if fresh:
+            self.load()
+        for _ in range(_MAX_TRIES):
+            decided = decide()
+            if not fresh and _may_be_stale(decided):
+                self.load()
+                fresh = True
+                decided = decide()
+            changes = changes_of(decided)
+            try:
+                self._commit(changes, checks_of(decided) if changes else ())
+            except VersionConflict:
+                self.load()
+                fresh = True
+                continue
+            except StorageError:
+                # It may have been done (rule 5 of the store): load before the next command.
+                self._stale = True
+                raise
+            return decided
+        raise VersionConflict(
+            f"{_MAX_TRIES} times another controller changed the cluster first: try again"
+        )
+
+    def _commit(self, decided: Sequence[Change], checks: Sequence[Write] = ()) -> None:
+        """Commit at once, or in as few commits as a packet of ZooKeeper's allows."""
+        changes = [change for change in decided if not self._is_removed_already(change)]
+        writes = [self._write(change) for change in changes]
+        for first, last in _pieces(writes):
+            versions = self._store.commit([*checks, *writes[first:last]])[len(checks) :]
+            for change, write, version in zip(
+                changes[first:last], writes[first:last], versions, strict=True
+            ):
+                deleted = isinstance(write, DeleteNode)
+                self.adopt(write.path, None if deleted else change.entity, version)
+
+    def _is_removed_already(self, change: Change) -> bool:
+        return isinstance(change, Remove) and entity_path(change.entity) not in self._versions
+
+    def _write(self, change: Change) -> Write:
+        path = entity_path(change.entity)
+        version = self._versions.get(path)
+        if isinstance(change, Remove):
+            return DeleteNode(path, version)
+        data = encode_entity(change.entity)
+        if version is None:
+            return CreateNode(path, data, ephemeral=_ephemeral(change.entity))
+        return UpdateNode(path, data, version)
+
+
+def _may_be_stale(decided: object) -> bool:
+    """Return whether anything is refused for what the cluster's state says."""
+    match decided:
+        case TopicPlan(outcomes=outcomes) | PartitionPlan(outcomes=outcomes):
+            results: Iterable[object] = outcomes.values()
+        case _:
+            results = (decided,)
+    return any(isinstance(each, Rejection) and each.error in _MAY_BE_STALE for each in results)
+
+
+def _pieces(writes: Sequence[Write]) -> list[tuple[int, int]]:
+    """Return where to cut the writes, so that each piece is small enough for one commit."""
+    pieces: list[tuple[int, int]] = []
+    first, size = 0, 0
+    for number, write in enumerate(writes):
+        bytes_ = len(write.data) if isinstance(write, CreateNode | UpdateNode) else 0
+        if number > first and size + bytes_ > _COMMIT_BYTES:
+            pieces.append((first, number))
+            first, size = number, 0
+        size += bytes_
+    return [*pieces, (first, len(writes))] if writes else pieces
+
+
+def _ephemeral(entity: Entity) -> bool:
+    return isinstance(entity, BrokerRecord)

@@ -1,0 +1,1 @@
+"""KIP-848 consumer groups: one heartbeat, and an assignment computed by the broker."""

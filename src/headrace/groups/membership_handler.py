@@ -1,0 +1,122 @@
+"""Requests of members: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat.
+
+Each finds the group, checks what needs no state, and lets the group's own state machine work on a
+draft, which the event carries until its records are in the log.
+"""
+
+from collections.abc import Callable
+
+from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic.message import (
+    UNKNOWN_MEMBER_ID,
+    HeartbeatRequest,
+    JoinRequest,
+    LeaveReply,
+    LeaveRequest,
+    LeavingMember,
+    LeftMember,
+    SyncRequest,
+)
+from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer.message import ConsumerHeartbeat, check_heartbeat
+from headrace.groups.effect import GroupOutput
+from headrace.groups.error import GroupError, Refusal, check_text
+from headrace.groups.event import GroupEvent
+from headrace.groups.group import Group
+from headrace.groups.group_table import GroupTable
+
+
+class MembershipHandler:
+    """Handles requests of members. Every method raises `Refusal` for an error reply.
+
+    Args:
+        new_id: makes the random part of a member id.
+    """
+
+    def __init__(self, table: GroupTable, new_id: Callable[[], str]) -> None:
+        self._table = table
+        self._new_id = new_id
+
+    def join(self, request: JoinRequest, event: GroupEvent, now_ms: int) -> None:
+        """Handle a JoinGroup."""
+        shortest = self._table.config.group_min_session_timeout_ms
+        longest = self._table.config.group_max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            raise Refusal(
+                GroupError.INVALID_SESSION_TIMEOUT,
+                f"session.timeout.ms must lie between {shortest} and {longest}",
+            )
+        _check_texts(request)
+        group = self._table.draft_classic_to_join(request, event.out)
+        new_member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
+        group.join(request, new_member_id, event.token, now_ms, event.out)
+        event.groups[request.group_id] = group
+
+    def sync(self, request: SyncRequest, event: GroupEvent, now_ms: int) -> None:
+        """Handle a SyncGroup."""
+        group = self._table.draft_classic(request.group_id, request.member_id)
+        group.sync(request, event.token, now_ms, event.out)
+        event.groups[request.group_id] = group
+
+    def heartbeat(self, request: HeartbeatRequest, event: GroupEvent, now_ms: int) -> None:
+        """Handle a Heartbeat."""
+        group = self._table.draft_classic(request.group_id, request.member_id)
+        group.heartbeat(request, event.token, now_ms, event.out)
+        event.groups[request.group_id] = group
+
+    def leave(self, request: LeaveRequest, event: GroupEvent, now_ms: int) -> None:
+        """Handle a LeaveGroup.
+
+        Admin clients send it to groups of both protocols, to remove a static member by its instance
+        id. Versions below 3 have no list to answer with: the broker sends the first error.
+        """
+        known = self._table.groups.get(request.group_id)
+        group = None if known is None else known.draft()
+        left = []
+        for leaving in request.members:
+            member_id, error = leaving.member_id, None
+            try:
+                member_id = self._remove(group, leaving, now_ms, event.out)
+            except Refusal as refusal:
+                error = refusal.error
+            left.append(
+                LeftMember(member_id=member_id, instance_id=leaving.instance_id, error=error)
+            )
+        if group is not None:
+            event.groups[request.group_id] = group
+        event.out.reply(event.token, LeaveReply(members=tuple(left)))
+
+    def _remove(
+        self, group: Group | None, leaving: LeavingMember, now_ms: int, out: GroupOutput
+    ) -> str:
+        if isinstance(group, ClassicGroup):
+            return group.leave(leaving, now_ms, out)
+        by_instance = leaving.member_id == UNKNOWN_MEMBER_ID and leaving.instance_id is not None
+        if isinstance(group, ConsumerGroup) and by_instance:
+            return group.remove_instance(leaving.instance_id or "", self._table.topics, out)
+        raise Refusal(
+            GroupError.UNKNOWN_MEMBER_ID,
+            f"{leaving.member_id!r} is not a member of a classic group",
+        )
+
+    def consumer_heartbeat(
+        self, request: ConsumerHeartbeat, event: GroupEvent, now_ms: int
+    ) -> None:
+        """Handle a ConsumerGroupHeartbeat."""
+        check_heartbeat(request, self._table.config)
+        check_text("a member id", request.member_id)
+        group = self._table.draft_consumer(request, event.out)
+        topics = self._table.topics
+        if request.is_leaving:
+            group.leave(request, topics, event.token, event.out)
+        else:
+            group.heartbeat(request, self._new_id(), topics, event.token, now_ms, event.out)
+        event.groups[request.group_id] = group
+
+
+def _check_texts(request: JoinRequest) -> None:
+    check_text("an instance id", request.instance_id)
+    check_text("a client id", request.client_id)
+    check_text("a protocol type", request.protocol_type)
+    for protocol in request.protocols:
+        check_text("a protocol's name", protocol.name)

@@ -1,0 +1,194 @@
+"""Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and expiry."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.error import GroupError, Refusal, check_text
+from headrace.groups.event import GroupEvent
+from headrace.groups.expiry import is_expired
+from headrace.groups.group import reads
+from headrace.groups.group_table import GroupTable
+from headrace.groups.offset.message import (
+    CommitReply,
+    CommitRequest,
+    FetchedOffset,
+    OffsetDeleteReply,
+    OffsetDeleteRequest,
+    OffsetToCommit,
+)
+from headrace.groups.offset.store import tombstone
+from headrace.groups.record import NO_TOPIC_ID, OffsetCommitRecord, StoredOffset
+from headrace.model.ids import TopicPartition
+
+_INT64_MAX = 2**63 - 1
+
+
+class OffsetHandler:
+    """Handles requests about offsets, and deletes the offsets that are no longer needed."""
+
+    def __init__(self, table: GroupTable) -> None:
+        self._table = table
+
+    def commit(self, request: CommitRequest, event: GroupEvent, now_ms: int) -> None:
+        """Handle an OffsetCommit or a TxnOffsetCommit.
+
+        Raises:
+            Refusal: this member may not commit now.
+        """
+        self._check_commit(request, now_ms)
+        event.producer = request.producer
+        expire_ms = _expiry_ms(request, now_ms)
+        errors = {}
+        for where, offset in request.offsets.items():
+            check_text("a topic's name", where.topic)
+            if len(offset.metadata.encode()) > self._table.config.offset_metadata_max_bytes:
+                errors[where] = GroupError.OFFSET_METADATA_TOO_LARGE
+                continue
+            event.out.append(
+                OffsetCommitRecord(
+                    group=request.group_id,
+                    topic=where.topic,
+                    partition=where.partition,
+                    value=_stored(offset, now_ms, expire_ms),
+                )
+            )
+        event.out.reply(event.token, CommitReply(errors=errors))
+
+    def _check_commit(self, request: CommitRequest, now_ms: int) -> None:
+        group = self._table.find(request.group_id)
+        transactional = request.producer is not None
+        if group is None:
+            if request.generation < 0:
+                return
+            raise Refusal(
+                GroupError.ILLEGAL_GENERATION, f"group {request.group_id} has no generation"
+            )
+        if isinstance(group, ConsumerGroup):
+            group.check_commit(
+                request.member_id,
+                request.generation,
+                transactional=transactional,
+                knows_epochs=request.knows_epochs,
+            )
+            return
+        group.check_commit(
+            request.member_id,
+            request.instance_id,
+            request.generation,
+            transactional=transactional,
+        )
+        if not transactional:
+            group.touch(request.member_id, now_ms)
+
+    def fetch(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        member_id: str | None,
+        member_epoch: int,
+        require_stable: bool,
+    ) -> Mapping[TopicPartition, FetchedOffset]:
+        """Answer an OffsetFetch; `partitions` None asks for every partition that has an offset.
+
+        Raises:
+            Refusal: the member is unknown or stale (KIP-848).
+        """
+        offsets = self._table.offsets
+        group = self._table.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.check_fetch(member_id, member_epoch)
+        unstable = offsets.waiting_partitions(group_id) if require_stable else frozenset()
+        if partitions is None:
+            partitions = sorted(unstable.union(offsets.of_group(group_id)))
+        return {where: self._fetched(group_id, where, unstable) for where in partitions}
+
+    def _fetched(
+        self, group_id: str, where: TopicPartition, unstable: Collection[TopicPartition]
+    ) -> FetchedOffset:
+        if where in unstable:
+            return FetchedOffset(error=GroupError.UNSTABLE_OFFSET_COMMIT)
+        offset = self._table.offsets.get(group_id, where)
+        if offset is None:
+            return FetchedOffset()
+        return FetchedOffset(
+            offset=offset.offset, leader_epoch=offset.leader_epoch, metadata=offset.metadata
+        )
+
+    def delete(self, request: OffsetDeleteRequest, event: GroupEvent) -> None:
+        """Handle an OffsetDelete; the offsets of topics that the group reads stay.
+
+        Raises:
+            Refusal: there is no such group, or its subscriptions cannot be known.
+        """
+        group_id = request.group_id
+        group = self._table.existing(group_id)
+        consumer = isinstance(group, ConsumerGroup) or (
+            group.protocol_type == CONSUMER_PROTOCOL_TYPE
+        )
+        if not group.is_empty and not consumer:
+            raise Refusal(
+                GroupError.NON_EMPTY_GROUP,
+                f"group {group_id} has members, and what they read cannot be known",
+            )
+        errors = {}
+        for where in request.partitions:
+            if reads(group, where.topic):
+                errors[where] = GroupError.GROUP_SUBSCRIBED_TO_TOPIC
+            elif self._table.offsets.get(group_id, where) is not None:
+                event.out.append(tombstone(group_id, where))
+        event.out.reply(event.token, OffsetDeleteReply(errors=errors))
+
+    def forget_topics(self, names: Collection[str], event: GroupEvent) -> None:
+        """Delete the offsets of deleted topics, in every group."""
+        offsets = self._table.offsets
+        for group_id in sorted(offsets.groups()):
+            for record in offsets.tombstones(group_id):
+                if record.topic in names:
+                    event.out.append(record)
+
+    def forget_stale(self, event: GroupEvent) -> None:
+        """Delete the offsets of topics that are gone, or were deleted and created again since."""
+        offsets = self._table.offsets
+        for group_id in sorted(offsets.groups()):
+            for where, offset in sorted(offsets.of_group(group_id).items()):
+                topic = self._table.topics.by_name(where.topic)
+                if topic is None or offset.topic_id not in (NO_TOPIC_ID, topic.topic_id):
+                    event.out.append(tombstone(group_id, where))
+
+    def expire(self, group_id: str, event: GroupEvent, now_ms: int) -> None:
+        """Delete old offsets of a group, then the group itself if nothing is left (KIP-211)."""
+        group = self._table.find(group_id)
+        if group is None:
+            return
+        retention_ms = self._table.config.offsets_retention_ms
+        offsets = self._table.offsets.of_group(group_id)
+        waiting = self._table.offsets.waiting_partitions(group_id)
+        expired = [
+            where
+            for where, offset in sorted(offsets.items())
+            if where not in waiting and is_expired(group, where.topic, offset, now_ms, retention_ms)
+        ]
+        for where in expired:
+            event.out.append(tombstone(group_id, where))
+        if group.is_unused and not waiting and len(expired) == len(offsets):
+            self._table.delete(group, event)
+
+
+def _stored(offset: OffsetToCommit, now_ms: int, expire_ms: int | None) -> StoredOffset:
+    return StoredOffset(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp_ms=now_ms,
+        expire_timestamp_ms=expire_ms,
+        topic_id=offset.topic_id,
+    )
+
+
+def _expiry_ms(request: CommitRequest, now_ms: int) -> int | None:
+    """Return when the client wants the offsets deleted; None leaves it to the broker."""
+    if request.retention_ms is None or request.retention_ms < 0:
+        return None
+    return min(now_ms + request.retention_ms, _INT64_MAX)

@@ -1,0 +1,1 @@
+"""The keys of a broker's configuration, one file per area."""

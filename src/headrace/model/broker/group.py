@@ -1,0 +1,92 @@
+"""Consumer groups and their offsets."""
+
+from headrace.model.broker.key import INT_MAX, MINUTE_MS, broker_key
+from headrace.model.config import ConfigType
+
+GROUP_KEYS = [
+    broker_key(
+        "group.initial.rebalance.delay.ms",
+        ConfigType.INT,
+        3000,
+        "How long the first member of an empty group waits for more to join.",
+        minimum=0,
+    ),
+    broker_key("group.max.size", ConfigType.INT, INT_MAX, "Members a group may have.", minimum=1),
+    broker_key(
+        "group.min.session.timeout.ms",
+        ConfigType.INT,
+        6000,
+        "The shortest session timeout a member may ask for.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.max.session.timeout.ms",
+        ConfigType.INT,
+        30 * MINUTE_MS,
+        "The longest session timeout a member may ask for.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.heartbeat.interval.ms",
+        ConfigType.INT,
+        5000,
+        "How often members of the new protocol (KIP-848) report.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.session.timeout.ms",
+        ConfigType.INT,
+        45_000,
+        "When a member of the new protocol that does not report is removed.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.assignors",
+        ConfigType.LIST,
+        ("uniform", "range"),
+        "The server's assignors, the default first.",
+        choices=("uniform", "range"),
+    ),
+    broker_key(
+        "offset.metadata.max.bytes",
+        ConfigType.INT,
+        4096,
+        "How much text may stand beside a committed offset.",
+        minimum=0,
+    ),
+    broker_key(
+        "offsets.retention.minutes",
+        ConfigType.INT,
+        7 * 24 * 60,
+        "How long the offsets of a group without members are kept.",
+        minimum=1,
+    ),
+    broker_key(
+        "offsets.retention.check.interval.ms",
+        ConfigType.LONG,
+        10 * MINUTE_MS,
+        "How often expired offsets are looked for.",
+        minimum=1,
+    ),
+    broker_key(
+        "offsets.topic.num.partitions",
+        ConfigType.INT,
+        50,
+        "Partitions of __consumer_offsets; fixed once the topic exists.",
+        minimum=1,
+    ),
+    broker_key(
+        "offsets.topic.replication.factor",
+        ConfigType.SHORT,
+        3,
+        "Replicas of __consumer_offsets; as many as there are brokers when there are fewer.",
+        minimum=1,
+    ),
+    broker_key(
+        "offsets.topic.segment.bytes",
+        ConfigType.INT,
+        100 * 1024 * 1024,
+        "Segment size of __consumer_offsets.",
+        minimum=1024,
+    ),
+]

@@ -1,0 +1,25 @@
+"""The broker itself and its data directories."""
+
+from headrace.model.broker.key import broker_key
+from headrace.model.config import ConfigType
+
+NODE_KEYS = [
+    broker_key("node.id", ConfigType.INT, 1, "This broker's number in its cluster.", minimum=0),
+    broker_key("broker.rack", ConfigType.STRING, None, "Where this broker stands, for placement."),
+    broker_key(
+        "cluster.id", ConfigType.STRING, None, "The cluster's id; one is made when missing."
+    ),
+    broker_key(
+        "log.dirs",
+        ConfigType.LIST,
+        ("data",),
+        "Where the partitions lie: one directory a disk, separated by commas.",
+    ),
+    broker_key(
+        "num.recovery.threads.per.data.dir",
+        ConfigType.INT,
+        2,
+        "Threads that check a directory's logs after a crash.",
+        minimum=1,
+    ),
+]
