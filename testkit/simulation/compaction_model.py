@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.segment.segment import Placed
+from headrace.log.segment.segment import PlacedBatch
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec
 from testkit.sample.keyed_batch import KeyedRecord, ReadBatch, keyed_batch, read_batches
@@ -176,7 +176,7 @@ class CompactionModel:
         replayed = ProducerState()
         for batch in self.read():
             head = batch.head
-            placed = Placed(head, head.base_offset, head.last_offset, head.max_timestamp)
+            placed = PlacedBatch(head, head.base_offset, head.last_offset, head.max_timestamp)
             remember_batch(replayed, None, placed)
         for entry in self.log.producer_entries():
             twin = replayed.get(entry.producer_id)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.log.compaction.cleanable import cleanable_range
+from headrace.log.compaction.cleanable_range import cleanable_range
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.filesystem import Disk
 from headrace.log.partition.loader import load_log

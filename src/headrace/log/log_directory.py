@@ -25,7 +25,7 @@ from headrace.log.index.index_cache import IndexCache
 from headrace.log.meta_properties import MetaProperties
 from headrace.log.partition.loader import Recovered, load_log
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.partition.partition_metadata import PartitionMetadataFile
+from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock

@@ -26,7 +26,7 @@ from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.delayed_produce import Acknowledgement, Failures, Safe
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.topic_table import INTERNAL
-from headrace.log.partition.append import Appended
+from headrace.log.partition.appended import Appended
 from headrace.model.error import (
     CorruptBatch,
     HeadraceError,

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from headrace.broker.network.callback_future import Promise
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
-from headrace.log.partition.append import Appended
+from headrace.log.partition.appended import Appended
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import (
     DiskFull,
@@ -30,7 +30,7 @@ from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
 from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT
 from headrace.replication.divergence import Divergence, divergence
-from headrace.replication.state import PartitionState
+from headrace.replication.partition_state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
 ALONE = BrokerId(0)

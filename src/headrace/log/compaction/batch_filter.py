@@ -6,8 +6,8 @@ from struct import Struct
 import numpy as np
 from crc32c import crc32c
 
-from headrace.log.compaction.chunk import Chunk
 from headrace.log.compaction.offset_map import OffsetMap
+from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -69,7 +69,7 @@ class BatchFilter:
         self._record_ends = np.empty(0, dtype=np.int64)
         self._kept: Bytes = np.empty(0, dtype=np.uint8)
 
-    def apply(self, chunk: Chunk) -> Filtered:
+    def apply(self, chunk: SegmentChunk) -> Filtered:
         """Filter a chunk whose rows have their PLAN and RETAIN set.
 
         Raises:
@@ -96,7 +96,7 @@ class BatchFilter:
                 out_at = self._compress(rows[0], out_at)
         return self._result(chunk.batches, out_at)
 
-    def _judge(self, chunk: Chunk, body: Bytes, first: int, last: int) -> None:
+    def _judge(self, chunk: SegmentChunk, body: Bytes, first: int, last: int) -> None:
         records = int(chunk.batches[first:last, compact.COUNT].sum())
         if records > len(self._kept):
             self._record_ends = np.empty(records, dtype=np.int64)

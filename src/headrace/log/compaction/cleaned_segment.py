@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.log.compaction.batch_filter import Filtered
-from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import CLEANED, TRANSACTION_INDEX, segment_file_name
 from headrace.log.storage import Storage
@@ -59,7 +59,7 @@ class CleanedSegment:
         segment.top_timestamp_ms = int(self._tail[1])
         segment.offset_of_max_timestamp = int(self._tail[2])
 
-    def append_aborted(self, transaction: AbortedTransaction) -> None:
+    def append_aborted(self, transaction: AbortedTransactionEntry) -> None:
         """Keep an aborted transaction whose marker lies in this segment."""
         self.segment.transaction_index.append(transaction)
 

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.log.checkpoint import CLEANER_NAME, OffsetCheckpoint
-from headrace.log.compaction.cleanable import CleanableRange, cleanable_range, first_dirty_offset
+from headrace.log.compaction.cleanable_range import (
+    CleanableRange,
+    cleanable_range,
+    first_dirty_offset,
+)
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.error import UncleanableLog

@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
 
 from headrace.log.compaction.batch_filter import BatchFilter
-from headrace.log.compaction.chunk import Chunk, ChunkReader
-from headrace.log.compaction.cleanable import CleanableRange
+from headrace.log.compaction.cleanable_range import CleanableRange
 from headrace.log.compaction.cleaned_segment import CleanedSegment
-from headrace.log.compaction.cleaned_transaction import CleanedTransactions
-from headrace.log.compaction.compaction_plan import RewritePlan, plan_mapping
+from headrace.log.compaction.cleaned_transactions import CleanedTransactions
 from headrace.log.compaction.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
+from headrace.log.compaction.rewrite_plan import RewritePlan, plan_mapping
+from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.log.compaction.segment_group import group_segments
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_state import ProducerEntry
@@ -223,7 +223,7 @@ class _Round:
                         return full_at
         return end
 
-    def _map_chunk(self, chunk: Chunk) -> int | None:
+    def _map_chunk(self, chunk: SegmentChunk) -> int | None:
         """None when all of it went in, else where the next round has to begin.
 
         That is before a batch, so that the tombstones in it get their delete horizon when they are
@@ -318,7 +318,7 @@ class _Round:
                 )
         return changed
 
-    def _read(self, segment: Segment, start_offset: int) -> Iterator[Chunk]:
+    def _read(self, segment: Segment, start_offset: int) -> Iterator[SegmentChunk]:
         """The chunks of a segment from the batch that holds `start_offset` on."""
         try:
             position = _position_of(segment, start_offset)

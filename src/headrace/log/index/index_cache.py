@@ -11,7 +11,7 @@ from headrace.model.error import InvalidArgument
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 
-class Loaded(Protocol):
+class CacheableIndex(Protocol):
     """Something that holds entries in memory and can read them again."""
 
     touched: bool
@@ -36,7 +36,7 @@ class IndexCache:
             raise InvalidArgument(f"an index cache cannot hold {max_bytes} bytes")
         self.max_bytes = max_bytes
         self._bytes = 0
-        self._held: OrderedDict[int, tuple[Loaded, int]] = OrderedDict()
+        self._held: OrderedDict[int, tuple[CacheableIndex, int]] = OrderedDict()
         self._lock = Lock()
 
     @property
@@ -46,7 +46,7 @@ class IndexCache:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, index: Loaded, size_bytes: int) -> None:
+    def hold(self, index: CacheableIndex, size_bytes: int) -> None:
         """`index` now holds `size_bytes` in memory; others may lose theirs for it."""
         with self._lock:
             self._release(id(index))
@@ -55,7 +55,7 @@ class IndexCache:
             index.touched = True
             self._sweep(spare=index)
 
-    def release(self, index: Loaded) -> None:
+    def release(self, index: CacheableIndex) -> None:
         """`index` let go by itself (closed, truncated to nothing, its file removed)."""
         with self._lock:
             self._release(id(index))
@@ -65,7 +65,7 @@ class IndexCache:
         if held is not None:
             self._bytes -= held[1]
 
-    def _sweep(self, spare: Loaded) -> None:
+    def _sweep(self, spare: CacheableIndex) -> None:
         chances = len(self._held)
         while self._bytes > self.max_bytes and len(self._held) > 1:
             key, (index, size_bytes) = next(iter(self._held.items()))

@@ -27,7 +27,7 @@ PENDING_ENTRIES = 64
 Columns: TypeAlias = "tuple[array[int], array[int]]"
 
 
-class Layout(NamedTuple):
+class EntryLayout(NamedTuple):
     """How an entry lies on disk, and how a whole file of them becomes two columns."""
 
     kind: str
@@ -68,7 +68,7 @@ class IndexFile:
     )
 
     def __init__(
-        self, path: Path, layout: Layout, files: FilePool, cache: IndexCache, *, new: bool
+        self, path: Path, layout: EntryLayout, files: FilePool, cache: IndexCache, *, new: bool
     ) -> None:
         """With `new` whatever a crash left at `path` is cut away by the first write."""
         self.path = path

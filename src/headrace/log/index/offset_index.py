@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
-from headrace.log.index.index_file import Columns, IndexFile, Layout
+from headrace.log.index.index_file import Columns, EntryLayout, IndexFile
 from headrace.model.error import InvalidArgument
 from headrace.model.offset import Offset
 
@@ -25,7 +25,7 @@ def _columns(data: bytes) -> Columns:
     return numbers[0::2], numbers[1::2]
 
 
-_LAYOUT = Layout("offset index", struct.Struct(">ii"), ("i", "i"), _columns)
+_LAYOUT = EntryLayout("offset index", struct.Struct(">ii"), ("i", "i"), _columns)
 
 
 class OffsetPosition(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
-from headrace.log.index.index_file import Columns, IndexFile, Layout
+from headrace.log.index.index_file import Columns, EntryLayout, IndexFile
 from headrace.model.error import InvalidArgument
 from headrace.model.offset import NO_TIMESTAMP_MS, Offset
 
@@ -29,7 +29,7 @@ def _columns(data: bytes) -> Columns:
     return array("q", halves.tobytes()), array("i", words[2::3].tobytes())
 
 
-_LAYOUT = Layout("time index", struct.Struct(">qi"), ("q", "i"), _columns)
+_LAYOUT = EntryLayout("time index", struct.Struct(">qi"), ("q", "i"), _columns)
 
 
 class TimestampOffset(NamedTuple):

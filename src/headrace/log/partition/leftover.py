@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.log.producer.producer_snapshot import snapshot_offset
-from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment_name import (
     CLEANED,
     DELETED,

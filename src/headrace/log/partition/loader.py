@@ -22,18 +22,18 @@ from pathlib import Path
 
 import structlog
 
-from headrace.log.index.index_rebuild import rebuild_if_broken, rebuild_indexes
-from headrace.log.partition.leader_epoch import FILE_NAME as EPOCHS_NAME
-from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.leader_epochs import FILE_NAME as EPOCHS_NAME
+from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.log.partition.leftover import Tidied, tidy
 from headrace.log.partition.log_state import LoadedLog
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch, replay_producers
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.producer.snapshot_shelf import SnapshotShelf
-from headrace.log.segment.scan import BatchScan, walk_heads
-from headrace.log.segment.segment import Placed, Segment
+from headrace.log.producer.snapshot_files import SnapshotFiles
+from headrace.log.segment.batch_scan import BatchScan, walk_heads
+from headrace.log.segment.index_rebuild import rebuild_if_broken, rebuild_indexes
+from headrace.log.segment.segment import PlacedBatch, Segment
 from headrace.log.segment.segment_list import floor
 from headrace.log.segment.segment_name import LOG, OFFSET_INDEX, TIME_INDEX, segment_file_name
 from headrace.log.storage import Storage
@@ -115,7 +115,7 @@ class _Loader:
 
     def load(self, log_start: int, clean: bool) -> LoadedLog:
         tidied = tidy(self._storage, self._path)
-        self._snapshots = SnapshotShelf(self._storage, self._path, tidied.snapshots)
+        self._snapshots = SnapshotFiles(self._storage, self._path, tidied.snapshots)
         self._open_segments(tidied, log_start)
         if not self._segments:
             log_end = self._start_anew(log_start)
@@ -292,7 +292,9 @@ class _Loader:
         segment.size_bytes = position
         epoch = -1
         for at, batch in scan:
-            placed = Placed(batch, batch.base_offset, scan.next_offset - 1, batch.max_timestamp)
+            placed = PlacedBatch(
+                batch, batch.base_offset, scan.next_offset - 1, batch.max_timestamp
+            )
             segment.note(*placed[1:], at, batch.size_bytes, self._interval_bytes)
             segment.size_bytes = scan.position
             if batch.base_offset >= start:

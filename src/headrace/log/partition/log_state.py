@@ -6,9 +6,9 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import NamedTuple
 
-from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.log.producer.producer_state import ProducerEntry, ProducerState
-from headrace.log.producer.snapshot_shelf import SnapshotShelf
+from headrace.log.producer.snapshot_files import SnapshotFiles
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import SegmentList
 from headrace.log.storage import Storage
@@ -45,7 +45,7 @@ class LoadedLog:
     recovery_point: int
     producers: ProducerState
     epochs: LeaderEpochs
-    snapshots: SnapshotShelf
+    snapshots: SnapshotFiles
     owed_snapshots: dict[int, bytes] = field(default_factory=dict)
 
 

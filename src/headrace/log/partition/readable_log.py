@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from headrace.log.index.index_rebuild import rebuild_if_broken
-from headrace.log.index.timestamp_search import newest_timestamp, search_timestamp
-from headrace.log.index.transaction_index import AbortedTransaction
-from headrace.log.partition.leader_epoch import EpochEnd
+from headrace.log.index.transaction_index import AbortedTransactionEntry
+from headrace.log.partition.leader_epochs import EpochEnd
+from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState, Tip
-from headrace.log.partition.read import LogSlice, TimestampedOffset
+from headrace.log.partition.timestamp_search import (
+    TimestampedOffset,
+    newest_timestamp,
+    search_timestamp,
+)
 from headrace.log.producer.producer_replay import replay_producers
 from headrace.log.producer.producer_state import ProducerState
+from headrace.log.segment.index_rebuild import rebuild_if_broken
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.model.error import (
@@ -151,11 +155,11 @@ class ReadableLog(LogState):
             return TimestampedOffset()
         return self._retrying(search)
 
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransactionEntry]:
         """Those that touch start..end, by first offset, as FetchResponse lists them."""
 
-        def collect() -> list[AbortedTransaction]:
-            aborted: list[AbortedTransaction] = []
+        def collect() -> list[AbortedTransactionEntry]:
+            aborted: list[AbortedTransactionEntry] = []
             segments = self._segments.all
             for segment in segments[floor(segments, start) :]:
                 collected = segment.transaction_index.collect(start, end)

@@ -8,14 +8,14 @@ from crc32c import crc32c
 
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.admission import admit, unchecked
-from headrace.log.partition.append import Appended
+from headrace.log.partition.appended import Appended
 from headrace.log.partition.durable_log import DurableLog
 from headrace.log.partition.log_state import Tip
 from headrace.log.producer.producer_recall import recall_batches
 from headrace.log.producer.producer_replay import remember_batch
 from headrace.log.producer.producer_snapshot import encode_snapshot
-from headrace.log.producer.producer_state import Duplicate, Origin
-from headrace.log.segment.segment import Placed, Segment
+from headrace.log.producer.producer_state import AppendOrigin, Duplicate
+from headrace.log.segment.segment import PlacedBatch, Segment
 from headrace.log.segment.segment_list import floor
 from headrace.model.error import (
     DiskFull,
@@ -100,7 +100,7 @@ class WritableLog(DurableLog):
         batches = admit(records, self.config, now_ms) if from_client else unchecked(records)
         if leader_epoch < 0:
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
-        origin = Origin.CLIENT if from_client else Origin.COORDINATOR
+        origin = AppendOrigin.CLIENT if from_client else AppendOrigin.COORDINATOR
         with self._lock:
             duplicate = None
             if len(batches) > 1 or batches[0].producer_id >= 0:
@@ -284,7 +284,7 @@ class WritableLog(DurableLog):
         batches = unchecked(records, whole=False)
         with self._lock:
             next_offset = self._tip.end_offset
-            placed: list[Placed] = []
+            placed: list[PlacedBatch] = []
             for batch in batches:
                 if batch.base_offset < next_offset:
                     raise UnexpectedAppendOffset(
@@ -292,7 +292,9 @@ class WritableLog(DurableLog):
                         f"cannot start at {batch.base_offset}"
                     )
                 last_offset = batch.last_offset
-                placed.append(Placed(batch, batch.base_offset, last_offset, batch.max_timestamp))
+                placed.append(
+                    PlacedBatch(batch, batch.base_offset, last_offset, batch.max_timestamp)
+                )
                 next_offset = last_offset + 1
             if not placed:
                 return Appended(log_start_offset=self.log_start_offset)
@@ -331,7 +333,7 @@ class WritableLog(DurableLog):
         return self._write_next(records, epoch, base_offset, delta, timestamp_ms, producer)
 
     def _check_producers(
-        self, batches: list[Batch], origin: Origin, strict_start: bool
+        self, batches: list[Batch], origin: AppendOrigin, strict_start: bool
     ) -> Duplicate | None:
         """Each batch must follow what its producer has here, or in this very append."""
         pending: dict[int, tuple[int, int]] = {}
@@ -353,7 +355,9 @@ class WritableLog(DurableLog):
                 pending[producer_id] = (batch.producer_epoch, add_sequence(batch.last_sequence, 1))
         return None
 
-    def _check_producer(self, batch: Batch, origin: Origin, strict_start: bool) -> Duplicate | None:
+    def _check_producer(
+        self, batch: Batch, origin: AppendOrigin, strict_start: bool
+    ) -> Duplicate | None:
         def check() -> Duplicate | None:
             return self._producers.check(
                 batch.producer_id,
@@ -389,7 +393,7 @@ class WritableLog(DurableLog):
     ) -> Appended:
         next_offset = self._tip.end_offset
         buffers: list[Bytes] = []
-        placed: list[Placed] = []
+        placed: list[PlacedBatch] = []
         size_bytes = 0
         for batch in batches:
             head = stamp(batch, next_offset, leader_epoch, append_time_ms)
@@ -399,7 +403,7 @@ class WritableLog(DurableLog):
             buffers.append(batch.buffer[start + len(head) : start + batch_bytes])
             last_offset = next_offset + batch.last_offset_delta
             timestamp_ms = batch.max_timestamp if append_time_ms is None else append_time_ms
-            placed.append(_new(Placed, (batch, next_offset, last_offset, timestamp_ms)))
+            placed.append(_new(PlacedBatch, (batch, next_offset, last_offset, timestamp_ms)))
             next_offset = last_offset + 1
             size_bytes += batch_bytes
         return self._write(buffers, size_bytes, placed, leader_epoch, append_time_ms)
@@ -408,7 +412,7 @@ class WritableLog(DurableLog):
         self,
         buffers: Sequence[Bytes],
         size_bytes: int,
-        placed: Sequence[Placed],
+        placed: Sequence[PlacedBatch],
         leader_epoch: int | None = None,
         append_time_ms: int | None = None,
     ) -> Appended:

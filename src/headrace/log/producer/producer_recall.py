@@ -13,7 +13,7 @@ from headrace.log.producer.producer_state import (
     ProducerEntry,
     sequence_after,
 )
-from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
 
 # How far back is looked, in entries of the offset index. One stands for 4 KiB of small batches or

@@ -9,7 +9,7 @@ Rule 1: this file does no I/O and asks no clock. `check` looks, `append` and `en
 change; the owner writes to the log in between. So a failed write leaves no trace here.
 
 Rule 2: the state is a function of the log. Replaying the batches after a snapshot, with
-`Origin.REPLICATION`, gives what the leader had. Everything that decides must be in the batch.
+`AppendOrigin.REPLICATION`, gives what the leader had. Everything that decides must be in the batch.
 
 Rule 3: as Kafka since 2.5 (KIP-360), a producer we know nothing of may begin at any sequence: its
 state may have expired, and refusing would cost it its records. Transaction version 2 (KIP-890) is
@@ -62,7 +62,7 @@ def sequence_before(sequence: int, count: int) -> int:
     return (sequence - count) & _SEQUENCE_MAX
 
 
-class Origin(Enum):
+class AppendOrigin(Enum):
     """Who appends, which decides how much is checked."""
 
     CLIENT = "client"
@@ -261,7 +261,7 @@ class ProducerState:
         last_sequence: int,
         *,
         transactional: bool = False,
-        origin: Origin = Origin.CLIENT,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         strict_start: bool = False,
     ) -> Duplicate | None:
         """May this batch be appended? None is yes; a `Duplicate` is the answer it got before.
@@ -275,11 +275,11 @@ class ProducerState:
             OutOfOrderSequence: it does not continue what is there.
             InvalidTransactionState: a plain write while the producer's transaction is open.
         """
-        if producer_id < 0 or origin is Origin.REPLICATION:
+        if producer_id < 0 or origin is AppendOrigin.REPLICATION:
             return None
         entry = self._producers.get(producer_id)
         if entry is None:
-            if strict_start and first_sequence != 0 and origin is Origin.CLIENT:
+            if strict_start and first_sequence != 0 and origin is AppendOrigin.CLIENT:
                 raise OutOfOrderSequence(
                     f"producer {producer_id} is not known here and must begin with sequence 0, "
                     f"not {first_sequence}"
@@ -302,10 +302,10 @@ class ProducerState:
         epoch: int,
         first_sequence: int,
         last_sequence: int,
-        origin: Origin,
+        origin: AppendOrigin,
     ) -> Duplicate | None:
         """Anything but the next batch of the same epoch."""
-        if origin is Origin.CLIENT:
+        if origin is AppendOrigin.CLIENT:
             duplicate = entry.duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
@@ -315,7 +315,7 @@ class ProducerState:
                 f"was seen: it has been replaced"
             )
         expected = 0 if epoch != entry.epoch else entry.next_sequence
-        if origin is Origin.CLIENT and first_sequence != expected:
+        if origin is AppendOrigin.CLIENT and first_sequence != expected:
             raise OutOfOrderSequence(
                 f"producer {entry.producer_id} epoch {epoch} sends sequence {first_sequence} where "
                 f"{expected} comes next"

@@ -12,7 +12,7 @@ from headrace.log.filesystem import Bytes, File
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
-from headrace.log.segment.scan import FoundBatch, find_batch
+from headrace.log.segment.batch_scan import BatchPosition, find_batch
 from headrace.log.segment.segment_name import (
     LOG,
     OFFSET_INDEX,
@@ -63,7 +63,7 @@ class _Room(NamedTuple):
     last_offset: int
 
 
-class Placed(NamedTuple):
+class PlacedBatch(NamedTuple):
     """A batch and the offsets it has in this log, which its own head may not say yet."""
 
     batch: Batch
@@ -174,7 +174,7 @@ class Segment:
             file.truncate(0)
 
     def append(
-        self, buffers: Sequence[Bytes], placed: Sequence[Placed], interval_bytes: int
+        self, buffers: Sequence[Bytes], placed: Sequence[PlacedBatch], interval_bytes: int
     ) -> None:
         """`write` and then `note` each batch: what compaction does with a segment of its own."""
         self.write(buffers)
@@ -366,7 +366,7 @@ class Segment:
             raise FileNotFoundError(f"{self.path.name} left the log")
         return file
 
-    def find(self, offset: int) -> FoundBatch | None:
+    def find(self, offset: int) -> BatchPosition | None:
         """The first batch that reaches to `offset` or further; None when none does."""
         size = self.size_bytes
         lasts, bases, positions = self._recent
@@ -376,7 +376,7 @@ class Segment:
                 return None
             position = positions[row]
             end = positions[row + 1] if row + 1 < len(lasts) else size
-            return _new(FoundBatch, (position, end - position, bases[row], lasts[row]))
+            return _new(BatchPosition, (position, end - position, bases[row], lasts[row]))
         if size == 0:
             return None
         start = self.offset_index.lookup(offset).position

@@ -12,7 +12,7 @@ from headrace.broker.network.limited_warning import Complaints
 from headrace.broker.network.partial_requests import UnfinishedRequests
 from headrace.broker.network.poller import Poller
 from headrace.log.filesystem import Disk
-from headrace.log.partition.read import LogSlice
+from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import PeerError
 from headrace.model.offset import Offset
 from headrace.wire.framing import BufferPool, Frame

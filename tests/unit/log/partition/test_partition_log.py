@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.segment.segment import Placed, Segment
+from headrace.log.segment.segment import PlacedBatch, Segment
 from headrace.log.segment.segment_name import CLEANED, DELETED
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
@@ -151,7 +151,7 @@ def rewrite(log: PartitionLog, source: Segment, *offsets: int) -> Segment:
     new.create()
     for batch in iter_batches(source.file().pread(source.size_bytes, 0)):
         if batch.base_offset in offsets:
-            placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+            placed = PlacedBatch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
             new.append([batch.data], [placed], 0)
     new.end_offset = source.end_offset
     new.close_indexes()

@@ -3,15 +3,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.log.compaction.chunk import Chunk, ChunkReader
 from headrace.log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.model.error import InvalidArgument
 from headrace.records.kernel import compact
 from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
 
 
-def chunk_of(*keys: bytes) -> Chunk:
+def chunk_of(*keys: bytes) -> SegmentChunk:
     disk = CrashDisk()
     file = disk.open(Path("/0.log"), create=True)
     file.pwritev([keyed_batch([KeyedRecord(key, b"v") for key in keys])], 0)

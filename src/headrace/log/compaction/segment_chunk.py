@@ -17,7 +17,7 @@ _LENGTH = Struct(">i")
 
 
 @dataclass(slots=True)
-class Chunk:
+class SegmentChunk:
     """Whole batches that lie one after the other in a file, with one row of `batches` for each.
 
     Attributes:
@@ -89,7 +89,7 @@ class ChunkReader:
         rows = chunk_bytes // HEADER_BYTES + 1
         self._table: Int64s = np.empty((rows, compact.COLUMNS), dtype=np.int64)
 
-    def read(self, file: File, start: int, end: int) -> Iterator[Chunk]:
+    def read(self, file: File, start: int, end: int) -> Iterator[SegmentChunk]:
         """The batches of `file` between two positions, both at batch boundaries."""
         position = start
         size = self._chunk_bytes
@@ -102,7 +102,7 @@ class ChunkReader:
             if rows == 0:
                 size = self._first_batch_bytes(file, data, position, end)
                 continue
-            chunk = Chunk(file, position, data[:used], self._table[:rows])
+            chunk = SegmentChunk(file, position, data[:used], self._table[:rows])
             row = compact.first_damaged(data, chunk.batches, rows)
             if row >= 0:
                 raise chunk.damaged(row, "the CRC32C of a batch does not hold")

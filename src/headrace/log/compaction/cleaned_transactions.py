@@ -14,17 +14,17 @@ transaction index.
 
 from collections.abc import Iterable
 
-from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.records.control import ControlType
 
 
 class CleanedTransactions:
     """The transactions that are open at one point of the walk. One thread."""
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Iterable[AbortedTransactionEntry]) -> None:
         """`aborted` are the aborted transactions that touch the range to be walked."""
         self._coming = sorted(set(aborted), key=lambda entry: entry.first_offset, reverse=True)
-        self._aborted: dict[int, AbortedTransaction] = {}
+        self._aborted: dict[int, AbortedTransactionEntry] = {}
         self._aborted_with_data: set[int] = set()
         self._with_data: set[int] = set()
 
@@ -39,7 +39,7 @@ class CleanedTransactions:
 
     def on_marker(
         self, producer_id: int, type: ControlType, last_offset: int
-    ) -> tuple[bool, AbortedTransaction | None]:
+    ) -> tuple[bool, AbortedTransactionEntry | None]:
         """A control record was met.
 
         Returns:

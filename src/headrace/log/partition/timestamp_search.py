@@ -1,12 +1,21 @@
 """Finding a record by its time, as ListOffsets asks for it."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from headrace.log.partition.read import TimestampedOffset
-from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
 from headrace.records.batch import LOG_APPEND_TIME, Batch
+
+
+class TimestampedOffset(NamedTuple):
+    """One record found by time, as ListOffsets answers it. All -1 when there is none."""
+
+    timestamp_ms: int = NO_TIMESTAMP_MS
+    offset: Offset = NO_OFFSET
+    leader_epoch: int = -1
+
 
 _NOTHING = TimestampedOffset()
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.log_directory import LogDirectory
-from headrace.log.partition.append import Appended
+from headrace.log.partition.appended import Appended
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
 from headrace.model.error import HeadraceError

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.compaction.chunk import Chunk, ChunkReader
+from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.log.filesystem import File
 from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
@@ -31,7 +31,7 @@ def read(file: File, chunk_bytes: int = 1024) -> list[list[int]]:
     ]
 
 
-def only_chunk(file: File) -> Chunk:
+def only_chunk(file: File) -> SegmentChunk:
     (chunk,) = ChunkReader(1 << 16, on_read=lambda size: None).read(file, 0, file.size())
     return chunk
 

@@ -27,7 +27,7 @@ _DELTA = Struct(">i")
 _SMALLEST_LENGTH = HEADER_BYTES - LOG_OVERHEAD
 
 
-class FoundBatch(NamedTuple):
+class BatchPosition(NamedTuple):
     """A batch's place in its file and the offsets it spans."""
 
     position: int
@@ -36,7 +36,7 @@ class FoundBatch(NamedTuple):
     last_offset: int
 
 
-def find_batch(file: File, offset: int, start: int, end: int) -> FoundBatch | None:
+def find_batch(file: File, offset: int, start: int, end: int) -> BatchPosition | None:
     """The first batch at or behind `start` that ends at `offset` or later; None past the last one.
 
     `start` is where some batch begins, `end` the number of bytes of the file that count.
@@ -65,7 +65,7 @@ def find_batch(file: File, offset: int, start: int, end: int) -> FoundBatch | No
             )
         last_offset = base_offset + _DELTA.unpack_from(heads, at + LAST_OFFSET_DELTA_AT)[0]
         if last_offset >= offset:
-            return FoundBatch(position, LOG_OVERHEAD + length, base_offset, last_offset)
+            return BatchPosition(position, LOG_OVERHEAD + length, base_offset, last_offset)
         position += LOG_OVERHEAD + length
     return None
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.model.error import CorruptLog, InvalidArgument
 from testkit.fault.crash_disk import CrashDisk
 

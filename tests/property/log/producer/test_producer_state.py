@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.producer.producer_snapshot import decode_snapshot, encode_snapshot
-from headrace.log.producer.producer_state import Duplicate, Origin, ProducerState, sequence_after
+from headrace.log.producer.producer_state import (
+    AppendOrigin,
+    Duplicate,
+    ProducerState,
+    sequence_after,
+)
 from headrace.model.error import PeerError
 
 
@@ -35,10 +40,10 @@ STEP = st.builds(
 )
 
 
-def append(state: ProducerState, step: Step, end: int, origin: Origin) -> tuple[int, ...]:
+def append(state: ProducerState, step: Step, end: int, origin: AppendOrigin) -> tuple[int, ...]:
     """Do what the log does; the batch as the log keeps it, for the replay."""
     if step.marker:
-        if origin is not Origin.REPLICATION:
+        if origin is not AppendOrigin.REPLICATION:
             state.check_marker(step.producer_id, step.epoch, 0)
         return (step.producer_id, step.epoch, end, step.aborted)
     entry = state.get(step.producer_id)
@@ -84,7 +89,7 @@ def test_replaying_the_log_after_a_snapshot_gives_the_live_state(
             snapshot, snapshot_at = encode_snapshot(live.entries()), cut
         before = facts(live)
         try:
-            batch = append(live, step, end, Origin.CLIENT)
+            batch = append(live, step, end, AppendOrigin.CLIENT)
         except PeerError:
             batch = ()
         if not batch:

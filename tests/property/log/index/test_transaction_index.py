@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
-from headrace.log.index.transaction_index import AbortedTransaction, TransactionIndex
+from headrace.log.index.transaction_index import AbortedTransactionEntry, TransactionIndex
 from testkit.fault.crash_disk import CrashDisk
 
 DATA = Path("/data")
 
 
 @st.composite
-def aborted_transactions(draw: st.DrawFn) -> list[AbortedTransaction]:
+def aborted_transactions(draw: st.DrawFn) -> list[AbortedTransactionEntry]:
     """As a log writes them: markers in order, the stable offset never past the marker's next."""
     entries = []
     last, stable = 0, 0
@@ -22,14 +22,14 @@ def aborted_transactions(draw: st.DrawFn) -> list[AbortedTransaction]:
         last += draw(st.integers(2, 20))
         first = draw(st.integers(stable, last - 1)) if stable < last else last - 1
         stable = draw(st.integers(stable, last + 1))
-        entries.append(AbortedTransaction(producer, first, last, stable))
+        entries.append(AbortedTransactionEntry(producer, first, last, stable))
     return entries
 
 
 @settings(deadline=None, max_examples=200)
 @given(entries=aborted_transactions(), start=st.integers(0, 250), length=st.integers(1, 100))
 def test_collecting_agrees_with_a_plain_loop(
-    entries: list[AbortedTransaction], start: int, length: int
+    entries: list[AbortedTransactionEntry], start: int, length: int
 ) -> None:
     disk = CrashDisk()
     disk.make_directory(DATA)
@@ -39,7 +39,7 @@ def test_collecting_agrees_with_a_plain_loop(
         index.append(entry)
     index.close()
 
-    expected: list[AbortedTransaction] = []
+    expected: list[AbortedTransactionEntry] = []
     complete = False
     for entry in entries:
         if entry.last_offset >= start and entry.first_offset < start + length:

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.compaction.batch_filter import BatchFilter
-from headrace.log.compaction.chunk import Chunk
 from headrace.log.compaction.offset_map import OffsetMap
+from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
 from headrace.records.kernel import compact
@@ -56,7 +56,7 @@ def compact_bytes(data: bytes) -> None:
         if rows <= 0:
             return
         file = CrashDisk().open(Path("/0.log"), create=True)
-        chunk = Chunk(file, 0, array[:used], table[:rows])
+        chunk = SegmentChunk(file, 0, array[:used], table[:rows])
         compact.first_damaged(array, table, rows)
         chunk.batches[:, compact.PLAN] = compact.PLAN_FILTER
         offset_map = OffsetMap(1 << 12)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from headrace.log.filesystem import File
-from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
+from headrace.model.offset import Offset
 
 
 class LogSlice(NamedTuple):
@@ -31,11 +31,3 @@ class LogSlice(NamedTuple):
         if self.file is None:
             return b""
         return self.file.pread(self.size, self.position)
-
-
-class TimestampedOffset(NamedTuple):
-    """One record found by time, as ListOffsets answers it. All -1 when there is none."""
-
-    timestamp_ms: int = NO_TIMESTAMP_MS
-    offset: Offset = NO_OFFSET
-    leader_epoch: int = -1

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.log.partition.partition_metadata import PartitionMetadataFile
+from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicId
 from testkit.fault.crash_disk import CrashDisk

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from headrace.log.compaction.chunk import Chunk
-from headrace.log.compaction.cleaned_transaction import CleanedTransactions
-from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.compaction.cleaned_transactions import CleanedTransactions
+from headrace.log.compaction.segment_chunk import SegmentChunk
+from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.producer.producer_state import ProducerEntry
 from headrace.model.error import CorruptBatch
 from headrace.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
@@ -18,7 +18,7 @@ from headrace.records.kernel import compact
 from headrace.records.kernel.memory import Int64s
 
 
-def plan_mapping(chunk: Chunk, transactions: CleanedTransactions) -> None:
+def plan_mapping(chunk: SegmentChunk, transactions: CleanedTransactions) -> None:
     """For the first pass: open all batches but markers and aborted data."""
     batches = chunk.batches
     batches[:, compact.PLAN] = compact.PLAN_FILTER
@@ -41,7 +41,7 @@ class RewritePlan:
         end_offset: int,
         range_end: int,
         now_ms: int,
-        aborted: Iterable[AbortedTransaction],
+        aborted: Iterable[AbortedTransactionEntry],
         producers: Iterable[ProducerEntry],
     ) -> None:
         """
@@ -59,13 +59,13 @@ class RewritePlan:
         lasts = [e.last_offset for e in self._producers.values() if e.last_offset >= 0]
         self._last_offsets = np.array(sorted(lasts), dtype=np.int64)
 
-    def set(self, chunk: Chunk) -> list[AbortedTransaction]:
+    def set(self, chunk: SegmentChunk) -> list[AbortedTransactionEntry]:
         """Set PLAN and RETAIN; the aborted transactions whose index entries stay."""
         batches = chunk.batches
         mapped = batches[:, compact.BASE_OFFSET] < self._end_offset
         batches[:, compact.PLAN] = np.where(mapped, compact.PLAN_FILTER, compact.PLAN_COPY)
         self._set_retain(batches)
-        kept: list[AbortedTransaction] = []
+        kept: list[AbortedTransactionEntry] = []
         for row in _transactional_rows(chunk):
             producer_id = int(batches[row, compact.PRODUCER_ID])
             last_offset = int(batches[row, compact.LAST_OFFSET])
@@ -118,13 +118,13 @@ class RewritePlan:
         return compact.PLAN_COPY
 
 
-def _transactional_rows(chunk: Chunk) -> list[int]:
+def _transactional_rows(chunk: SegmentChunk) -> list[int]:
     special = chunk.batches[:, compact.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)
     rows: list[int] = np.flatnonzero(special).tolist()
     return rows
 
 
-def _control_type(chunk: Chunk, row: int) -> ControlType:
+def _control_type(chunk: SegmentChunk, row: int) -> ControlType:
     """What a control batch says. One that compaction emptied says nothing any more."""
     try:
         record = read_control(chunk.batch(row))

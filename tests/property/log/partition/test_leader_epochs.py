@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.leader_epochs import LeaderEpochs
 from testkit.fault.crash_disk import CrashDisk
 
 PATH = Path("/data/leader-epoch-checkpoint")

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from headrace.log.compaction.cleanable import cleanable_range, first_dirty_offset
+from headrace.log.compaction.cleanable_range import cleanable_range, first_dirty_offset
 from headrace.model.topic_config import LogConfig
 
 NOW_MS = 1_000_000

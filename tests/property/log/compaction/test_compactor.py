@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.compaction.cleanable import cleanable_range
+from headrace.log.compaction.cleanable_range import cleanable_range
 from headrace.log.compaction.compactor import CleanStats, Compactor
 from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog

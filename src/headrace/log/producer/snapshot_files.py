@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 _KEPT = 2
 
 
-class SnapshotShelf:
+class SnapshotFiles:
     """Snapshots lie at the offsets where segments were rolled, where the log was flushed and where
     it was closed.
 

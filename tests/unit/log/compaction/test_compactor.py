@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.compaction.cleanable import CleanableRange, cleanable_range
+from headrace.log.compaction.cleanable_range import CleanableRange, cleanable_range
 from headrace.log.compaction.compactor import CleanStats, Compactor
 from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog

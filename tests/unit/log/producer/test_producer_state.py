@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.log.producer.producer_state import (
+    AppendOrigin,
     CompletedTransaction,
     Duplicate,
-    Origin,
     ProducerState,
     sequence_after,
     sequence_before,
@@ -38,7 +38,7 @@ class Log:
         epoch: int = 0,
         transactional: bool = False,
         timestamp_ms: int = 1000,
-        origin: Origin = Origin.CLIENT,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         strict_start: bool = False,
     ) -> Duplicate | None:
         last = first if first < 0 else sequence_after(first, count - 1)
@@ -189,15 +189,15 @@ def test_the_same_sequences_in_a_new_epoch_are_no_duplicate(log: Log) -> None:
 
 
 def test_a_coordinator_writes_without_sequences_but_not_with_an_old_epoch(log: Log) -> None:
-    log.append(-1, epoch=1, transactional=True, origin=Origin.COORDINATOR)
-    log.append(-1, epoch=1, transactional=True, origin=Origin.COORDINATOR)
+    log.append(-1, epoch=1, transactional=True, origin=AppendOrigin.COORDINATOR)
+    log.append(-1, epoch=1, transactional=True, origin=AppendOrigin.COORDINATOR)
     with pytest.raises(InvalidProducerEpoch):
-        log.append(-1, epoch=0, transactional=True, origin=Origin.COORDINATOR)
+        log.append(-1, epoch=0, transactional=True, origin=AppendOrigin.COORDINATOR)
 
 
 def test_what_the_leader_took_is_remembered_unchecked(log: Log) -> None:
     log.append(0, 10, epoch=5)
-    log.append(99, 1, epoch=4, origin=Origin.REPLICATION)
+    log.append(99, 1, epoch=4, origin=AppendOrigin.REPLICATION)
     entry = log.state.get(PID)
     assert entry is not None
     assert (entry.epoch, entry.last_sequence, entry.last_offset) == (4, 99, 10)

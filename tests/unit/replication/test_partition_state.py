@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.model.error import InvalidArgument
-from headrace.replication.state import PartitionState
+from headrace.replication.partition_state import PartitionState
 
 
 def leader(isr=(1,), log_end=0, high_watermark=0):

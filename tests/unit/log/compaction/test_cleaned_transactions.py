@@ -1,8 +1,10 @@
-from headrace.log.compaction.cleaned_transaction import CleanedTransactions
-from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.compaction.cleaned_transactions import CleanedTransactions
+from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.records.control import ControlType
 
-ABORTED = AbortedTransaction(producer_id=7, first_offset=10, last_offset=19, last_stable_offset=20)
+ABORTED = AbortedTransactionEntry(
+    producer_id=7, first_offset=10, last_offset=19, last_stable_offset=20
+)
 
 
 def test_data_of_an_aborted_transaction_goes() -> None:
@@ -73,7 +75,7 @@ def test_an_unknown_control_record_stays() -> None:
 
 
 def test_two_aborted_transactions_of_one_producer_are_told_apart() -> None:
-    second = AbortedTransaction(7, 30, 39, 40)
+    second = AbortedTransactionEntry(7, 30, 39, 40)
     transactions = CleanedTransactions([second, ABORTED, ABORTED])
     transactions.on_data(7, 12)
     transactions.on_marker(7, ControlType.ABORT, 19)

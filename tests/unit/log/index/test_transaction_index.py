@@ -7,13 +7,13 @@ import pytest
 
 from headrace.log.file_pool import FilePool
 from headrace.log.index.index_cache import IndexCache
-from headrace.log.index.transaction_index import AbortedTransaction, TransactionIndex
+from headrace.log.index.transaction_index import AbortedTransactionEntry, TransactionIndex
 from headrace.model.error import CorruptIndex, InvalidArgument
 from testkit.fault.crash_disk import CrashDisk
 
-A = AbortedTransaction(producer_id=1, first_offset=0, last_offset=10, last_stable_offset=2)
-B = AbortedTransaction(producer_id=2, first_offset=2, last_offset=12, last_stable_offset=13)
-C = AbortedTransaction(producer_id=1, first_offset=20, last_offset=30, last_stable_offset=31)
+A = AbortedTransactionEntry(producer_id=1, first_offset=0, last_offset=10, last_stable_offset=2)
+B = AbortedTransactionEntry(producer_id=2, first_offset=2, last_offset=12, last_stable_offset=13)
+C = AbortedTransactionEntry(producer_id=1, first_offset=20, last_offset=30, last_stable_offset=31)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_truncation_drops_markers_at_and_after_the_offset(
     pool: FilePool,
     cache: IndexCache,
     offset: int,
-    left: list[AbortedTransaction],
+    left: list[AbortedTransactionEntry],
 ) -> None:
     index.truncate_to(offset)
     assert index.entries() == left

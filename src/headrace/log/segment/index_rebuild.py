@@ -2,7 +2,7 @@
 
 import structlog
 
-from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
 from headrace.model.error import CorruptIndex
 
