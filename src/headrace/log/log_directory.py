@@ -3,7 +3,6 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
@@ -71,16 +70,21 @@ class LogDirectory:
     def __init__(
         self,
         path: Path,
-        storage: Storage,
+        filesystem: FileSystem,
+        clock: Clock,
         lock: DirectoryLock,
         configs: Callable[[str], LogConfig],
         *,
+        files: FilePool | None,
+        indexes: IndexCache | None,
         background: bool,
     ) -> None:
         """Use `open`."""
         self.path = path
         self.recovered: dict[TopicPartition, Recovered] = {}
-        self._storage = storage
+        self._storage = Storage(
+            filesystem, clock, files=files, indexes=indexes, save_offsets=self._save_offsets
+        )
         self._directory_lock = lock
         self._configs = configs
         self._lock = Lock()
@@ -89,7 +93,6 @@ class LogDirectory:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
         self._doomed: list[tuple[int, Path]] = []
-        filesystem = storage.filesystem
         self._recovery_points = OffsetCheckpoint(filesystem, path / RECOVERY_POINT_NAME)
         self._log_starts = OffsetCheckpoint(filesystem, path / LOG_START_NAME)
         self._high_watermarks = OffsetCheckpoint(filesystem, path / REPLICATION_NAME)
@@ -127,7 +130,6 @@ class LogDirectory:
             StorageError: the disk refuses.
         """
         filesystem = Disk() if filesystem is None else filesystem
-        storage = Storage(filesystem, clock or SystemClock(), files=files, indexes=indexes)
         try:
             missing = [each for each in (path, *path.parents) if not filesystem.exists(each)]
             filesystem.make_directory(path)
@@ -138,7 +140,16 @@ class LogDirectory:
                 f"{path} cannot be used for logs: {error.strerror or error}"
             ) from error
         lock = DirectoryLock.acquire(filesystem, path)
-        directory = cls(path, storage, lock, configs, background=background)
+        directory = cls(
+            path,
+            filesystem,
+            clock or SystemClock(),
+            lock,
+            configs,
+            files=files,
+            indexes=indexes,
+            background=background,
+        )
         try:
             directory._start(node_id, cluster_id, recovery_threads)
         except BaseException:
@@ -163,7 +174,6 @@ class LogDirectory:
             if self._clean:
                 filesystem.remove(marker)
             filesystem.sync_directory(self.path)
-        storage.save_offsets = self._save_offsets
         if not self._clean:
             self._recover_all(threads or cpu_count() or 1)
         _log.info(
@@ -262,8 +272,8 @@ class LogDirectory:
             recovery_point=self._saved[RECOVERY_POINT_NAME].get(partition, 0),
             high_watermark=self._saved[REPLICATION_NAME].get(partition, 0),
             clean=self._clean,
+            on_roll=self._flush_later,
         )
-        log.on_roll = partial(self._flush_later, log)
         with self._lock:
             self._logs[partition] = log
             self._loading.pop(partition, None)
@@ -405,8 +415,9 @@ class LogDirectory:
         with self._lock:
             return list(self._logs.values())
 
-    def _flush_later(self, log: PartitionLog) -> None:
-        if self._flusher is not None:
+    def _flush_later(self, partition: TopicPartition) -> None:
+        log = self._logs.get(partition)
+        if self._flusher is not None and log is not None:
             self._flusher.submit(_flush_quietly, log)
 
     # -- the end -------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ class Storage:
     Attributes:
         save_offsets: writes recovery points and log starts of all logs, durable on return. A log
             calls it where a crash must not find the old ones (truncation, DeleteRecords).
-        on_offline: called once, with the first error.
 
     Threads: any.
     """
@@ -41,14 +40,14 @@ class Storage:
         *,
         files: FilePool | None = None,
         indexes: IndexCache | None = None,
+        save_offsets: Callable[[], None] = _nothing,
     ) -> None:
         self.filesystem = filesystem
         self.clock = clock
         self.files = FilePool(filesystem) if files is None else files
         self.indexes = IndexCache() if indexes is None else indexes
         self.failure: StorageError | None = None
-        self.save_offsets: Callable[[], None] = _nothing
-        self.on_offline: Callable[[StorageError], None] = lambda error: None
+        self.save_offsets = save_offsets
         self._lock = Lock()
 
     def check_online(self) -> None:
@@ -71,7 +70,6 @@ class Storage:
         if not first:
             return LogDirectoryOffline(f"the log directory is offline: {self.failure}")
         _log.error("log_directory_offline", reason=str(error))
-        self.on_offline(error)
         return error
 
     def io(self, what: str) -> "StorageIo":

@@ -442,7 +442,7 @@ def build_head(
 
 
 def add_sequence(sequence: int, count: int) -> int:
-    """The sequence `count` records later. Sequences are 31 bits and wrap to 0.
+    """Return the sequence `count` records later, or earlier: sequences have 31 bits and wrap.
 
     >>> add_sequence(2**31 - 1, 1)
     0

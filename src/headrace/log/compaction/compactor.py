@@ -32,7 +32,7 @@ from headrace.log.compaction.rewrite_plan import RewritePlan, plan_mapping
 from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.log.compaction.segment_group import group_segments
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.producer.producer_state import ProducerEntry
+from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.model.clock import Clock
 from headrace.model.error import (
@@ -194,8 +194,8 @@ class _Round:
     def _secure_recovery_point(self) -> None:
         if self._log.recovery_point < self._cleanable.end:
             self._log.flush()
-        with self._log._storage.io(f"checkpoint {self._log.partition} before compaction"):
-            self._log._storage.save_offsets()
+        with self._log.storage.io(f"checkpoint {self._log.partition} before compaction"):
+            self._log.storage.save_offsets()
 
     def _producers(self) -> list[ProducerEntry]:
         """Appends go on, and a new producer among them breaks the iteration: begin again."""
@@ -215,7 +215,7 @@ class _Round:
         for segment in segments:
             if segment.end_offset <= start:
                 continue
-            with self._log._storage.io(f"read {self._log.partition} for compaction"):
+            with self._log.storage.io(f"read {self._log.partition} for compaction"):
                 for chunk in self._read(segment, start):
                     plan_mapping(chunk, transactions)
                     full_at = self._map_chunk(chunk)
@@ -245,7 +245,7 @@ class _Round:
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
     ) -> None:
         log = self._log
-        with log._storage.io(f"compact {log.partition}"):
+        with log.storage.io(f"compact {log.partition}"):
             cleaned = self._write(group, batch_filter, plan)
         if cleaned is None:
             return
@@ -269,7 +269,7 @@ class _Round:
         log = self._log
         try:
             cleaned = CleanedSegment(
-                log._storage,
+                log.storage,
                 log.path,
                 group[0].base_offset,
                 interval_bytes=log.config.index_interval_bytes,

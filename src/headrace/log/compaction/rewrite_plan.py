@@ -10,7 +10,7 @@ import numpy as np
 from headrace.log.compaction.cleaned_transactions import CleanedTransactions
 from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.log.index.transaction_index import AbortedTransactionEntry
-from headrace.log.producer.producer_state import ProducerEntry
+from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.model.error import CorruptBatch
 from headrace.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
 from headrace.records.control import ControlType, read_control

@@ -16,6 +16,7 @@ Rule 4: what lies below the log start is dropped, even if that leaves nothing: o
 Rule 5: what was repaired is durable before the log is used, so that old bytes cannot mix with new.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -74,11 +75,13 @@ def load_log(
     recovery_point: int = 0,
     high_watermark: int = 0,
     clean: bool = False,
+    on_roll: Callable[[TopicPartition], object] = lambda partition: None,
 ) -> tuple[PartitionLog, Recovered]:
     """Open the log in `path`, or start an empty one there.
 
     Args:
         clean: the directory was closed properly and has not been used since.
+        on_roll: as `PartitionLog` calls it.
 
     Raises:
         CorruptLog: synced records are damaged. The directory is offline.
@@ -87,7 +90,7 @@ def load_log(
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
-        log = PartitionLog(storage, partition, path, config, loaded)
+        log = PartitionLog(storage, partition, path, config, loaded, on_roll=on_roll)
         if loader.repaired:
             log.flush(force=True)
         log.set_high_watermark(high_watermark)

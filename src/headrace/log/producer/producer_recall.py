@@ -7,14 +7,10 @@ known for a duplicate. The others are in the log: their heads are read when some
 
 from collections import deque
 
-from headrace.log.producer.producer_state import (
-    REMEMBERED_BATCHES,
-    BatchMetadata,
-    ProducerEntry,
-    sequence_after,
-)
+from headrace.log.producer.producer_entry import REMEMBERED_BATCHES, BatchMetadata, ProducerEntry
 from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
+from headrace.records.batch import add_sequence
 
 # How far back is looked, in entries of the offset index. One stands for 4 KiB of small batches or
 # for one large batch, so this is a few thousand heads at most: some milliseconds, once a producer.
@@ -37,7 +33,7 @@ def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata
             continue
         if head.is_control:
             continue
-        if found and sequence_after(found[-1].last_sequence) != head.base_sequence:
+        if found and add_sequence(found[-1].last_sequence, 1) != head.base_sequence:
             found.clear()
         found.append(
             BatchMetadata(
@@ -48,6 +44,6 @@ def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata
                 head.max_timestamp,
             )
         )
-    if found and sequence_after(found[-1].last_sequence) != oldest.first_sequence:
+    if found and add_sequence(found[-1].last_sequence, 1) != oldest.first_sequence:
         found.clear()
     return list(found)

@@ -8,9 +8,10 @@ from pathlib import Path
 import crc32c
 
 from headrace.log.filesystem import FileSystem
-from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry, sequence_before
+from headrace.log.producer.producer_entry import BatchMetadata, ProducerEntry
 from headrace.model.error import CorruptSnapshot, InvalidArgument
 from headrace.model.ids import NO_SEQUENCE
+from headrace.records.batch import add_sequence
 
 VERSION = 1
 
@@ -99,6 +100,6 @@ def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
         raise CorruptSnapshot(f"producer {producer_id} with offset delta {delta} cannot be")
     batches = []
     if offset >= 0:
-        start = sequence if sequence == NO_SEQUENCE else sequence_before(sequence, delta)
+        start = sequence if sequence == NO_SEQUENCE else add_sequence(sequence, -delta)
         batches.append(BatchMetadata(start, sequence, offset, delta, timestamp))
     return ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, first, batches)

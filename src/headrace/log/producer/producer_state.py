@@ -27,6 +27,12 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
+from headrace.log.producer.producer_entry import (
+    REMEMBERED_BATCHES,
+    BatchMetadata,
+    Duplicate,
+    ProducerEntry,
+)
 from headrace.model.error import (
     CoordinatorFenced,
     InvalidArgument,
@@ -34,32 +40,10 @@ from headrace.model.error import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
+from headrace.model.ids import NO_PRODUCER_ID
+from headrace.model.offset import NO_OFFSET, Offset
 
-# What max.in.flight.requests.per.connection may be at most for an idempotent producer.
-REMEMBERED_BATCHES = 5
 DEFAULT_EXPIRATION_MS = 24 * 60 * 60 * 1000
-_SEQUENCE_MAX = 2**31 - 1
-_NO_COORDINATOR_EPOCH = -1
-
-
-def sequence_after(sequence: int, count: int = 1) -> int:
-    """The sequence `count` later. After 2^31 - 1 comes 0.
-
-    >>> sequence_after(2**31 - 1)
-    0
-    """
-    return (sequence + count) & _SEQUENCE_MAX
-
-
-def sequence_before(sequence: int, count: int) -> int:
-    """The inverse of `sequence_after`.
-
-    >>> sequence_before(0, 1) == 2**31 - 1
-    True
-    """
-    return (sequence - count) & _SEQUENCE_MAX
 
 
 class AppendOrigin(Enum):
@@ -73,28 +57,6 @@ class AppendOrigin(Enum):
 
     REPLICATION = "replication"
     """The leader, or our own log on replay: it was checked there, and is only remembered."""
-
-
-class BatchMetadata(NamedTuple):
-    """What is remembered of one batch."""
-
-    first_sequence: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp_ms: int
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-
-class Duplicate(NamedTuple):
-    """The batch was taken before; this is the answer it got."""
-
-    base_offset: Offset
-    last_offset: Offset
-    timestamp_ms: int
 
 
 class CompletedTransaction(NamedTuple):
@@ -112,99 +74,6 @@ class CompletedTransaction(NamedTuple):
     last_offset: Offset
     aborted: bool
     last_stable_offset: Offset
-
-
-class ProducerEntry:
-    """One producer. Only the log that has it changes it."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_timestamp_ms",
-        "next_sequence",
-        "producer_id",
-        "transaction_first_offset",
-    )
-
-    def __init__(
-        self,
-        producer_id: int,
-        epoch: int = NO_PRODUCER_EPOCH,
-        coordinator_epoch: int = _NO_COORDINATOR_EPOCH,
-        last_timestamp_ms: int = NO_TIMESTAMP_MS,
-        transaction_first_offset: int = NO_OFFSET,
-        batches: Iterable[BatchMetadata] = (),
-    ) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp_ms = last_timestamp_ms
-        self.transaction_first_offset = transaction_first_offset
-        self.batches: deque[BatchMetadata] = deque(batches, REMEMBERED_BATCHES)
-        self.next_sequence = sequence_after(self.last_sequence)
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_offset(self) -> int:
-        """Of the last batch with records, -1 when none of this epoch is known."""
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    @property
-    def in_transaction(self) -> bool:
-        return self.transaction_first_offset >= 0
-
-    def take_epoch(self, epoch: int) -> None:
-        """Sequences start anew with an epoch, so those of the old one mean nothing any more."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-            self.next_sequence = 0
-
-    def take(
-        self,
-        first_sequence: int,
-        last_sequence: int,
-        base_offset: int,
-        last_offset: int,
-        timestamp_ms: int,
-    ) -> None:
-        """Remember a batch of its present epoch that is in the log."""
-        self.batches.append(
-            BatchMetadata(
-                first_sequence, last_sequence, last_offset, last_offset - base_offset, timestamp_ms
-            )
-        )
-        self.next_sequence = (last_sequence + 1) & _SEQUENCE_MAX
-        self.last_timestamp_ms = timestamp_ms
-
-    def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> Duplicate | None:
-        if epoch != self.epoch:
-            return None
-        for batch in self.batches:
-            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
-                return Duplicate(
-                    Offset(batch.first_offset), Offset(batch.last_offset), batch.timestamp_ms
-                )
-        return None
-
-    def expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Idle for too long. Never while a transaction is open: its marker must find it."""
-        return not self.in_transaction and now_ms - self.last_timestamp_ms >= expiration_ms
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ProducerEntry):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"ProducerEntry({fields})"
 
 
 class ProducerState:
@@ -341,8 +210,8 @@ class ProducerState:
         if entry is None:
             entry = self._producers[producer_id] = ProducerEntry(producer_id)
         if entry.epoch != epoch:
-            entry.take_epoch(epoch)
-        entry.take(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
+            entry.start_epoch(epoch)
+        entry.remember(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
         if transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
@@ -425,7 +294,7 @@ class ProducerState:
         if entry is None:
             entry = self._producers[producer_id] = ProducerEntry(producer_id)
         first_offset = entry.transaction_first_offset
-        entry.take_epoch(epoch)
+        entry.start_epoch(epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp_ms = timestamp_ms
         entry.transaction_first_offset = NO_OFFSET

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
+from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.producer.producer_snapshot import read_snapshot, snapshot_path
-from headrace.log.producer.producer_state import ProducerEntry
 from headrace.log.storage import Storage
 from headrace.model.error import CorruptSnapshot
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.log.producer.producer_entry import BatchMetadata, ProducerEntry
 from headrace.log.producer.producer_snapshot import decode_snapshot, encode_snapshot
-from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry, sequence_before
 from headrace.model.error import CorruptSnapshot
+from headrace.records.batch import add_sequence
 
 INT64 = st.integers(0, 2**63 - 1)
 INT32 = st.integers(0, 2**31 - 1)
@@ -18,7 +19,7 @@ def producers(draw: st.DrawFn) -> ProducerEntry:
     batches = []
     if draw(st.booleans()):
         last, delta = draw(INT32), draw(INT32)
-        batches = [BatchMetadata(sequence_before(last, delta), last, draw(INT64), delta, timestamp)]
+        batches = [BatchMetadata(add_sequence(last, -delta), last, draw(INT64), delta, timestamp)]
     return ProducerEntry(
         draw(INT64),
         draw(st.integers(0, 2**15 - 1)),

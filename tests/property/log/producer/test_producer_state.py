@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.log.producer.producer_entry import Duplicate
 from headrace.log.producer.producer_snapshot import decode_snapshot, encode_snapshot
-from headrace.log.producer.producer_state import (
-    AppendOrigin,
-    Duplicate,
-    ProducerState,
-    sequence_after,
-)
+from headrace.log.producer.producer_state import AppendOrigin, ProducerState
 from headrace.model.error import PeerError
+from headrace.records.batch import add_sequence
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,8 @@ def append(state: ProducerState, step: Step, end: int, origin: AppendOrigin) -> 
         return (step.producer_id, step.epoch, end, step.aborted)
     entry = state.get(step.producer_id)
     next_sequence = entry.next_sequence if entry and entry.epoch == step.epoch else 0
-    first = sequence_after(next_sequence, step.skip)
-    last = sequence_after(first, step.count - 1)
+    first = add_sequence(next_sequence, step.skip)
+    last = add_sequence(first, step.count - 1)
     duplicate = state.check(
         step.producer_id, step.epoch, first, last, transactional=step.transactional
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 import crc32c
 import pytest
 
+from headrace.log.producer.producer_entry import BatchMetadata, ProducerEntry
 from headrace.log.producer.producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
@@ -14,7 +15,6 @@ from headrace.log.producer.producer_snapshot import (
     snapshot_path,
     write_snapshot,
 )
-from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry
 from headrace.model.error import CorruptSnapshot, InvalidArgument
 from testkit.fault.crash_disk import CrashDisk
 

@@ -2,14 +2,8 @@
 
 import pytest
 
-from headrace.log.producer.producer_state import (
-    AppendOrigin,
-    CompletedTransaction,
-    Duplicate,
-    ProducerState,
-    sequence_after,
-    sequence_before,
-)
+from headrace.log.producer.producer_entry import Duplicate
+from headrace.log.producer.producer_state import AppendOrigin, CompletedTransaction, ProducerState
 from headrace.model.error import (
     CoordinatorFenced,
     InvalidArgument,
@@ -17,6 +11,7 @@ from headrace.model.error import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
+from headrace.records.batch import add_sequence
 
 PID = 40
 LAST_SEQUENCE = 2**31 - 1
@@ -41,7 +36,7 @@ class Log:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         strict_start: bool = False,
     ) -> Duplicate | None:
-        last = first if first < 0 else sequence_after(first, count - 1)
+        last = first if first < 0 else add_sequence(first, count - 1)
         duplicate = self.state.check(
             producer_id,
             epoch,
@@ -93,9 +88,9 @@ def log() -> Log:
     [(0, 1, 1), (LAST_SEQUENCE, 1, 0), (LAST_SEQUENCE - 1, 3, 1), (-1, 1, 0)],
 )
 def test_after_the_last_sequence_comes_zero(sequence: int, count: int, after: int) -> None:
-    assert sequence_after(sequence, count) == after
+    assert add_sequence(sequence, count) == after
     if sequence >= 0:
-        assert sequence_before(after, count) == sequence
+        assert add_sequence(after, -count) == sequence
 
 
 # -- sequences

@@ -1,10 +1,9 @@
-"""The part of a partition's log that answers readers."""
+"""Finding batches of a log by offset and by time."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from headrace.log.index.transaction_index import AbortedTransactionEntry
-from headrace.log.partition.leader_epochs import EpochEnd
 from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.partition.timestamp_search import (
@@ -17,32 +16,32 @@ from headrace.log.producer.producer_state import ProducerState
 from headrace.log.segment.index_rebuild import rebuild_if_broken
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
-from headrace.model.error import (
-    CorruptIndex,
-    OffsetOutOfRange,
-    StorageError,
-)
-from headrace.model.offset import (
-    Offset,
-)
+from headrace.model.error import CorruptIndex, OffsetOutOfRange, StorageError
+from headrace.model.offset import Offset
 
 _Answer = TypeVar("_Answer")
 
-# A read that meets a segment on its way out looks again; it cannot meet many in a row.
+# A read that meets a segment that is leaving the log retries; it cannot meet many in a row.
 _READ_TRIES = 5
 
-# Makes a NamedTuple in half the time its own constructor takes.
+# Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
 
 
-class ReadableLog(LogState):
-    """Finds batches by offset and by time. Any thread may call it, and none is held up by a lock.
+class LogReader:
+    """Finds batches by offset and by time.
 
     A segment can leave the log while a reader looks into it. Then its file is gone from under its
     name, and the reader starts over with the new list of segments.
+
+    Threads: any; no read waits for a lock.
     """
 
-    # -- reading: any thread -------------------------------------------------------------------
+    __slots__ = ("_log", "_storage")
+
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+        self._storage = log.storage
 
     def read(
         self,
@@ -52,33 +51,33 @@ class ReadableLog(LogState):
         max_offset: int | None = None,
         at_least_one: bool = True,
     ) -> LogSlice:
-        """A slice that starts at the batch holding `offset` and ends before `max_offset`.
+        """Return a slice that starts at the batch holding `offset` and ends before `max_offset`.
 
         It lies in one segment, and at `offset == max_offset` it is empty.
 
         Args:
-            max_bytes: the slice is not larger. It may end in the middle of a batch, as a fetch
-                answer may; but not within its first one, which then is left out.
+            max_bytes: the slice is not larger. It may end in the middle of a batch, as a Fetch
+                response may, but not within its first one: then the slice is empty.
             max_offset: exclusive: the high watermark (when not given), the last stable offset, or
                 the log end for a follower. A batch that reaches to it is left out whole.
-            at_least_one: a first batch larger than `max_bytes` is given whole.
+            at_least_one: a first batch larger than `max_bytes` is returned whole.
 
         Raises:
             OffsetOutOfRange: `offset` is below the log start or past the log end.
         """
-        bound = self._high_watermark if max_offset is None else max_offset
+        bound = self._log.high_watermark if max_offset is None else max_offset
         if self._storage.failure is None:
             try:
                 return self._read(offset, max_bytes, bound, at_least_one)
             except (OSError, CorruptIndex):
                 pass
-        return self._retrying(lambda: self._read(offset, max_bytes, bound, at_least_one))
+        return self.retrying(lambda: self._read(offset, max_bytes, bound, at_least_one))
 
     def _read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool) -> LogSlice:
-        tip = self._tip
-        if not self._log_start <= offset <= tip.end_offset:
+        tip = self._log.tip
+        if not self._log.log_start <= offset <= tip.end_offset:
             raise OffsetOutOfRange(
-                f"{self.partition} holds offsets {self._log_start} to {tip.end_offset}, "
+                f"{self._log.partition} holds offsets {self._log.log_start} to {tip.end_offset}, "
                 f"and {offset} was asked for"
             )
         if bound > tip.end_offset:
@@ -88,7 +87,7 @@ class ReadableLog(LogState):
         if offset >= tip.segment.base_offset:
             piece = self._slice(tip.segment, tip, offset, max_bytes, bound, at_least_one)
             return piece or LogSlice(None, 0, 0, Offset(offset), Offset(bound))
-        segments = self._segments.all
+        segments = self._log.segments.all
         for number in range(floor(segments, offset), len(segments)):
             last = number + 1 == len(segments)
             end = tip.end_offset if last else segments[number + 1].base_offset
@@ -111,7 +110,7 @@ class ReadableLog(LogState):
         bound: int,
         at_least_one: bool,
     ) -> LogSlice | None:
-        """As `_read` within one segment; None when it holds nothing at or behind `offset`."""
+        """Return the slice of one segment; None when it holds nothing at or behind `offset`."""
         found = segment.find(offset)
         size_bytes = tip.size_bytes if segment is tip.segment else segment.size_bytes
         if found is None or found.position >= size_bytes:
@@ -133,34 +132,37 @@ class ReadableLog(LogState):
     def offset_for_timestamp(
         self, timestamp_ms: int, *, max_offset: int | None = None
     ) -> TimestampedOffset:
-        """The first record at or after a time, below `max_offset` (or the high watermark)."""
-        bound = self._high_watermark if max_offset is None else max_offset
-        return self._retrying(
+        """Find the first record at or after a time, below `max_offset` or the high watermark."""
+        bound = self._log.high_watermark if max_offset is None else max_offset
+        return self.retrying(
             lambda: search_timestamp(
-                self._segments.all, timestamp_ms, start=self._log_start, end=bound
+                self._log.segments.all, timestamp_ms, start=self._log.log_start, end=bound
             )
         )
 
     def offset_of_max_timestamp(self) -> TimestampedOffset:
-        """The first record that no other one is newer than (ListOffsets, KIP-734)."""
+        """Find the first of the records with the newest timestamp (ListOffsets, KIP-734)."""
 
         def search() -> TimestampedOffset:
-            segments = self._segments.all
-            newest = newest_timestamp(segments, self._log_start)
+            segments = self._log.segments.all
+            newest = newest_timestamp(segments, self._log.log_start)
             return search_timestamp(
-                segments, newest, start=self._log_start, end=self._tip.end_offset
+                segments, newest, start=self._log.log_start, end=self._log.tip.end_offset
             )
 
-        if self._log_start == self._tip.end_offset:
+        if self._log.log_start == self._log.tip.end_offset:
             return TimestampedOffset()
-        return self._retrying(search)
+        return self.retrying(search)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransactionEntry]:
-        """Those that touch start..end, by first offset, as FetchResponse lists them."""
+        """List the aborted transactions that touch start..end, as FetchResponse does.
+
+        They are in the order of their first offsets.
+        """
 
         def collect() -> list[AbortedTransactionEntry]:
             aborted: list[AbortedTransactionEntry] = []
-            segments = self._segments.all
+            segments = self._log.segments.all
             for segment in segments[floor(segments, start) :]:
                 collected = segment.transaction_index.collect(start, end)
                 aborted.extend(collected.aborted)
@@ -168,27 +170,23 @@ class ReadableLog(LogState):
                     break
             return sorted(aborted, key=lambda transaction: transaction.first_offset)
 
-        return self._retrying(collect)
+        return self.retrying(collect)
 
-    def epoch_end_offset(self, epoch: int) -> EpochEnd:
-        """Where a leader epoch ends, as OffsetForLeaderEpoch answers; (-1, -1) when unknown."""
-        return self.epochs.end_offset(epoch, self._tip.end_offset)
+    def retrying(self, look: Callable[[], _Answer]) -> _Answer:
+        """Call `look`, and again when a segment left the log while it was being read.
 
-    def _retrying(self, look: Callable[[], _Answer]) -> _Answer:
-        """A segment may leave the log while we look into it: look again in the new list.
-
-        A cold index that does not hold is rebuilt on the way.
+        A cold index that turns out to be corrupt is rebuilt before the next attempt.
         """
         self._storage.check_online()
         for attempt in range(_READ_TRIES):
             try:
                 return look()
             except FileNotFoundError as error:
-                self._check_open()
+                self._log.check_open()
                 if attempt == _READ_TRIES - 1:
                     raise self._unreadable(error) from error
             except CorruptIndex as error:
-                self._check_open()
+                self._log.check_open()
                 if attempt == _READ_TRIES - 1:
                     raise self._unreadable(error) from error
                 self._rebuild_broken_indexes()
@@ -197,14 +195,17 @@ class ReadableLog(LogState):
         raise AssertionError("unreachable")
 
     def _unreadable(self, error: Exception) -> StorageError:
-        return self._storage.fail(StorageError(f"cannot read {self.partition}: {error}"))
+        return self._storage.fail(StorageError(f"cannot read {self._log.partition}: {error}"))
 
     def _rebuild_broken_indexes(self) -> None:
-        with self._structure, self._storage.io(f"rebuild an index of {self.partition}"):
-            for segment in self._segments.all:
-                if segment is self._tip.segment:
+        with (
+            self._log.structure_lock,
+            self._storage.io(f"rebuild an index of {self._log.partition}"),
+        ):
+            for segment in self._log.segments.all:
+                if segment is self._log.tip.segment:
                     continue
-                if rebuild_if_broken(segment, self.config.index_interval_bytes):
+                if rebuild_if_broken(segment, self._log.config.index_interval_bytes):
                     segment.sync_indexes()
                 try:
                     segment.transaction_index.entries()
@@ -212,11 +213,11 @@ class ReadableLog(LogState):
                     self._rebuild_transaction_index(segment)
 
     def _rebuild_transaction_index(self, segment: Segment) -> None:
-        """From the producers as they were where the segment starts, and its markers."""
+        """Rebuild it from the producers as of the segment's start, and from its markers."""
         base, end = segment.base_offset, segment.end_offset
-        segments = self._segments.all
-        with self._shelving:
-            start, entries = self._snapshots.latest(base) or (segments[0].base_offset, [])
+        segments = self._log.segments.all
+        with self._log.snapshot_lock:
+            start, entries = self._log.snapshots.latest(base) or (segments[0].base_offset, [])
         producers = ProducerState()
         producers.load(entries)
         segment.transaction_index.reset()
