@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.segment.segment import PlacedBatch
+from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec
 from testkit.sample.keyed_batch import KeyedRecord, ReadBatch, keyed_batch, read_batches

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.log.checkpoint import OffsetCheckpoint
+from headrace.log.offset_checkpoint import OffsetCheckpoint
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk
 from headrace.log.index.index_cache import IndexCache

@@ -11,12 +11,7 @@ from uuid import uuid4
 
 import structlog
 
-from headrace.log.checkpoint import (
-    LOG_START_NAME,
-    RECOVERY_POINT_NAME,
-    REPLICATION_NAME,
-    OffsetCheckpoint,
-)
+from headrace.log.offset_checkpoint import LOG_START_NAME, RECOVERY_POINT_NAME, REPLICATION_NAME, OffsetCheckpoint
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.log.checkpoint import RECOVERY_POINT_NAME
+from headrace.log.offset_checkpoint import RECOVERY_POINT_NAME
 from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
 from headrace.model.clock import ManualClock
 from headrace.model.error import (

@@ -11,7 +11,7 @@ from headrace.log.segment.segment_name import CLEANED, TRANSACTION_INDEX, segmen
 from headrace.log.storage import Storage
 from headrace.model.error import StorageError
 from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 
 _INT_MAX = 2**31 - 1
 
@@ -47,15 +47,15 @@ class CleanedSegment:
             )
         self._storage.files.get(segment.path).pwritev([filtered.data], position)
         if position == 0:
-            segment.first_timestamp_ms = int(batches[0, compact.KEPT_MAX_TIMESTAMP])
+            segment.first_timestamp_ms = int(batches[0, batch_table.KEPT_MAX_TIMESTAMP])
         points = np.empty((len(batches), 4), dtype=np.int64)
-        count = compact.index_points(batches, self._interval_bytes, self._tail, points)
+        count = batch_table.index_points(batches, self._interval_bytes, self._tail, points)
         for at, last_offset, timestamp_ms, offset_of_timestamp in points[:count].tolist():
             segment.offset_index.append(last_offset, position + at)
             if timestamp_ms >= 0:
                 segment.time_index.maybe_append(timestamp_ms, offset_of_timestamp)
         segment.size_bytes = position + len(filtered.data)
-        segment.end_offset = int(batches[-1, compact.LAST_OFFSET]) + 1
+        segment.end_offset = int(batches[-1, batch_table.LAST_OFFSET]) + 1
         segment.top_timestamp_ms = int(self._tail[1])
         segment.offset_of_max_timestamp = int(self._tail[2])
 

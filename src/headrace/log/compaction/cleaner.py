@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.log.checkpoint import CLEANER_NAME, OffsetCheckpoint
+from headrace.log.offset_checkpoint import CLEANER_NAME, OffsetCheckpoint
 from headrace.log.compaction.cleanable_range import (
     CleanableRange,
     cleanable_range,

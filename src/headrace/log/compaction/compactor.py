@@ -43,7 +43,7 @@ from headrace.model.error import (
 )
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 
 DEFAULT_MEMORY_BYTES = 128 * 1024 * 1024
 DEFAULT_CHUNK_BYTES = 2 * 1024 * 1024
@@ -235,7 +235,7 @@ class _Round:
             if row < 0:
                 raise chunk.damaged(-1 - row, "the records of a batch do not parse")
             if row < last:
-                base_offset = int(chunk.batches[row, compact.BASE_OFFSET])
+                base_offset = int(chunk.batches[row, batch_table.BASE_OFFSET])
                 return base_offset if base_offset > start else offset
         return None
 

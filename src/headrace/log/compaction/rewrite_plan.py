@@ -14,22 +14,22 @@ from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.model.error import CorruptBatch
 from headrace.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT
 from headrace.records.control import ControlType, read_control
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 from headrace.records.kernel.memory import Int64s
 
 
 def plan_mapping(chunk: SegmentChunk, transactions: CleanedTransactions) -> None:
     """For the first pass: open all batches but markers and aborted data."""
     batches = chunk.batches
-    batches[:, compact.PLAN] = compact.PLAN_FILTER
+    batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
     for row in _transactional_rows(chunk):
-        producer_id = int(batches[row, compact.PRODUCER_ID])
-        last_offset = int(batches[row, compact.LAST_OFFSET])
-        if int(batches[row, compact.ATTRIBUTES]) & CONTROL_BIT:
+        producer_id = int(batches[row, batch_table.PRODUCER_ID])
+        last_offset = int(batches[row, batch_table.LAST_OFFSET])
+        if int(batches[row, batch_table.ATTRIBUTES]) & CONTROL_BIT:
             transactions.on_marker(producer_id, _control_type(chunk, row), last_offset)
-            batches[row, compact.PLAN] = compact.PLAN_COPY
+            batches[row, batch_table.PLAN] = batch_table.PLAN_COPY
         elif transactions.on_data(producer_id, last_offset):
-            batches[row, compact.PLAN] = compact.PLAN_DISCARD
+            batches[row, batch_table.PLAN] = batch_table.PLAN_DISCARD
 
 
 class RewritePlan:
@@ -62,22 +62,24 @@ class RewritePlan:
     def set(self, chunk: SegmentChunk) -> list[AbortedTransactionEntry]:
         """Set PLAN and RETAIN; the aborted transactions whose index entries stay."""
         batches = chunk.batches
-        mapped = batches[:, compact.BASE_OFFSET] < self._end_offset
-        batches[:, compact.PLAN] = np.where(mapped, compact.PLAN_FILTER, compact.PLAN_COPY)
+        mapped = batches[:, batch_table.BASE_OFFSET] < self._end_offset
+        batches[:, batch_table.PLAN] = np.where(
+            mapped, batch_table.PLAN_FILTER, batch_table.PLAN_COPY
+        )
         self._set_retain(batches)
         kept: list[AbortedTransactionEntry] = []
         for row in _transactional_rows(chunk):
-            producer_id = int(batches[row, compact.PRODUCER_ID])
-            last_offset = int(batches[row, compact.LAST_OFFSET])
-            if int(batches[row, compact.ATTRIBUTES]) & CONTROL_BIT:
+            producer_id = int(batches[row, batch_table.PRODUCER_ID])
+            last_offset = int(batches[row, batch_table.LAST_OFFSET])
+            if int(batches[row, batch_table.ATTRIBUTES]) & CONTROL_BIT:
                 type_ = _control_type(chunk, row)
                 gone, entry = self._transactions.on_marker(producer_id, type_, last_offset)
                 if entry is not None:
                     kept.append(entry)
-                batches[row, compact.PLAN] = self._marker_plan(batches[row].tolist(), gone)
+                batches[row, batch_table.PLAN] = self._marker_plan(batches[row].tolist(), gone)
                 self._retain_last_marker(batches, row)
             elif self._transactions.on_data(producer_id, last_offset):
-                batches[row, compact.PLAN] = compact.PLAN_DISCARD
+                batches[row, batch_table.PLAN] = batch_table.PLAN_DISCARD
         return kept
 
     def _set_retain(self, batches: Int64s) -> None:
@@ -86,40 +88,40 @@ class RewritePlan:
         The last batch of a producer tells its last sequence and epoch when the producer state has
         to be rebuilt from the log; the last batch of the range tells where its offsets end.
         """
-        last_offset = batches[:, compact.LAST_OFFSET]
+        last_offset = batches[:, batch_table.LAST_OFFSET]
         retain = last_offset + 1 == self._range_end
         if len(self._last_offsets):
-            candidates = (batches[:, compact.PRODUCER_ID] >= 0) & np.isin(
+            candidates = (batches[:, batch_table.PRODUCER_ID] >= 0) & np.isin(
                 last_offset, self._last_offsets
             )
             for row in np.flatnonzero(candidates).tolist():
-                entry = self._producers.get(int(batches[row, compact.PRODUCER_ID]))
+                entry = self._producers.get(int(batches[row, batch_table.PRODUCER_ID]))
                 if entry is not None and entry.last_offset == int(last_offset[row]):
                     retain[row] = True
-        batches[:, compact.RETAIN] = retain
+        batches[:, batch_table.RETAIN] = retain
 
     def _retain_last_marker(self, batches: Int64s, row: int) -> None:
         """A producer that is only known by its marker is fenced by the epoch in it."""
-        entry = self._producers.get(int(batches[row, compact.PRODUCER_ID]))
+        entry = self._producers.get(int(batches[row, batch_table.PRODUCER_ID]))
         if entry is None or entry.last_offset >= 0:
             return
-        if entry.epoch == int(batches[row, compact.PRODUCER_EPOCH]):
-            batches[row, compact.RETAIN] = 1
+        if entry.epoch == int(batches[row, batch_table.PRODUCER_EPOCH]):
+            batches[row, batch_table.RETAIN] = 1
 
     def _marker_plan(self, row: list[int], gone: bool) -> int:
-        if row[compact.COUNT] == 0:
-            return compact.PLAN_DISCARD
+        if row[batch_table.COUNT] == 0:
+            return batch_table.PLAN_DISCARD
         if not gone:
-            return compact.PLAN_COPY
-        if not row[compact.ATTRIBUTES] & DELETE_HORIZON_BIT:
-            return compact.PLAN_STAMP
-        if row[compact.BASE_TIMESTAMP] <= self._now_ms:
-            return compact.PLAN_DISCARD
-        return compact.PLAN_COPY
+            return batch_table.PLAN_COPY
+        if not row[batch_table.ATTRIBUTES] & DELETE_HORIZON_BIT:
+            return batch_table.PLAN_STAMP
+        if row[batch_table.BASE_TIMESTAMP] <= self._now_ms:
+            return batch_table.PLAN_DISCARD
+        return batch_table.PLAN_COPY
 
 
 def _transactional_rows(chunk: SegmentChunk) -> list[int]:
-    special = chunk.batches[:, compact.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)
+    special = chunk.batches[:, batch_table.ATTRIBUTES] & (TRANSACTIONAL_BIT | CONTROL_BIT)
     rows: list[int] = np.flatnonzero(special).tolist()
     return rows
 

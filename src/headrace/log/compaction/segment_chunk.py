@@ -10,7 +10,7 @@ from headrace.log.filesystem import File
 from headrace.model.error import BatchTooLarge, CorruptBatch, UncleanableLog
 from headrace.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_AT, LOG_OVERHEAD, Batch
 from headrace.records.compression import Codec, inflate
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 from headrace.records.kernel.memory import Bytes, Int64s, readable
 
 _LENGTH = Struct(">i")
@@ -22,7 +22,7 @@ class SegmentChunk:
 
     Attributes:
         data: their bytes, CRCs checked.
-        batches: `kernel.compact` names the columns. The array is used again for the next chunk.
+        batches: `kernel.batch_table` names the columns. The array is used again for the next chunk.
         position: where in the file `data` begins.
     """
 
@@ -33,7 +33,7 @@ class SegmentChunk:
 
     def batch(self, row: int) -> Batch:
         """The head of one row, for the few that need more than columns."""
-        return Batch(self.data.data, int(self.batches[row, compact.POSITION]))
+        return Batch(self.data.data, int(self.batches[row, batch_table.POSITION]))
 
     def bodies(self, max_inflated_bytes: int) -> Iterator[tuple[Bytes, int, int]]:
         """(body, first row, last row + 1): all rows in order, with the buffer their records lie in.
@@ -44,9 +44,9 @@ class SegmentChunk:
         Raises:
             UncleanableLog: a batch does not inflate, or to more than `max_inflated_bytes`.
         """
-        plan = self.batches[:, compact.PLAN]
-        opened = (plan == compact.PLAN_FILTER) | (plan == compact.PLAN_STAMP)
-        compressed = self.batches[:, compact.ATTRIBUTES] & CODEC_MASK != 0
+        plan = self.batches[:, batch_table.PLAN]
+        opened = (plan == batch_table.PLAN_FILTER) | (plan == batch_table.PLAN_STAMP)
+        compressed = self.batches[:, batch_table.ATTRIBUTES] & CODEC_MASK != 0
         start = 0
         for row in np.flatnonzero(opened & compressed).tolist():
             if row > start:
@@ -62,16 +62,16 @@ class SegmentChunk:
             body = inflate(Codec(batch.compression), batch.records, max_inflated_bytes)
         except (CorruptBatch, BatchTooLarge, ValueError) as error:
             raise self.damaged(row, str(error)) from error
-        if len(body) // compact.MIN_RECORD_BYTES < batch.record_count:
+        if len(body) // batch_table.MIN_RECORD_BYTES < batch.record_count:
             raise self.damaged(
                 row, f"it claims {batch.record_count} records in {len(body)} inflated bytes"
             )
-        self.batches[row, compact.BODY_START] = 0
-        self.batches[row, compact.BODY_END] = len(body)
+        self.batches[row, batch_table.BODY_START] = 0
+        self.batches[row, batch_table.BODY_END] = len(body)
         return readable(body)
 
     def damaged(self, row: int, what: str) -> UncleanableLog:
-        position = self.position + int(self.batches[row, compact.POSITION])
+        position = self.position + int(self.batches[row, batch_table.POSITION])
         return _damaged(self.file, position, what)
 
 
@@ -87,7 +87,7 @@ class ChunkReader:
         self._chunk_bytes = chunk_bytes
         self._on_read = on_read
         rows = chunk_bytes // HEADER_BYTES + 1
-        self._table: Int64s = np.empty((rows, compact.COLUMNS), dtype=np.int64)
+        self._table: Int64s = np.empty((rows, batch_table.COLUMNS), dtype=np.int64)
 
     def read(self, file: File, start: int, end: int) -> Iterator[SegmentChunk]:
         """The batches of `file` between two positions, both at batch boundaries."""
@@ -96,14 +96,14 @@ class ChunkReader:
         while position < end:
             data = readable(file.pread(min(size, end - position), position))
             self._on_read(len(data))
-            rows, used = compact.scan(data, len(data), self._table)
+            rows, used = batch_table.scan(data, len(data), self._table)
             if rows < 0:
                 raise _damaged(file, position + used, "a batch head cannot be true")
             if rows == 0:
                 size = self._first_batch_bytes(file, data, position, end)
                 continue
             chunk = SegmentChunk(file, position, data[:used], self._table[:rows])
-            row = compact.first_damaged(data, chunk.batches, rows)
+            row = batch_table.first_damaged(data, chunk.batches, rows)
             if row >= 0:
                 raise chunk.damaged(row, "the CRC32C of a batch does not hold")
             yield chunk

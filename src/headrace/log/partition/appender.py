@@ -12,7 +12,7 @@ from headrace.log.partition.producer_check import ProducerCheck
 from headrace.log.partition.segment_roller import SegmentRoller
 from headrace.log.producer.producer_replay import remember_batch
 from headrace.log.producer.producer_state import AppendOrigin
-from headrace.log.segment.segment import PlacedBatch
+from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.model.error import InvalidArgument, UnexpectedAppendOffset
 from headrace.model.offset import NO_TIMESTAMP_MS, LogStartOffset, Offset
 from headrace.records.batch import LOG_OVERHEAD, Batch, stamp

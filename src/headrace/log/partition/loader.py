@@ -34,7 +34,8 @@ from headrace.log.producer.producer_state import ProducerState
 from headrace.log.producer.snapshot_files import SnapshotFiles
 from headrace.log.segment.batch_scan import BatchScan, walk_heads
 from headrace.log.segment.index_rebuild import rebuild_if_broken, rebuild_indexes
-from headrace.log.segment.segment import PlacedBatch, Segment
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.log.segment.segment_name import LOG, OFFSET_INDEX, TIME_INDEX, segment_file_name
 from headrace.log.storage import Storage

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.producer.producer_state import ProducerState
 from headrace.log.segment.batch_scan import walk_heads
-from headrace.log.segment.segment import PlacedBatch, Segment
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.records.batch import Batch
 from headrace.records.control import ControlType, read_control

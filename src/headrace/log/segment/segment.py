@@ -13,6 +13,7 @@ from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
 from headrace.log.segment.batch_scan import BatchPosition, find_batch
+from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.segment_name import (
     LOG,
     OFFSET_INDEX,
@@ -61,15 +62,6 @@ class _Room(NamedTuple):
     size_bytes: int
     timestamp_ms: int
     last_offset: int
-
-
-class PlacedBatch(NamedTuple):
-    """A batch and the offsets it has in this log, which its own head may not say yet."""
-
-    batch: Batch
-    base_offset: int
-    last_offset: int
-    max_timestamp_ms: int
 
 
 class Segment:

@@ -5,20 +5,16 @@ up to SKIP; INFLATED, START, END and BUFFER say where a batch's records lie, and
 caller for a compressed batch; ROWS is `read_rows`'s answer.
 """
 
-import numpy as np
-
 from headrace.records.kernel.memory import (
     Bytes,
     Int64s,
     address,
+    int16_at,
+    int32_at,
     int64,
+    int64_at,
     kernel,
     load8,
-    load32,
-    load64,
-    part,
-    swap32,
-    swap64,
 )
 
 POSITION = 0
@@ -68,21 +64,6 @@ _MIN_RECORD_BYTES = 7
 _MAGIC = 2
 _LAST_CODEC = 4
 _CONTROL_BIT = 0x20
-
-
-@part
-def int64_at(at: int) -> int:
-    return int64(swap64(load64(at)))
-
-
-@part
-def int32_at(at: int) -> int:
-    return int64(np.int32(swap32(load32(at))))
-
-
-@part
-def int16_at(at: int) -> int:
-    return int64(np.int16(int64(load8(at)) << 8 | int64(load8(at + 1))))
 
 
 @kernel

@@ -20,7 +20,7 @@ from headrace.log.compaction.offset_map import OffsetMap
 from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 from headrace.records.kernel.memory import Bytes
 from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
@@ -51,21 +51,21 @@ def guarded(data: bytes) -> Iterator[Bytes]:
 def compact_bytes(data: bytes) -> None:
     """Both passes over `data`, the way a round makes them."""
     with guarded(data) as array:
-        table = np.empty((len(data) // 61 + 1, compact.COLUMNS), dtype=np.int64)
-        rows, used = compact.scan(array, len(array), table)
+        table = np.empty((len(data) // 61 + 1, batch_table.COLUMNS), dtype=np.int64)
+        rows, used = batch_table.scan(array, len(array), table)
         if rows <= 0:
             return
         file = CrashDisk().open(Path("/0.log"), create=True)
         chunk = SegmentChunk(file, 0, array[:used], table[:rows])
-        compact.first_damaged(array, table, rows)
-        chunk.batches[:, compact.PLAN] = compact.PLAN_FILTER
+        batch_table.first_damaged(array, table, rows)
+        chunk.batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
         offset_map = OffsetMap(1 << 12)
         offset_map.reset(100)
         with suppress(UncleanableLog):
             for body, first, last in chunk.bodies(1 << 16):
                 offset_map.fill(body, chunk.batches, first, last, 0)
-            for plan in (compact.PLAN_FILTER, compact.PLAN_STAMP):
-                chunk.batches[:, compact.PLAN] = plan
+            for plan in (batch_table.PLAN_FILTER, batch_table.PLAN_STAMP):
+                chunk.batches[:, batch_table.PLAN] = plan
                 BatchFilter(
                     offset_map,
                     end_offset=2**62,

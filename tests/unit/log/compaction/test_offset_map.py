@@ -6,7 +6,7 @@ import pytest
 from headrace.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.model.error import InvalidArgument
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
 
@@ -16,7 +16,7 @@ def chunk_of(*keys: bytes) -> SegmentChunk:
     file = disk.open(Path("/0.log"), create=True)
     file.pwritev([keyed_batch([KeyedRecord(key, b"v") for key in keys])], 0)
     (chunk,) = ChunkReader(1 << 16, on_read=lambda size: None).read(file, 0, file.size())
-    chunk.batches[:, compact.PLAN] = compact.PLAN_FILTER
+    chunk.batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
     return chunk
 
 

@@ -7,7 +7,7 @@ from headrace.log.filesystem import File
 from headrace.model.error import UncleanableLog
 from headrace.records.batch import build_head
 from headrace.records.compression import Codec, compress
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.keyed_batch import KeyedRecord, keyed_batch
 
@@ -26,7 +26,7 @@ def read(file: File, chunk_bytes: int = 1024) -> list[list[int]]:
     """The base offsets of the batches in each chunk."""
     reader = ChunkReader(chunk_bytes, on_read=lambda size: None)
     return [
-        chunk.batches[:, compact.BASE_OFFSET].tolist()
+        chunk.batches[:, batch_table.BASE_OFFSET].tolist()
         for chunk in reader.read(file, 0, file.size())
     ]
 
@@ -55,7 +55,7 @@ def test_reads_between_two_positions() -> None:
 
     (chunk,) = reader.read(file, len(first), 2 * len(first))
 
-    assert (chunk.position, chunk.batches[:, compact.BASE_OFFSET].tolist()) == (len(first), [1])
+    assert (chunk.position, chunk.batches[:, batch_table.BASE_OFFSET].tolist()) == (len(first), [1])
 
 
 def test_tells_the_size_of_each_read() -> None:
@@ -81,12 +81,21 @@ def test_knows_every_field_of_a_head() -> None:
 
     row = only_chunk(file).batches[0].tolist()
 
-    assert row[compact.BASE_OFFSET : compact.COUNT + 1] == [7, 11, 0x10, 50, 50, 2**40, 3, 2]
+    assert row[batch_table.BASE_OFFSET : batch_table.COUNT + 1] == [
+        7,
+        11,
+        0x10,
+        50,
+        50,
+        2**40,
+        3,
+        2,
+    ]
 
 
 def test_an_inflated_batch_comes_alone_between_runs_of_others() -> None:
     chunk = only_chunk(file_of(batch(0), batch(1), batch(2, codec=Codec.GZIP), batch(3)))
-    chunk.batches[:, compact.PLAN] = compact.PLAN_FILTER
+    chunk.batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
 
     runs = [(first, last) for _, first, last in chunk.bodies(1 << 20)]
 
@@ -123,7 +132,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_damage() -> None:
     packed = bytes(compress(Codec.GZIP, b"\x0c\0\0\0\x01\x01\0"))
     head = build_head(packed, attributes=1, last_offset_delta=10**6, record_count=10**6)
     chunk = only_chunk(file_of(head + packed))
-    chunk.batches[:, compact.PLAN] = compact.PLAN_FILTER
+    chunk.batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
 
     with pytest.raises(UncleanableLog, match="1000000 records"):
         list(chunk.bodies(1 << 20))

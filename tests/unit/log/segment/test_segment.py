@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.segment.segment import PlacedBatch, Segment
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import CLEANED, DELETED, LOG, SWAP, parse_segment_file_name
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.log.checkpoint import OffsetCheckpoint
+from headrace.log.offset_checkpoint import OffsetCheckpoint
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition, topic_name_problem
 from testkit.fault.crash_disk import CrashDisk

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headrace.log.checkpoint import OffsetCheckpoint
+from headrace.log.offset_checkpoint import OffsetCheckpoint
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition
 from testkit.fault.crash_disk import CrashDisk

@@ -1,4 +1,4 @@
-"""Truncate, trim and replace parts of one partition."""
+"""DeleteRecords, retention, and the exchange of compacted segments."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.segment.segment import PlacedBatch, Segment
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import CLEANED, DELETED
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
@@ -15,65 +16,9 @@ from headrace.model.error import (
 )
 from headrace.records.batch import iter_batches
 from testkit.fault.crash_disk import CrashDisk
-from testkit.sample.batch import sample_batch
 from testkit.sample.filled_log import fill, offsets
 
 OpenLog = Callable[..., PartitionLog]
-
-
-# -- truncation ------------------------------------------------------------------------------------
-
-
-def test_truncating_takes_whole_batches(log: PartitionLog) -> None:
-    log.append(sample_batch(b"a", b"b"), 0)
-    log.append(sample_batch(b"c", b"d"), 0)
-
-    assert log.truncate_to(3)
-
-    assert log.log_end_offset == 2
-    assert not log.truncate_to(2)
-
-
-def test_truncating_across_segments_restores_what_was_known_then(log: PartitionLog) -> None:
-    log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
-    fill(log, 50)
-    for sequence in range(1, 50):
-        log.append(sample_batch(b"b", producer_id=1, producer_epoch=0, sequence=sequence), 1)
-
-    log.truncate_to(20)
-
-    assert log.log_end_offset == log.segments[-1].end_offset == 20
-    assert [entry.last_sequence for entry in log.producer_entries()] == [0]
-    assert log.latest_epoch == 0
-    log.append(sample_batch(b"c", producer_id=1, producer_epoch=0, sequence=1), 2)
-    assert log.log_end_offset == 21
-
-
-def test_starting_anew_at_an_offset(log: PartitionLog) -> None:
-    fill(log, 50)
-
-    log.truncate_fully_and_start_at(1000)
-
-    assert log.log_start_offset == log.high_watermark == log.log_end_offset == 1000
-    assert log.append(sample_batch(b"a"), 0).base_offset == 1000
-
-
-def test_truncating_below_the_start_starts_anew(log: PartitionLog) -> None:
-    fill(log, 10)
-    log.delete_records(8)
-
-    log.truncate_to(5)
-
-    assert log.log_start_offset == log.log_end_offset == 5
-
-
-@pytest.mark.parametrize("call", ["truncate_to", "truncate_fully_and_start_at"])
-def test_a_negative_offset_is_a_wrong_argument(log: PartitionLog, call: str) -> None:
-    with pytest.raises(InvalidArgument):
-        getattr(log, call)(-1)
-
-
-# -- trimming --------------------------------------------------------------------------------------
 
 
 def test_deleted_records_are_out_of_range(log: PartitionLog) -> None:
