@@ -1,4 +1,4 @@
-"""What compaction must leave of a log, told record by record: a dictionary and no cleverness.
+"""What compaction must leave of a log, worked out record by record with a dictionary.
 
 `CompactionModel` writes a history into a real log and remembers it. `check_meaning` says what every
 reader may rely on, whatever was compacted when. `expect_exact` says, after a round, which records
@@ -33,7 +33,7 @@ class CompactionModel:
     """The history of one compacted log. All of it is kept; compaction only hides.
 
     Attributes:
-        log: to be set anew after the log was opened again.
+        log: the test sets it again after it opened the log again.
         outcomes: of each transaction, by number: None while it is open, then committed or not.
     """
 

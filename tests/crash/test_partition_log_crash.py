@@ -32,7 +32,7 @@ _CHUNKS = 8 if _SEED is None else 1
 
 @pytest.fixture(autouse=True)
 def quiet_log():
-    """Torn tails are told at each of thousands of recoveries; here that is no news."""
+    """Silence the log: each of thousands of recoveries reports its torn tail."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     yield
     structlog.reset_defaults()

@@ -8,14 +8,11 @@ The format is one for all of them, and only the fields of a line differ:
     clicks 1 977
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from headrace.log.filesystem import FileSystem
 from headrace.model.error import CorruptLog
-from headrace.model.ids import TopicPartition, topic_name_problem
-from headrace.model.offset import Offset
 
 _VERSION = "0"
 # The digits of the greatest int64.
@@ -32,8 +29,8 @@ def write_checkpoint(filesystem: FileSystem, path: Path, lines: Iterable[str]) -
 def read_checkpoint(
     filesystem: FileSystem, path: Path, fields: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of each entry. A missing file has none, and so has an empty one:
-    Apache Kafka creates its checkpoints empty and fills them a minute later.
+    """Yield line number and fields of each entry. A missing file has none, and neither has an empty
+    one: Apache Kafka creates its checkpoints empty and fills them a minute later.
 
     Raises:
         CorruptLog: a checkpoint is replaced atomically, so no crash explains a broken one.
@@ -63,7 +60,7 @@ def read_checkpoint(
 
 
 def to_number(path: Path, line: int, text: str) -> int:
-    """The number on a line, which nothing but digits may spell."""
+    """Return the number on a line, which nothing but digits may spell."""
     if not text.isdigit() or len(text) > _MAX_DIGITS:
         raise corrupt_line(path, line, f"{text!r} is not a number")
     return int(text)

@@ -22,7 +22,8 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, filesystem: FileSystem, directory: Path) -> "DirectoryLock":
-        """
+        """Lock the directory for this process.
+
         Raises:
             LogDirectoryLocked: another process has it.
         """

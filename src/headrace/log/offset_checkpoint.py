@@ -6,7 +6,6 @@ from typing import Final
 
 from headrace.log.checkpoint import corrupt_line, read_checkpoint, to_number, write_checkpoint
 from headrace.log.filesystem import FileSystem
-from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition, topic_name_problem
 from headrace.model.offset import Offset
 
@@ -32,7 +31,7 @@ class OffsetCheckpoint:
         self._filesystem = filesystem
 
     def read(self) -> dict[TopicPartition, Offset]:
-        """What was written last; empty when there is no file.
+        """Return what was written last; empty when there is no file.
 
         Raises:
             CorruptLog: naming the line.

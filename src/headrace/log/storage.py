@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 def _nothing() -> None:
-    """Stands in for the checkpoint of a log that lives outside a log directory."""
+    """Stand in for the checkpoint of a log that lives outside a log directory."""
 
 
 class Storage:
@@ -51,7 +51,8 @@ class Storage:
         self._lock = Lock()
 
     def check_online(self) -> None:
-        """
+        """Refuse to go on after an I/O error.
+
         Raises:
             LogDirectoryOffline: naming the error that was the first.
         """
@@ -59,7 +60,7 @@ class Storage:
             raise LogDirectoryOffline(f"the log directory is offline: {self.failure}")
 
     def fail(self, error: StorageError) -> StorageError:
-        """Take everything offline because of `error`; returns what to raise.
+        """Take everything offline because of `error`; return what to raise.
 
         Only the first error counts; those that follow from it become `LogDirectoryOffline`.
         """
@@ -73,7 +74,9 @@ class Storage:
         return error
 
     def io(self, what: str) -> "StorageIo":
-        """`with storage.io("sync clicks-0"):` makes an `OSError` a `StorageError`, and offline."""
+        """Guard a `with` block: an `OSError` in it becomes a `StorageError` and takes the directory
+        offline (`with storage.io("sync clicks-0"):`).
+        """
         return StorageIo(self, what)
 
 

@@ -7,18 +7,18 @@ is not: the smallest log end among the in-sync replicas. The leader knows its ow
 and those of the followers from the offsets they fetch at. With one replica the rule gives the
 leader's own log end, so a single broker runs through the same code and never waits.
 
-Who is in sync stands in the cluster's state, and is changed there by compare-and-set. Between the
-leader's proposal and the word that it was taken the leader does not know which of the two sets a
-new leader would be chosen from. So it counts with both.
+The in-sync replicas stand in the cluster's state, which is changed by compare-and-set. Between its
+proposal and the answer the leader does not know from which of the two sets a new leader would be
+elected. So it counts both.
 
 Rules
 -----
 Rule 1: the high watermark never goes back while this broker leads.
 Rule 2: only in-sync replicas hold it back: those that the cluster's state names and, while a
         proposal is under way, those that are proposed. The leader is always in sync with itself.
-Rule 3: a follower's word counts only in the leader epoch it was given in.
+Rule 3: a follower's fetch counts only in the leader epoch it was sent in.
 Rule 4: with fewer in sync than min.insync.replicas, or than there are replicas if those are fewer,
-        it stands still (KIP-966): what only too few brokers have is not shown to anybody.
+        it stands still (KIP-966): no consumer reads what too few brokers have.
 Rule 5: a follower joins when it has all that is committed and all that was there when this leader
         began (KAFKA-6361): below that, its log may differ from the leader's.
 Rule 6: a follower is late when it was not at the log's end within replica.lag.time.max.ms, as seen
@@ -64,7 +64,7 @@ class PartitionState:
 
     Attributes:
         alone: no other replica counts, so that the high watermark is the log end (the broker's
-            short way of a produce asks for it).
+            fast path of Produce asks for it).
 
     Thread rule: the broker's loop only.
     """
@@ -98,7 +98,7 @@ class PartitionState:
         min_insync: int = 1,
         now_ms: int = 0,
     ) -> None:
-        """`high_watermark` is the one this broker knew before it led: a lower bound."""
+        """`high_watermark` is what this broker knew before it led: a lower bound."""
         if not 0 <= high_watermark <= log_end:
             raise InvalidArgument(
                 f"a high watermark of {high_watermark} cannot be in a log that ends at {log_end}"
@@ -139,7 +139,7 @@ class PartitionState:
     # -- what the cluster's state says
 
     def set_isr(self, isr: Iterable[BrokerId], partition_epoch: int | None = None) -> bool:
-        """The cluster's state says who is in sync. True when the high watermark moved."""
+        """Apply who is in sync by the cluster's state. True when the high watermark moved."""
         self._isr = frozenset(isr)
         if self.broker_id not in self._isr:
             raise InvalidArgument(
@@ -151,7 +151,7 @@ class PartitionState:
         return self._count()
 
     def set_replicas(self, replicas: Iterable[BrokerId], now_ms: int) -> None:
-        """The partition is being moved: forget who left, expect who is new."""
+        """Forget the replicas that left a moving partition, and expect the new ones."""
         self.replicas = frozenset(replicas) | {self.broker_id}
         for gone in set(self._followers) - self.replicas:
             del self._followers[gone]
@@ -160,14 +160,14 @@ class PartitionState:
         self._count()
 
     def set_min_insync(self, min_insync: int) -> bool:
-        """min.insync.replicas was changed. True when the high watermark moved."""
+        """Apply a change of min.insync.replicas. True when the high watermark moved."""
         self._min_insync = min_insync
         return self._count()
 
     # -- what happens
 
     def appended(self, log_end: LogEndOffset) -> bool:
-        """This leader's log ends here now. True when the high watermark moved."""
+        """Note the new end of this leader's log. True when the high watermark moved."""
         if log_end < self._log_end:
             raise InvalidArgument(f"a leader's log cannot shrink from {self.log_end} to {log_end}")
         self._log_end = log_end
@@ -186,8 +186,10 @@ class PartitionState:
         now_ms: int = 0,
         broker_epoch: int = -1,
     ) -> bool:
-        """A follower asks for what comes at this offset, so it has all before. True when the high
-        watermark moved."""
+        """Note that a follower fetches at this offset, so that it has all before.
+
+        True when the high watermark moved.
+        """
         if leader_epoch != self.leader_epoch or broker_id == self.broker_id:
             return False
         follower = self._followers.get(broker_id)
@@ -199,28 +201,30 @@ class PartitionState:
     # -- what this leader would propose
 
     def propose(self, isr: Iterable[BrokerId]) -> None:
-        """From now on both sets count, until `set_isr` says what became of it."""
+        """Count both sets from now on, until `set_isr` says which one holds."""
         self._proposed = frozenset(isr)
         self._count()
 
     def withdraw(self) -> None:
-        """The proposal was refused and can never be taken any more."""
+        """Drop a proposal that was refused and can never be accepted any more."""
         self._proposed = None
         self._count()
 
     def expanded(self, broker_id: BrokerId) -> frozenset[BrokerId]:
-        """The in-sync replicas with this follower, once it may join (rule 5)."""
+        """Return the in-sync replicas with this follower, once it may join (rule 5)."""
         follower = self._followers.get(broker_id)
         if follower is None or follower.end < max(self._high_watermark, self._start):
             return self._isr
         return self._isr | {broker_id}
 
     def shrunk(self, late: Iterable[BrokerId]) -> frozenset[BrokerId]:
-        """The in-sync replicas without those that are late; the leader stays."""
+        """Return the in-sync replicas without those that are late; the leader stays."""
         return (self._isr - frozenset(late)) | {self.broker_id}
 
     def late(self, now_ms: int, max_lag_ms: int) -> frozenset[BrokerId]:
-        """In-sync followers that have not been at the log's end for too long (rule 6)."""
+        """Return the in-sync followers that have been behind the log's end for too long (rule
+        6).
+        """
         return frozenset(
             each
             for each in self._isr - {self.broker_id}
@@ -229,38 +233,40 @@ class PartitionState:
         )
 
     def is_alone(self, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether others are in sync, and none of them has fetched for too long, be there anything
-        to fetch or not: they follow somebody else, or this broker is cut off."""
+        """Return whether others are in sync and none of them has fetched for too long, even if
+        there was nothing to fetch: they follow another leader, or this broker is cut off.
+        """
         others = self._isr - {self.broker_id}
         return bool(others) and all(
             now_ms - self._followers[each].fetched_ms > max_lag_ms for each in others
         )
 
     def broker_epoch(self, broker_id: BrokerId) -> int:
-        """The broker epoch a follower fetches with; -1 when it does not say."""
+        """Return the broker epoch a follower fetches with; -1 when it does not say."""
         follower = self._followers.get(broker_id)
         return _UNKNOWN if follower is None else follower.broker_epoch
 
     def follower_end(self, broker_id: BrokerId) -> int:
-        """How far a follower has come in this epoch; -1 when it was not heard of."""
+        """Return how far a follower has come in this epoch; -1 when it has not fetched in it."""
         follower = self._followers.get(broker_id)
         return _UNKNOWN if follower is None else follower.end
 
     # -- what acks=all asks
 
     def is_committed(self, next_offset: int) -> bool:
-        """Whether every in-sync replica has all records below; acks=all waits for that."""
+        """Return whether every in-sync replica has all records below; acks=all waits for that."""
         return self._high_watermark >= next_offset
 
     def has_enough(self, min_insync_replicas: int) -> bool:
-        """Whether a write with acks=all may be taken at all. As in Kafka, a topic with fewer
-        replicas than min.insync.replicas asks for needs all that it has, and no more."""
+        """Return whether a write with acks=all may be appended at all. As in Kafka, a topic with
+        fewer replicas than min.insync.replicas asks for needs all that it has, and no more.
+        """
         return len(self._isr) >= min(min_insync_replicas, len(self.replicas))
 
     # -- the arithmetic
 
     def _count(self) -> bool:
-        """Who counts has changed."""
+        """Work out again which replicas count."""
         for each in self._isr - set(self._followers) - {self.broker_id}:
             self._followers[each] = _Follower(0)
         self.replicas |= self._isr
@@ -274,7 +280,7 @@ class PartitionState:
         return len(self._isr) >= min(self._min_insync, len(self.replicas))
 
     def _advance(self) -> bool:
-        """A replica that counts and was not heard of in this epoch holds everything back."""
+        """Move the high watermark, unless a replica that counts has not fetched in this epoch."""
         if not self._enough:
             return False
         lowest = int(self._log_end)

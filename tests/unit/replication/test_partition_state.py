@@ -92,7 +92,7 @@ class TestWithFollowers:
 
 
 class TestCutOff:
-    def test_a_leader_nobody_fetches_from_is_alone_though_nobody_is_behind(self):
+    def test_a_leader_without_fetches_is_alone_though_no_follower_is_behind(self):
         state = leader(isr=(1, 2), log_end=10)
         state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
 

@@ -43,7 +43,7 @@ class Filtered:
 
 
 class BatchFilter:
-    """One round's decision about every record: does a newer one of its key exist?
+    """Drops every record of which a newer one with the same key exists, in one compaction round.
 
     Batches that lose nothing are copied as bytes. Others are rebuilt without their lost records,
     and compressed again with their own codec. Memory: one output buffer of about a chunk, and nine
@@ -59,7 +59,7 @@ class BatchFilter:
         delete_retention_ms: int,
         max_inflated_bytes: int,
     ) -> None:
-        """`end_offset`: the map knows all keys below it and nothing of those from there on."""
+        """The map knows all keys below `end_offset`, and nothing of those from there on."""
         self._map = offset_map
         self._end_offset = end_offset
         self._now_ms = now_ms
@@ -118,7 +118,7 @@ class BatchFilter:
             raise chunk.damaged(-1 - entries, "the records of a batch do not parse")
 
     def _reserve(self, out_at: int, size: int, rows: Int64s, body_bytes: int) -> None:
-        """Room for what `rebuild` may write; an inflated batch comes out uncompressed first."""
+        """Make room for what `rebuild` may write: an inflated batch comes out uncompressed."""
         if len(rows) == 1 and rows[0, batch_table.ATTRIBUTES] & CODEC_MASK:
             growth = batch_rewrite.STAMP_GROWTH_BYTES * int(rows[0, batch_table.COUNT])
             size = max(size, HEADER_BYTES + body_bytes + growth)

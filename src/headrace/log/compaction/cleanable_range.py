@@ -61,7 +61,7 @@ class CleanableRange:
 
 
 def first_dirty_offset(checkpoint: int | None, *, log_start: int, log_end: int) -> Offset:
-    """Where compaction left off. A checkpoint that lies outside the log says nothing: start anew.
+    """Return where compaction left off; the log start when the checkpoint lies outside the log.
 
     That happens when DeleteRecords or retention passed it, or when the log was cut behind it.
     """
@@ -78,7 +78,7 @@ def cleanable_range(
     last_stable: int,
     now_ms: int,
 ) -> CleanableRange:
-    """The range compaction may work on now; `worthwhile` says whether it should.
+    """Return the range compaction may work on now; `worthwhile` says whether it should.
 
     `segments` are all of the log's, the active one last.
     """
@@ -109,7 +109,7 @@ def cleanable_range(
 
 
 def _with_ends(segments: Sequence[CleanableSegment]) -> Iterator[tuple[CleanableSegment, int]]:
-    """Each but the active segment, with the offset at which the next one starts."""
+    """Yield each segment but the active one, with the offset at which the next one starts."""
     for segment, following in pairwise(segments):
         yield segment, following.base_offset
 
@@ -123,7 +123,7 @@ def _between(
 
 
 def _segment_start(segments: Sequence[CleanableSegment], offset: int) -> int:
-    """The base offset of the segment that holds `offset`."""
+    """Return the base offset of the segment that holds `offset`."""
     start = 0
     for segment in segments:
         if segment.base_offset > offset:

@@ -67,7 +67,7 @@ class CleanedSegment:
         """Make everything durable, names too. `end_offset` is where the offsets of the sources end.
 
         Without durable names a crash during the renaming that follows could lose one of the files
-        and not the others, and the old index would be taken for the new log's.
+        and not the others, and the old index would be used for the new log.
         """
         segment = self.segment
         segment.end_offset = end_offset
@@ -82,7 +82,7 @@ class CleanedSegment:
         """Leave an empty file where the source has one with entries.
 
         A crash amid the exchange would otherwise leave the old one beside the new log, and readers
-        would take what follows for aborted, for want of the marker that compaction dropped.
+        would count what follows as aborted, because compaction dropped the marker.
         """
         segment = self.segment
         old = segment.directory / segment_file_name(segment.base_offset, TRANSACTION_INDEX)
@@ -93,5 +93,5 @@ class CleanedSegment:
             file.close()
 
     def discard(self) -> None:
-        """Compaction stopped, or there was nothing to change."""
+        """Remove the files, because compaction stopped or had nothing to change."""
         self.segment.remove()

@@ -29,7 +29,7 @@ class CleanedTransactions:
         self._with_data: set[int] = set()
 
     def on_data(self, producer_id: int, last_offset: int) -> bool:
-        """A transactional batch was met; True when its transaction was aborted."""
+        """Note a transactional batch on the walk; True when its transaction was aborted."""
         self._open_aborted(last_offset)
         if producer_id in self._aborted:
             self._aborted_with_data.add(producer_id)
@@ -40,7 +40,7 @@ class CleanedTransactions:
     def on_marker(
         self, producer_id: int, type: ControlType, last_offset: int
     ) -> tuple[bool, AbortedTransactionEntry | None]:
-        """A control record was met.
+        """Note a control record on the walk.
 
         Returns:
             Whether its transaction has left no data, so that the marker may go in time; and the

@@ -1,9 +1,9 @@
-"""One round of compaction: the dirty end of a log is mapped, and by the map all of it rewritten.
+"""One round of compaction: map the keys of the dirty end of a log, then rewrite all of it by them.
 
     1. The keys between `first_dirty` and `end` go into an `OffsetMap`, newest offset each. When the
        map is full the round ends there, and the next one goes on.
     2. Segments from the log's start to there are grouped (`group_segments`) and each group is
-       written anew without the records that have a newer one, into a `.cleaned` segment.
+       written, without the records that have a newer one, into a `.cleaned` segment.
     3. `PartitionLog.replace_segments` puts it in the place of its sources.
 
 What must hold:
@@ -15,8 +15,8 @@ whatever it loses, so offsets, the producer state and the leader epochs read the
 Rule 3: a crash leaves each group old or new. The checkpoint of where the round got to is written
 after it (`Cleaner`); without it the same round is done again and changes nothing.
 Rule 4: only what lies below a durable recovery point is rewritten. Recovery replays from there on
-to rebuild the producer state, so it never has to do without a batch that compaction took.
-Rule 5: nothing here takes the log's lock except the replacement itself: readers and appends go on.
+to rebuild the producer state, so it never misses a batch that compaction dropped.
+Rule 5: only the replacement itself holds the log's lock: readers and appends go on.
 """
 
 from collections.abc import Callable, Iterator
@@ -92,7 +92,9 @@ class Compactor:
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         on_bytes: Callable[[int], object] = lambda size_bytes: None,
     ) -> None:
-        """`on_bytes` is told of all bytes read and written, and may sleep: `Throttle.take`."""
+        """`on_bytes` is called with the size of each read and write and may sleep, as
+        `Throttle.take` does: that is how compaction is held to a rate.
+        """
         if chunk_bytes < 1024:
             raise InvalidArgument(f"chunk_bytes is {chunk_bytes}: write at least 1024")
         self._clock = clock
@@ -198,7 +200,7 @@ class _Round:
             self._log.storage.save_offsets()
 
     def _producers(self) -> list[ProducerEntry]:
-        """Appends go on, and a new producer among them breaks the iteration: begin again."""
+        """List the producers; retry when a new one among the appends breaks the iteration."""
         while True:
             try:
                 return list(self._log.producer_entries())
@@ -208,7 +210,7 @@ class _Round:
     # -- the first pass: keys into the map
 
     def _map_keys(self, segments: list[Segment]) -> int:
-        """Map what is dirty; the offset from which on keys are not mapped."""
+        """Map what is dirty; return the offset from which on keys are not mapped."""
         start, end = self._cleanable.first_dirty, self._cleanable.end
         transactions = CleanedTransactions(self._log.aborted_transactions(start, end))
         self._map.reset(end - start)
@@ -224,7 +226,7 @@ class _Round:
         return end
 
     def _map_chunk(self, chunk: SegmentChunk) -> int | None:
-        """None when all of it went in, else where the next round has to begin.
+        """Map the keys of a chunk; None when all went in, else where the next round has to begin.
 
         That is before a batch, so that the tombstones in it get their delete horizon when they are
         compacted and not before. Only a batch with more keys than the map holds is cut in two.
@@ -265,7 +267,7 @@ class _Round:
     def _write(
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
     ) -> CleanedSegment | None:
-        """The group's replacement, durable but aside; None when it would be the same again."""
+        """Write the group's replacement, durable but aside; None when nothing would change."""
         log = self._log
         try:
             cleaned = CleanedSegment(
@@ -319,7 +321,7 @@ class _Round:
         return changed
 
     def _read(self, segment: Segment, start_offset: int) -> Iterator[SegmentChunk]:
-        """The chunks of a segment from the batch that holds `start_offset` on."""
+        """Yield the chunks of a segment from the batch that holds `start_offset` on."""
         try:
             position = _position_of(segment, start_offset)
             file = segment.file()
@@ -331,13 +333,13 @@ class _Round:
 
     def _account_read(self, size_bytes: int) -> None:
         if self._stopping():
-            raise CompactionStopped(f"the compaction of {self._log.partition} was told to stop")
+            raise CompactionStopped(f"the compaction of {self._log.partition} was asked to stop")
         self._bytes_read += size_bytes
         self._on_bytes(size_bytes)
 
 
 def _position_of(segment: Segment, offset: int) -> int:
-    """Where the batch that holds `offset` starts, or some batch before it."""
+    """Return where the batch that holds `offset` starts, or some batch before it."""
     if offset <= segment.base_offset:
         return 0
     try:

@@ -19,7 +19,7 @@ from headrace.records.kernel.memory import Int64s
 
 
 def plan_mapping(chunk: SegmentChunk, transactions: CleanedTransactions) -> None:
-    """For the first pass: open all batches but markers and aborted data."""
+    """Plan the first pass: open all batches but markers and aborted data."""
     batches = chunk.batches
     batches[:, batch_table.PLAN] = batch_table.PLAN_FILTER
     for row in _transactional_rows(chunk):
@@ -33,7 +33,7 @@ def plan_mapping(chunk: SegmentChunk, transactions: CleanedTransactions) -> None
 
 
 class RewritePlan:
-    """For the second pass: what is to be done with each batch, before its records are looked at."""
+    """Plans the second pass: what is done with each batch, before its records are read."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class RewritePlan:
         self._last_offsets = np.array(sorted(lasts), dtype=np.int64)
 
     def set(self, chunk: SegmentChunk) -> list[AbortedTransactionEntry]:
-        """Set PLAN and RETAIN; the aborted transactions whose index entries stay."""
+        """Set PLAN and RETAIN; return the aborted transactions whose index entries stay."""
         batches = chunk.batches
         mapped = batches[:, batch_table.BASE_OFFSET] < self._end_offset
         batches[:, batch_table.PLAN] = np.where(
@@ -101,7 +101,7 @@ class RewritePlan:
         batches[:, batch_table.RETAIN] = retain
 
     def _retain_last_marker(self, batches: Int64s, row: int) -> None:
-        """A producer that is only known by its marker is fenced by the epoch in it."""
+        """Keep the only marker of a producer without batches: its epoch fences the producer."""
         entry = self._producers.get(int(batches[row, batch_table.PRODUCER_ID]))
         if entry is None or entry.last_offset >= 0:
             return
@@ -127,7 +127,7 @@ def _transactional_rows(chunk: SegmentChunk) -> list[int]:
 
 
 def _control_type(chunk: SegmentChunk, row: int) -> ControlType:
-    """What a control batch says. One that compaction emptied says nothing any more."""
+    """Return what a control batch says; UNKNOWN when compaction emptied it before."""
     try:
         record = read_control(chunk.batch(row))
     except CorruptBatch as error:

@@ -32,11 +32,11 @@ class SegmentChunk:
     batches: Int64s
 
     def batch(self, row: int) -> Batch:
-        """The head of one row, for the few that need more than columns."""
+        """Return the head of one row, for the few that need more than columns."""
         return Batch(self.data.data, int(self.batches[row, batch_table.POSITION]))
 
     def bodies(self, max_inflated_bytes: int) -> Iterator[tuple[Bytes, int, int]]:
-        """(body, first row, last row + 1): all rows in order, with the buffer their records lie in.
+        """Yield (body, first row, last row + 1): all rows in order, and the bytes of their records.
 
         A compressed batch that has to be opened is inflated and comes alone; BODY_START and
         BODY_END then count in the inflated bytes. All between two such batches come as one run.
@@ -83,14 +83,16 @@ class ChunkReader:
     """
 
     def __init__(self, chunk_bytes: int, on_read: Callable[[int], object]) -> None:
-        """`on_read` is told the size of each read before it is worked on; it may sleep or raise."""
+        """`on_read` is called with the size of each read, before the work. It may sleep, or raise
+        to stop.
+        """
         self._chunk_bytes = chunk_bytes
         self._on_read = on_read
         rows = chunk_bytes // HEADER_BYTES + 1
         self._table: Int64s = np.empty((rows, batch_table.COLUMNS), dtype=np.int64)
 
     def read(self, file: File, start: int, end: int) -> Iterator[SegmentChunk]:
-        """The batches of `file` between two positions, both at batch boundaries."""
+        """Yield the batches of `file` between two positions, both at batch boundaries."""
         position = start
         size = self._chunk_bytes
         while position < end:
@@ -111,7 +113,7 @@ class ChunkReader:
             size = self._chunk_bytes
 
     def _first_batch_bytes(self, file: File, data: Bytes, position: int, end: int) -> int:
-        """How much has to be read to get the batch at `position` whole."""
+        """Return how much has to be read to get the batch at `position` whole."""
         if len(data) >= HEADER_BYTES:
             (length,) = _LENGTH.unpack_from(data.data, LENGTH_AT)
             size = int(length) + LOG_OVERHEAD

@@ -47,7 +47,7 @@ class IndexCache:
         return len(self._held)
 
     def hold(self, index: CacheableIndex, size_bytes: int) -> None:
-        """`index` now holds `size_bytes` in memory; others may lose theirs for it."""
+        """Count `size_bytes` for `index`; others may be unloaded to make room."""
         with self._lock:
             self._release(id(index))
             self._held[id(index)] = (index, size_bytes)
@@ -56,7 +56,7 @@ class IndexCache:
             self._sweep(spare=index)
 
     def release(self, index: CacheableIndex) -> None:
-        """`index` let go by itself (closed, truncated to nothing, its file removed)."""
+        """Stop counting `index`, which let go by itself (closed, emptied, its file removed)."""
         with self._lock:
             self._release(id(index))
 

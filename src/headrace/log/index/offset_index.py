@@ -53,7 +53,7 @@ class OffsetIndex(SegmentIndex):
         return Offset(self.base_offset + last[0] if last else self.base_offset)
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or before `offset`; `(base_offset, 0)` when there is none.
+        """Return the last entry at or before `offset`; `(base_offset, 0)` when there is none.
 
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
@@ -61,7 +61,7 @@ class OffsetIndex(SegmentIndex):
         return self.lookup_before(offset, 0)
 
     def lookup_before(self, offset: int, entries: int) -> OffsetPosition:
-        """So many entries before what `lookup` answers; `(base_offset, 0)` past the first."""
+        """Return the entry so many before that of `lookup`; `(base_offset, 0)` past the first."""
         offsets, positions = self._file.columns()
         base = self.base_offset
         row = bisect_right(offsets, offset - base) - 1 - entries
@@ -92,5 +92,5 @@ class OffsetIndex(SegmentIndex):
             self._file.truncate(bisect_left(offsets, offset - self.base_offset))
 
     def free_entries(self, max_bytes: int) -> int:
-        """How many more entries fit; with none it is time to roll the segment."""
+        """Return how many more entries fit; with none it is time to roll the segment."""
         return max_bytes // _LAYOUT.entry.size - self._file.count

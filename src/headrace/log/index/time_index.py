@@ -14,7 +14,7 @@ _LITTLE = sys.byteorder == "little"
 
 
 def _columns(data: bytes) -> Columns:
-    """Three 32-bit words an entry; the first two are the halves of the timestamp."""
+    """Split the file: three 32-bit words per entry, the first two are halves of the timestamp."""
     words = array("I", data)
     if _LITTLE:
         words.byteswap()
@@ -59,7 +59,7 @@ class TimeIndex(SegmentIndex):
         return TimestampOffset(last[0], Offset(self.base_offset + last[1]))
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
-        """The last entry at or before `timestamp_ms`; `(-1, base_offset)` when there is none.
+        """Return the last entry at or before `timestamp_ms`; `(-1, base_offset)` without one.
 
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
@@ -71,7 +71,7 @@ class TimeIndex(SegmentIndex):
         return TimestampOffset(timestamps[row], Offset(self.base_offset + offsets[row]))
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> bool:
-        """Add an entry if `timestamp_ms` is newer than all before; tells whether it was."""
+        """Add an entry if `timestamp_ms` is newer than all before; return whether it was."""
         last_timestamp, last_relative = self._file.last or (NO_TIMESTAMP_MS, -1)
         if timestamp_ms <= last_timestamp:
             return False
@@ -88,5 +88,5 @@ class TimeIndex(SegmentIndex):
             self._file.truncate(bisect_left(offsets, offset - self.base_offset))
 
     def free_entries(self, max_bytes: int) -> int:
-        """How many more entries fit, but for the one that closing the segment adds."""
+        """Return how many more entries fit, but for the one that closing the segment adds."""
         return max_bytes // _LAYOUT.entry.size - 1 - self._file.count

@@ -61,13 +61,13 @@ class TransactionIndex:
     def __init__(
         self, path: Path, files: FilePool, cache: IndexCache, *, new: bool = False
     ) -> None:
-        """Touches nothing on disk. `new` starts empty whatever a crash left at `path`."""
+        """Touch nothing on disk. With `new` start empty, whatever a crash left at `path`."""
         self.path = path
         self.touched = False
         self._files = files
         self._cache = cache
         self._lock = Lock()
-        # -1: nobody has looked whether there is a file.
+        # -1: not known whether there is a file.
         self._count = -1
         self._entries: list[AbortedTransactionEntry] | None = None
         # Bytes that do not count may lie at `path`: the first write cuts them away.
@@ -83,7 +83,7 @@ class TransactionIndex:
         return self._count
 
     def entries(self) -> list[AbortedTransactionEntry]:
-        """All of them. The list is ours: do not change it, and it may grow while you look.
+        """Return all entries, in the index's own list: do not change it. It may grow meanwhile.
 
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
@@ -93,7 +93,7 @@ class TransactionIndex:
         return self._load() if entries is None else entries
 
     def append(self, aborted: AbortedTransactionEntry) -> None:
-        """Write through: a marker is rare, and its entry small."""
+        """Write an entry at once: a marker is rare, and its entry small."""
         entries = self.entries()
         if entries and aborted.last_offset <= entries[-1].last_offset:
             raise InvalidArgument(
@@ -112,7 +112,7 @@ class TransactionIndex:
         self._account()
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> CollectedTransactions:
-        """The transactions that overlap `fetch_offset <= offset < upper_bound_offset`.
+        """Return the transactions that overlap `fetch_offset <= offset < upper_bound_offset`.
 
         `complete` holds once an entry was written when the last stable offset was already at or
         past the bound: whatever began below the bound had been decided by then.
@@ -171,13 +171,13 @@ class TransactionIndex:
             self._files.get(self.path).sync()
 
     def move(self, path: Path) -> None:
-        """The segment's files were renamed."""
+        """Go on at `path`, because the segment's files were renamed."""
         with self._lock:
             self._files.forget(self.path)
             self.path = path
 
     def unload(self) -> None:
-        """Called by the cache."""
+        """Drop the entries, when the cache asks for it."""
         self._entries = None
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ _MAX_INFLATED_BYTES = 100 * 1024 * 1024
 
 
 def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
-    """The batches in `records`, each of them sound and welcome.
+    """Return the batches in `records`, each of them sound and allowed by the topic's configuration.
 
     Raises:
         CorruptBatch, UnsupportedBatch, InvalidRecord: from `Batch.validate`, and for bytes that
@@ -60,7 +60,7 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
 
 
 def unchecked(records: Buffer, *, whole: bool = True) -> list[Batch]:
-    """The batches of a peer we trust (ourselves, or the leader), checked only for their CRC.
+    """Return the batches of this broker itself or of the leader, checked only for their CRC.
 
     Args:
         whole: a cut-off last batch is an error; a follower's fetch may end in one, which is left.
@@ -97,7 +97,7 @@ def _check_time(batch: Batch, config: LogConfig, now_ms: int) -> None:
 
 
 def _recompressed(batch: Batch, config: LogConfig) -> Batch:
-    """The batch in the topic's own codec, which must keep it below max.message.bytes too."""
+    """Return the batch in the topic's own codec, which must keep it below max.message.bytes too."""
     name = config.compression_type
     codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     levels = {

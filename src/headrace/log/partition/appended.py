@@ -8,7 +8,7 @@ _ZERO = LogStartOffset(0)
 
 
 class Appended(NamedTuple):
-    """Where the records went. A tuple, because every append makes one.
+    """Where the records went. A tuple, because every append builds one.
 
     Attributes:
         base_offset: of the first record; `NO_OFFSET` when there was none.

@@ -13,7 +13,7 @@ class Syncable(Protocol):
     """A log as group commit sees it."""
 
     def sync(self) -> Offset:
-        """Make what has been appended durable, and say up to which offset."""
+        """Make what has been appended durable, and return up to which offset."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -53,7 +53,7 @@ class GroupCommit:
             thread.start()
 
     def request(self, log: Syncable, offset: int) -> Future[Offset]:
-        """A future that is done when every record of `log` below `offset` is on disk.
+        """Return a future that is done when every record of `log` below `offset` is on disk.
 
         Its result is the offset that is durable by then, at least `offset`.
         """
@@ -75,15 +75,15 @@ class GroupCommit:
             thread.join()
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
-            log, waiters = taken
+        while (begun := self._begin_round()) is not None:
+            log, waiters = begun
             again: list[Waiter] = []
             try:
                 again = _serve(log, waiters)
             finally:
-                self._give_back(log, again)
+                self._end_round(log, again)
 
-    def _take(self) -> tuple[Syncable, list[Waiter]] | None:
+    def _begin_round(self) -> tuple[Syncable, list[Waiter]] | None:
         with self._changed:
             while True:
                 for log in self._waiting:
@@ -95,7 +95,7 @@ class GroupCommit:
                     return None
                 self._changed.wait()
 
-    def _give_back(self, log: Syncable, again: list[Waiter]) -> None:
+    def _end_round(self, log: Syncable, again: list[Waiter]) -> None:
         with self._changed:
             self._busy.discard(log)
             if again:
@@ -104,7 +104,7 @@ class GroupCommit:
 
 
 def _serve(log: Syncable, waiters: list[Waiter]) -> list[Waiter]:
-    """One round. Returns those whom this sync did not reach, though their records are there."""
+    """Run one round; return the waiters that it did not reach, though their records exist."""
     try:
         synced = log.sync()
     except (HeadraceError, OSError) as error:

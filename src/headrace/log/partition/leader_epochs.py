@@ -36,7 +36,7 @@ _UNKNOWN = EpochEnd(NO_LEADER_EPOCH, NO_OFFSET)
 
 
 def _with(entries: tuple[EpochStart, ...], new: EpochStart) -> tuple[EpochStart, ...]:
-    """`new` at the end, in place of all that it contradicts."""
+    """Return `entries` with `new` at the end, in place of all that it contradicts."""
     kept = min(
         bisect_left(entries, new.epoch, key=_EPOCH),
         bisect_left(entries, new.start_offset, key=_START),
@@ -73,7 +73,7 @@ class LeaderEpochs:
     )
 
     def __init__(self, filesystem: FileSystem, path: Path, *, write_through: bool = True) -> None:
-        """Touches nothing on disk; the file is read when somebody asks."""
+        """Touch nothing on disk; the first use reads the file."""
         self.path = path
         self._write_through = write_through
         self._unwritten = False
@@ -99,7 +99,7 @@ class LeaderEpochs:
         return entries[-1].epoch if entries else NO_LEADER_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The leader of `epoch` writes from `start_offset` on. Cheap when that is known already.
+        """Note that the leader of `epoch` writes from `start_offset` on. Cheap when that is known.
 
         A known epoch keeps its start, unless the new one is lower.
         """
@@ -116,11 +116,11 @@ class LeaderEpochs:
         self._replace(_with(entries, EpochStart(LeaderEpoch(epoch), Offset(start_offset))))
 
     def end_offset(self, requested_epoch: int, log_end_offset: int) -> EpochEnd:
-        """Where the greatest epoch at or below `requested_epoch` ends (KIP-279).
+        """Return where the greatest epoch at or below `requested_epoch` ends (KIP-279).
 
-        Epochs {1 from 0, 3 from 40} and a log end of 90: 1 ends at 40, and so does 2, answered as
-        epoch 1; 3 ends at 90; 0 is below all we know and ends where the first we know begins; 4 is
-        unknown.
+        Epochs {1 from 0, 3 from 40} and a log end of 90: 1 ends at 40, and so does 2, returned as
+        epoch 1; 3 ends at 90; 0 is below all known ones and ends where the first of them begins; 4
+        is unknown.
         """
         entries = self.entries
         if requested_epoch < 0 or not entries or requested_epoch > entries[-1].epoch:
@@ -128,24 +128,24 @@ class LeaderEpochs:
         after = bisect_right(entries, requested_epoch, key=_EPOCH)
         if after == len(entries):
             return EpochEnd(entries[-1].epoch, Offset(log_end_offset))
-        found = entries[after - 1].epoch if after else LeaderEpoch(requested_epoch)
-        return EpochEnd(found, entries[after].start_offset)
+        epoch = entries[after - 1].epoch if after else LeaderEpoch(requested_epoch)
+        return EpochEnd(epoch, entries[after].start_offset)
 
     def epoch_at(self, offset: int) -> LeaderEpoch:
-        """The epoch that wrote `offset`, -1 when it lies before all we know."""
+        """Return the epoch that wrote `offset`, -1 when it lies before all that are known."""
         entries = self.entries
         row = bisect_right(entries, offset, key=_START) - 1
         return entries[row].epoch if row >= 0 else NO_LEADER_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`: drop the epochs that start there or later."""
+        """Drop the epochs that start at `end_offset` or later, because the log ends there now."""
         entries = self.entries
         kept = bisect_left(entries, end_offset, key=_START)
         if kept < len(entries):
             self._replace(entries[:kept])
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now starts at `start_offset`: the epoch that wrote it starts there as well.
+        """Let the epoch that wrote `start_offset` start there, because the log does now.
 
         Epochs {1 from 0, 3 from 40} truncated to 50 are {3 from 50}, to 40 are {3 from 40}.
         """
@@ -157,16 +157,16 @@ class LeaderEpochs:
         self._replace((first, *entries[row + 1 :]))
 
     def clear(self) -> None:
-        """The log was emptied."""
+        """Drop every epoch, because the log was emptied."""
         if self.entries:
             self._replace(())
 
     def move(self, path: Path) -> None:
-        """The partition's directory was renamed."""
+        """Go on at `path`, because the partition's directory was renamed."""
         self.path = path
 
     def _replace(self, entries: tuple[EpochStart, ...]) -> None:
-        """On disk first: what readers are told is never less durable than what they act on."""
+        """Replace the entries, on disk first: a crash never undoes what readers act on."""
         if self._write_through:
             self._write(entries)
         else:

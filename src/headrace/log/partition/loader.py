@@ -6,7 +6,7 @@ of what was written. So recovery starts at the newest snapshot at or below the r
 scans to the end, checking every CRC, and rebuilds indexes, epochs and producers as it goes.
 
 Rule 1: the first batch that does not check is where the log ends, if everything behind it can be
-    unsynced. The file is cut there, later segments are dropped, and both are told and counted.
+    unsynced. The file is cut there, later segments are dropped, and both are logged and counted.
 Rule 2: it cannot, if it lies below the recovery point, or in any but the last two segments (see
     `PartitionLog`: rolling waits for the one before). Then synced records are damaged. Nothing is
     cut; the directory goes offline, for a person to look at.
@@ -99,7 +99,7 @@ def load_log(
 
 
 class _Loader:
-    """One opening of one log."""
+    """Opens one log, once."""
 
     def __init__(
         self, storage: Storage, path: Path, config: LogConfig, recovery_point: int
@@ -122,7 +122,7 @@ class _Loader:
         self._snapshots = SnapshotFiles(self._storage, self._path, tidied.snapshots)
         self._open_segments(tidied, log_start)
         if not self._segments:
-            log_end = self._start_anew(log_start)
+            log_end = self._start_empty(log_start)
         elif clean:
             log_end = self._load_clean()
         else:
@@ -131,7 +131,7 @@ class _Loader:
             # Deleted up to a point that the crash took away: go on behind it.
             for segment in self._segments:
                 segment.remove()
-            log_end = self._start_anew(log_start)
+            log_end = self._start_empty(log_start)
         log_start = max(log_start, self._segments[0].base_offset)
         self._epochs.truncate_from_end(log_end)
         self._epochs.truncate_from_start(log_start)
@@ -171,7 +171,7 @@ class _Loader:
         self._unindexed.discard(segment)
         self.recovered.rebuilt_indexes += 1
 
-    def _start_anew(self, offset: int) -> int:
+    def _start_empty(self, offset: int) -> int:
         segment = Segment(self._storage, self._path, offset, new=True)
         segment.create()
         self._storage.filesystem.sync_directory(self._path)
@@ -203,14 +203,14 @@ class _Loader:
         return log_end
 
     def _load_producers(self, end: int) -> None:
-        """As they were at `end`: from the newest snapshot below, and the heads since."""
+        """Load the producers as of `end`: from the newest snapshot below, and the heads since."""
         first = self._segments[0].base_offset
         start, entries = self._snapshots.latest(end) or (first, [])
         self._producers.load(entries)
         replay_producers(self._producers, self._segments, max(start, first), end)
 
     def _tail(self, segment: Segment) -> int:
-        """Where the offsets of a sound segment end: from the last index entry it is not far."""
+        """Return where the offsets of a sound segment end, near its last index entry."""
         if segment.size_bytes == 0:
             return segment.base_offset
         position = segment.offset_index.lookup(segment.offset_index.last_offset).position
@@ -260,7 +260,7 @@ class _Loader:
         return log_end
 
     def _recovery_start(self) -> int:
-        """The newest snapshot at or below the recovery point, its producers loaded.
+        """Load the newest snapshot at or below the recovery point; return its offset.
 
         A transaction index torn in the middle cannot be completed from there: then it is the start
         of that segment.
@@ -279,7 +279,7 @@ class _Loader:
         return start
 
     def _scan(self, segment: Segment, start: int) -> BatchScan:
-        """Walk a segment from `start` on, telling indexes, epochs and producers of each batch."""
+        """Walk a segment from `start` on; enter each batch into indexes, epochs and producers."""
         stored_bytes = segment.size_bytes
         position = self._position_of(segment, start)
         if position == 0:
@@ -313,7 +313,7 @@ class _Loader:
         return scan
 
     def _position_of(self, segment: Segment, start: int) -> int:
-        """Where the scan begins; 0 also when the indexes below cannot be believed."""
+        """Return where the scan begins; 0 also when the indexes below cannot be believed."""
         if start == segment.base_offset or segment in self._unindexed:
             return 0
         try:

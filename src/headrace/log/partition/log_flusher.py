@@ -71,7 +71,7 @@ class LogFlusher:
         return unsynced >= log.config.flush_messages or waited_ms >= log.config.flush_ms
 
     def flush(self, *, force: bool = False) -> RecoveryPoint:
-        """`sync`, and let recovery start here: indexes and producer state become durable too.
+        """Sync, and let recovery start here: indexes and producer state become durable too.
 
         Args:
             force: also when nothing was appended since the last flush.

@@ -111,23 +111,23 @@ class LogReader:
         at_least_one: bool,
     ) -> LogSlice | None:
         """Return the slice of one segment; None when it holds nothing at or behind `offset`."""
-        found = segment.find(offset)
+        first = segment.find(offset)
         size_bytes = tip.size_bytes if segment is tip.segment else segment.size_bytes
-        if found is None or found.position >= size_bytes:
+        if first is None or first.position >= size_bytes:
             return None
         end = size_bytes
         if bound < segment.end_offset:
             stop = segment.find(bound)
             if stop is not None and stop.position < end:
                 end = stop.position
-        size = end - found.position
+        size = end - first.position
         if size > max_bytes:
             size = max_bytes
-            if size < found.size_bytes:
-                size = found.size_bytes if at_least_one else 0
+            if size < first.size_bytes:
+                size = first.size_bytes if at_least_one else 0
         if size <= 0:
-            return LogSlice(None, 0, 0, Offset(found.base_offset), Offset(bound))
-        return _new(LogSlice, (segment.file(), found.position, size, found.base_offset, bound))
+            return LogSlice(None, 0, 0, Offset(first.base_offset), Offset(bound))
+        return _new(LogSlice, (segment.file(), first.position, size, first.base_offset, bound))
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, max_offset: int | None = None

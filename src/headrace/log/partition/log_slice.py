@@ -27,7 +27,7 @@ class LogSlice(NamedTuple):
     end_offset: Offset
 
     def read(self) -> bytes:
-        """The bytes themselves, for small answers and for tests."""
+        """Return the bytes themselves, for small responses and for tests."""
         if self.file is None:
             return b""
         return self.file.pread(self.size, self.position)

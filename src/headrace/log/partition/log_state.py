@@ -118,7 +118,8 @@ class LogState:
         self.closed = False
 
     def check_open(self) -> None:
-        """
+        """Refuse a log that is closed.
+
         Raises:
             LogClosed: the log was closed, or its partition deleted.
         """

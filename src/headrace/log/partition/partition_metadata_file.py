@@ -24,7 +24,7 @@ class PartitionMetadataFile:
 
     @classmethod
     def read(cls, filesystem: FileSystem, directory: Path) -> "PartitionMetadataFile | None":
-        """Of a partition's directory; None when it has no such file.
+        """Read the file of a partition's directory; None when it has none.
 
         Raises:
             CorruptLog: the file does not hold.
@@ -44,6 +44,6 @@ class PartitionMetadataFile:
             raise CorruptLog(f"{path} has a wrong topic_id: {error}") from None
 
     def write(self, filesystem: FileSystem, directory: Path) -> None:
-        """Durable on return."""
+        """Write the file, durable on return."""
         content = f"version: 0\ntopic_id: {uuid_text(self.topic_id)}"
         filesystem.write_atomically(directory / FILE_NAME, content.encode("ascii"))

@@ -10,7 +10,7 @@ from headrace.records.batch import LOG_APPEND_TIME, Batch
 
 
 class TimestampedOffset(NamedTuple):
-    """One record found by time, as ListOffsets answers it. All -1 when there is none."""
+    """One record found by time, as a ListOffsets response carries it. All -1 when there is none."""
 
     timestamp_ms: int = NO_TIMESTAMP_MS
     offset: Offset = NO_OFFSET
@@ -23,7 +23,7 @@ _NOTHING = TimestampedOffset()
 def search_timestamp(
     segments: Sequence[Segment], timestamp_ms: int, *, start: int, end: int
 ) -> TimestampedOffset:
-    """The first record within start..end whose timestamp is at or after `timestamp_ms`.
+    """Return the first record within start..end whose timestamp is at or after `timestamp_ms`.
 
     Producers' clocks differ, so timestamps may run backwards; "first" is by offset. The time index
     leads to the right place of the right segment, heads lead to the batch, and one batch is opened.
@@ -41,7 +41,7 @@ def search_timestamp(
 
 
 def newest_timestamp(segments: Sequence[Segment], start: int) -> int:
-    """The greatest timestamp of a batch that reaches to `start` or further, -1 without one."""
+    """Return the greatest timestamp of a batch that reaches to `start` or further, or -1."""
     newest = NO_TIMESTAMP_MS
     for segment in segments:
         if segment.size_bytes == 0 or segment.max_timestamp_ms <= newest:
@@ -74,7 +74,7 @@ def _search_segment(segment: Segment, timestamp_ms: int, start: int) -> Timestam
 
 
 def _is_plain(batch: Batch) -> bool:
-    """The head alone says which record it is."""
+    """Return whether the head alone says which record it is."""
     return batch.timestamp_type == LOG_APPEND_TIME or (
         batch.record_count == 1 and batch.last_offset_delta == 0 and not batch.has_delete_horizon
     )

@@ -113,7 +113,9 @@ class ProducerEntry:
         return None
 
     def expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Idle for too long. Never while a transaction is open: its marker must find it."""
+        """Return whether it was idle for too long; never while a transaction is open, because its
+        marker must find the entry.
+        """
         return not self.in_transaction and now_ms - self.last_timestamp_ms >= expiration_ms
 
     def __eq__(self, other: object) -> bool:

@@ -1,6 +1,6 @@
-"""Telling the producer state and the transaction index about a batch that is in the log.
+"""Bringing the producer state and the transaction index up to a batch that is in the log.
 
-Append and recovery share this one way, so that the state after a replay is the state of before.
+Append and recovery share this code, so that a replay gives the state that the appends gave.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def replay_producers(
     knows these bytes to be sound.
 
     Args:
-        indexed: the segment whose transaction index is told of its markers again.
+        indexed: the segment whose transaction index gets its entries again.
     """
     for segment in segments[floor(segments, start) :]:
         if segment.base_offset >= end:

@@ -1,11 +1,11 @@
 """What a partition knows of its producers: their sequences and their transactions (KIP-98).
 
-Theory of operation. An idempotent producer numbers its records per partition; the leader takes a
-batch only if it continues the last one, and answers a batch it has already taken with the offsets
-it got then. A transactional producer's records stay invisible to read_committed readers until its
-marker comes; the *first unstable offset* is where those readers must stop.
+Theory of operation. An idempotent producer numbers its records per partition. The leader appends a
+batch only if it continues the last one, and answers a batch that it has already with the offsets it
+has. A transactional producer's records stay invisible to read_committed readers until its marker
+comes; the *first unstable offset* is where those readers must stop.
 
-Rule 1: this file does no I/O and asks no clock. `check` looks, `append` and `end_transaction`
+Rule 1: this file does no I/O and reads no clock. `check` looks, `append` and `end_transaction`
 change; the owner writes to the log in between. So a failed write leaves no trace here.
 
 Rule 2: the state is a function of the log. Replaying the batches after a snapshot, with
@@ -83,7 +83,7 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
-        # Those of which a snapshot said the last batch, and nobody has asked for those before it.
+        # Producers whose last batch came from a snapshot, and whose earlier ones are not recalled.
         self._snapshotted: set[int] = set()
         # First offset to producer id. Offsets only grow, so the order of arrival is their order.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
@@ -102,15 +102,15 @@ class ProducerState:
         return self._producers.get(producer_id)
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """All producers: a snapshot's content, and DescribeProducers' answer."""
+        """Return all producers: what a snapshot holds, and what DescribeProducers reports."""
         return iter(self._producers.values())
 
     # -- batches -------------------------------------------------------------------------------
 
     def expecting(self, producer_id: int, epoch: int, sequence: int) -> ProducerEntry | None:
-        """The producer, if this is just what comes next from it and no transaction is open.
+        """Return the producer, if this is just what comes next from it and no transaction is open.
 
-        None says nothing: ask `check`.
+        None decides nothing: call `check`.
         """
         entry = self._producers.get(producer_id)
         if (
@@ -133,7 +133,7 @@ class ProducerState:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         strict_start: bool = False,
     ) -> Duplicate | None:
-        """May this batch be appended? None is yes; a `Duplicate` is the answer it got before.
+        """Check whether a batch may be appended: None if so, a `Duplicate` if the log has it.
 
         Args:
             strict_start: the producer speaks transaction version 2: if we do not know it, it must
@@ -173,7 +173,7 @@ class ProducerState:
         last_sequence: int,
         origin: AppendOrigin,
     ) -> Duplicate | None:
-        """Anything but the next batch of the same epoch."""
+        """Check anything but the next batch of the same epoch."""
         if origin is AppendOrigin.CLIENT:
             duplicate = entry.duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
@@ -217,7 +217,7 @@ class ProducerState:
             self._ongoing[base_offset] = producer_id
 
     def forgotten(self, producer_id: int, epoch: int) -> ProducerEntry | None:
-        """The producer, if a snapshot knew only the last batch of this epoch; asked once each.
+        """Return the producer, once, if a snapshot knew only the last batch of this epoch.
 
         The log has what came before (`producer_recall`): hand it to `recall`.
         """
@@ -235,7 +235,7 @@ class ProducerState:
     # -- transactions --------------------------------------------------------------------------
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Has this very producer written in a transaction here that is not decided yet?"""
+        """Return whether this very producer has an undecided transaction with records here."""
         entry = self._producers.get(producer_id)
         return entry is not None and entry.epoch == epoch and entry.in_transaction
 
@@ -247,7 +247,7 @@ class ProducerState:
         *,
         transaction_version: int = 0,
     ) -> None:
-        """May the coordinator's marker be appended? Not asked for replicated ones.
+        """Check whether a coordinator's marker may be appended. Replicated ones are not checked.
 
         Since transaction version 2 the coordinator raises the epoch before it writes the marker, so
         a marker with the epoch we know is late, and would end the transaction after its own. Only
@@ -313,12 +313,12 @@ class ProducerState:
         )
 
     def first_undecided_offset(self) -> Offset | None:
-        """Where the oldest open transaction begins; compaction stops there."""
+        """Return where the oldest open transaction begins; compaction stops there."""
         return Offset(next(iter(self._ongoing))) if self._ongoing else None
 
     def first_unstable_offset(self) -> Offset | None:
-        """Where the oldest transaction begins that is open, or decided by a marker that is not
-        replicated yet. The last stable offset is this, within log start and high watermark.
+        """Return where the oldest transaction begins that is open, or decided by a marker that is
+        not replicated yet. The last stable offset is this, within log start and high watermark.
         """
         unreplicated = self._unreplicated
         if not self._ongoing and not unreplicated:
@@ -329,7 +329,7 @@ class ProducerState:
         return first
 
     def advance(self, high_watermark: int) -> None:
-        """Markers below `high_watermark` are replicated; free when no transaction waits for it.
+        """Count markers below `high_watermark` as replicated; free when no transaction waits.
 
         Called for a new log start as well: nothing below it is waited for.
         """
@@ -343,7 +343,7 @@ class ProducerState:
     # -- lifetime ------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
-        """Forget the producers that were idle for `producer.id.expiration.ms`; tells which."""
+        """Forget the producers that were idle for `producer.id.expiration.ms`; return which."""
         gone = [
             producer_id
             for producer_id, entry in self._producers.items()

@@ -36,13 +36,13 @@ class SnapshotFiles:
         self.offsets = sorted(offsets)
 
     def write(self, offset: int, content: bytes) -> None:
-        """Put a snapshot of everything below `offset` on the shelf; durable on return."""
+        """Write a snapshot of everything below `offset`; durable on return."""
         self._storage.filesystem.write_atomically(snapshot_path(self._directory, offset), content)
         if offset not in self.offsets:
             insort(self.offsets, offset)
 
     def latest(self, at_most: int) -> tuple[int, list[ProducerEntry]] | None:
-        """The newest sound snapshot at or below `at_most`. Damaged ones are thrown away."""
+        """Return the newest sound snapshot at or below `at_most`. Damaged ones are removed."""
         while row := bisect_right(self.offsets, at_most):
             offset = self.offsets[row - 1]
             path = snapshot_path(self._directory, offset)
@@ -54,7 +54,7 @@ class SnapshotFiles:
         return None
 
     def remove_above(self, offset: int) -> None:
-        """The log was cut: what follows `offset` was never there."""
+        """Remove the snapshots above `offset`, because the log was truncated to it."""
         for stale in self.offsets[bisect_right(self.offsets, offset) :]:
             self._remove(stale)
 
@@ -66,7 +66,7 @@ class SnapshotFiles:
                 self._remove(old)
 
     def move(self, directory: Path) -> None:
-        """The partition's directory was renamed."""
+        """Go on in `directory`, because the partition's directory was renamed."""
         self._directory = directory
 
     def _remove(self, offset: int) -> None:

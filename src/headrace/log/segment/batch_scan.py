@@ -37,7 +37,7 @@ class BatchPosition(NamedTuple):
 
 
 def find_batch(file: File, offset: int, start: int, end: int) -> BatchPosition | None:
-    """The first batch at or behind `start` that ends at `offset` or later; None past the last one.
+    """Find the first batch at or behind `start` that ends at `offset` or later; None past the last.
 
     `start` is where some batch begins, `end` the number of bytes of the file that count.
 
@@ -71,7 +71,7 @@ def find_batch(file: File, offset: int, start: int, end: int) -> BatchPosition |
 
 
 class BatchScan:
-    """(position, batch) for every sound batch from `position` on, CRC checked.
+    """Iterates over (position, batch) for every sound batch from `position` on, CRC checked.
 
     When the iteration is over, `position` is where the sound bytes end, `next_offset` what follows
     them, and `problem` says why it ended there: None at the very end of the file. While it goes on
@@ -106,7 +106,7 @@ class BatchScan:
             self.problem = f"At byte {self.position} of the file: {error}"
 
     def _sound_batches(self, chunk: memoryview) -> Iterator[tuple[int, Batch]]:
-        """The whole batches of a chunk; recovery of millions of small ones waits for this loop."""
+        """Yield the whole batches of a chunk: recovery of millions of small ones waits here."""
         at = 0
         last_head = len(chunk) - HEADER_BYTES
         while at <= last_head:
@@ -128,7 +128,7 @@ class BatchScan:
 
 
 def walk_heads(file: File, start: int, end: int) -> Iterator[Batch]:
-    """The heads of the batches from `start` to `end`, bodies unread; stops before a cut-off one.
+    """Yield the heads of the batches from `start` to `end`, and stop before a cut-off one.
 
     `Batch.position` counts in what was read, not in the file: use the sizes to follow along.
 

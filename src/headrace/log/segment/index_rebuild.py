@@ -10,7 +10,7 @@ _log = structlog.get_logger(__name__)
 
 
 def rebuild_if_broken(segment: Segment, interval_bytes: int) -> bool:
-    """Rebuild offset and time index of a cold segment when either does not hold."""
+    """Rebuild offset and time index of a cold segment when either is corrupt; return whether so."""
     try:
         segment.offset_index.check()
         segment.time_index.check()
@@ -22,7 +22,7 @@ def rebuild_if_broken(segment: Segment, interval_bytes: int) -> bool:
 
 
 def rebuild_indexes(segment: Segment, interval_bytes: int) -> None:
-    """Offset and time index from the heads of all batches. Not synced.
+    """Rebuild offset and time index from the heads of all batches. Not synced.
 
     The transaction index is left alone: it needs the producers as they were at the segment's start,
     which only a replay of the log before it can tell.

@@ -156,7 +156,7 @@ def judge(
 
 @part
 def _empty(batches: Int64s, row: int) -> None:
-    """Nothing of the batch stays but, if it is to be retained, its head."""
+    """Drop all of a batch but, if it is to be retained, its head."""
     batches[row, KEPT] = 0
     if batches[row, RETAIN] == 0:
         batches[row, ACTION] = ACTION_DROP

@@ -126,7 +126,7 @@ def scan(data: Bytes, size: int, batches: Int64s) -> tuple[int, int]:
 
 @kernel
 def first_damaged(data: Bytes, batches: Int64s, rows: int) -> int:
-    """The first row whose CRC32C does not hold, or -1."""
+    """Return the first row whose CRC32C does not match, or -1."""
     start = address(data)
     for row in range(rows):
         at = start + batches[row, POSITION]
@@ -138,7 +138,7 @@ def first_damaged(data: Bytes, batches: Int64s, rows: int) -> int:
 
 @part
 def record_parts(at: int, end: int) -> tuple[int, int, int, int, int, int]:
-    """The parts of the record at address `at`, or an end of -1 when it does not hold together.
+    """Split the record at address `at`; an end of -1 says that its lengths contradict each other.
 
     Returns:
         (end, offset delta, timestamp delta, key start, key end, value length); the key end lies
@@ -168,7 +168,7 @@ def record_parts(at: int, end: int) -> tuple[int, int, int, int, int, int]:
 
 @kernel
 def index_points(batches: Int64s, interval: int, tail: Int64s, points: Int64s) -> int:
-    """The index entries for batches that are appended to a segment (as Kafka places them).
+    """Place the index entries for batches that are appended to a segment, as Kafka does.
 
     `tail` carries over from call to call: bytes since the last entry, the newest timestamp so far,
     and the last offset of the batch that has it. Each row of `points` becomes (OUT_POSITION, last

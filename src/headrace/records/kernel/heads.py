@@ -30,7 +30,7 @@ PRODUCER_ID = 9
 PRODUCER_EPOCH = 10
 BASE_SEQUENCE = 11
 COUNT = 12
-SKIP = 13  # not 0: no record of this batch is wanted (one of SKIP_*)
+SKIP = 13  # not 0: no record of this batch is read (one of SKIP_*)
 INFLATED = 14  # 1: the records lie in the arena, 0: in the scanned bytes
 START = 15
 END = 16
@@ -47,8 +47,8 @@ BATCHES = 0
 CONSUMED = 1  # the position behind the last batch in the table
 STATE = 2
 SEEN_ATTRIBUTES = 3  # of all batches that are not out of range, or'ed together
-WANTED_COUNT = 4  # records in the batches that are not skipped
-WANTED_BYTES = 5  # and the bytes of those, as they lie there
+SELECTED_COUNT = 4  # records in the batches that are not skipped
+SELECTED_BYTES = 5  # and the bytes of those, as they lie there
 RESULT_SLOTS = 6
 
 # What STATE says.
@@ -119,8 +119,8 @@ def scan_heads(
             if attributes & _CONTROL_BIT:
                 skip = SKIP_CONTROL
             else:
-                result[WANTED_COUNT] += count
-                result[WANTED_BYTES] += body
+                result[SELECTED_COUNT] += count
+                result[SELECTED_BYTES] += body
         table[row, POSITION] = position
         table[row, SIZE] = end - position
         table[row, BASE_OFFSET] = base_offset

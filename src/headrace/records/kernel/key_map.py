@@ -30,7 +30,7 @@ _U32 = np.uint64(32)
 
 @part
 def find_slot(table: npt.NDArray[np.uint64], low: np.uint64, high: np.uint64) -> int:
-    """The slot that holds this hash, or the free one where it belongs.
+    """Return the slot that holds this hash, or the free one where it belongs.
 
     Linear probing; it ends because `fill` never takes the last free slot.
     """
@@ -98,6 +98,6 @@ def fill(
 def newest_offset(
     key: Bytes, key0: np.uint64, key1: np.uint64, table: npt.NDArray[np.uint64]
 ) -> int:
-    """What is mapped for a key, or -1."""
+    """Return the offset that is mapped for a key, or -1."""
     low, high = siphash128(address(key), address(key) + key.shape[0], key0, key1)
     return int64(table[find_slot(table, low, high), 2]) - 1

@@ -54,17 +54,17 @@ def kernel(function: _Function) -> _Function:
 
 
 def part(function: _Function) -> _Function:
-    """A piece of kernels, always compiled into them."""
+    """Compile a piece of kernels, always inlined into them."""
     return cast(_Function, njit(nogil=True, forceinline=True)(function))
 
 
 def readable(buffer: Any) -> Bytes:
-    """The bytes of a buffer as the array a kernel takes for its input, without a copy."""
+    """Return the bytes of a buffer as the array that kernels read from, without a copy."""
     return read_only(np.frombuffer(buffer, dtype=np.uint8))
 
 
 def read_only(array: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """The array, marked as one that is only read."""
+    """Return the array, marked as one that is only read."""
     array.flags.writeable = False
     return array
 

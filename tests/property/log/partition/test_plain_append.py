@@ -1,4 +1,4 @@
-"""The short way of an append does what the long way does, to the byte."""
+"""The fast path of an append does what the slow path does, to the byte."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,28 +74,30 @@ def content(folder: Path) -> dict[str, bytes]:
     config=configs,
     appended=st.lists(st.tuples(batches(), st.sampled_from([0, 0, 0, 1, 2, -1])), max_size=12),
 )
-def test_the_short_way_leaves_the_same_bytes_and_answers_as_the_long_way(
+def test_the_fast_path_leaves_the_same_bytes_and_results_as_the_slow_path(
     config: LogConfig, appended: list[tuple[bytes, int]]
 ) -> None:
     with TemporaryDirectory() as name:
-        short, long = Path(name, "short"), Path(name, "long")
-        short_log = LogDirectory.open(short, configs=lambda _: config, clock=ManualClock())
-        long_log = LogDirectory.open(long, configs=lambda _: config, clock=ManualClock())
-        ours, theirs = short_log.create(CLICKS), long_log.create(CLICKS)
+        fast, slow = Path(name, "fast"), Path(name, "slow")
+        fast_directory = LogDirectory.open(fast, configs=lambda _: config, clock=ManualClock())
+        slow_directory = LogDirectory.open(slow, configs=lambda _: config, clock=ManualClock())
+        fast_log, slow_log = fast_directory.create(CLICKS), slow_directory.create(CLICKS)
         highest = 0
         for records, epoch in appended:
             epoch = max(epoch, highest) if epoch >= 0 else epoch
             highest = max(epoch, highest)
 
-            # Only a view, as the broker has it, takes the short way.
-            assert outcome(ours, memoryview(records), epoch) == outcome(theirs, records, epoch)
-            assert ours.log_end_offset == theirs.log_end_offset
-            assert ours.epochs.entries == theirs.epochs.entries
-            assert list(ours.producer_entries()) == list(theirs.producer_entries())
+            # Only a view, as the broker has it, goes the fast path.
+            assert outcome(fast_log, memoryview(records), epoch) == outcome(
+                slow_log, records, epoch
+            )
+            assert fast_log.log_end_offset == slow_log.log_end_offset
+            assert fast_log.epochs.entries == slow_log.epochs.entries
+            assert list(fast_log.producer_entries()) == list(slow_log.producer_entries())
 
-        short_log.close()
-        long_log.close()
-        assert content(short) == content(long)
+        fast_directory.close()
+        slow_directory.close()
+        assert content(fast) == content(slow)
 
 
 def copied(log: PartitionLog, records: bytes | memoryview) -> Appended | str:
@@ -111,16 +113,16 @@ def copied(log: PartitionLog, records: bytes | memoryview) -> Appended | str:
     appended=st.lists(st.tuples(batches(), st.sampled_from([0, 0, 0, 1, 2])), max_size=12),
     spoiled=st.integers(0, 60),
 )
-def test_the_short_way_of_a_copy_leaves_the_same_bytes_as_the_long_way(
+def test_the_fast_path_of_a_copy_leaves_the_same_bytes_as_the_slow_path(
     config: LogConfig, appended: list[tuple[bytes, int]], spoiled: int
 ) -> None:
     with TemporaryDirectory() as name:
-        folders = [Path(name, each) for each in ("leader", "short", "long")]
+        folders = [Path(name, each) for each in ("leader", "fast", "slow")]
         opened = [
             LogDirectory.open(each, configs=lambda _: config, clock=ManualClock())
             for each in folders
         ]
-        leader, ours, theirs = [each.create(CLICKS) for each in opened]
+        leader, fast_log, slow_log = [each.create(CLICKS) for each in opened]
         highest = 0
         for number, (records, epoch) in enumerate(appended):
             highest = max(epoch, highest)
@@ -131,10 +133,10 @@ def test_the_short_way_of_a_copy_leaves_the_same_bytes_as_the_long_way(
             if number == 3 and spoiled < len(batch):
                 batch[spoiled] ^= 1
 
-            assert copied(ours, memoryview(bytes(batch))) == copied(theirs, bytes(batch))
-            assert ours.log_end_offset == theirs.log_end_offset
-            assert ours.epochs.entries == theirs.epochs.entries
-            assert list(ours.producer_entries()) == list(theirs.producer_entries())
+            assert copied(fast_log, memoryview(bytes(batch))) == copied(slow_log, bytes(batch))
+            assert fast_log.log_end_offset == slow_log.log_end_offset
+            assert fast_log.epochs.entries == slow_log.epochs.entries
+            assert list(fast_log.producer_entries()) == list(slow_log.producer_entries())
 
         for each in opened:
             each.close()

@@ -74,7 +74,7 @@ def test_an_unknown_control_record_stays() -> None:
     assert transactions.on_marker(7, ControlType.LEADER_CHANGE, 19) == (False, None)
 
 
-def test_two_aborted_transactions_of_one_producer_are_told_apart() -> None:
+def test_two_aborted_transactions_of_one_producer_are_kept_apart() -> None:
     second = AbortedTransactionEntry(7, 30, 39, 40)
     transactions = CleanedTransactions([second, ABORTED, ABORTED])
     transactions.on_data(7, 12)

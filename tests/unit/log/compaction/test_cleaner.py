@@ -149,7 +149,7 @@ def test_truncation_above_the_progress_changes_nothing(shop: Shop) -> None:
     assert shop.cleaner.cleanable(log).first_dirty == 5
 
 
-def test_a_new_log_of_the_same_name_starts_anew(shop: Shop) -> None:
+def test_a_new_log_of_the_same_name_has_no_progress(shop: Shop) -> None:
     log = shop.fill("all", 5)
     shop.clean()
     with shop.cleaner.paused(log.partition):

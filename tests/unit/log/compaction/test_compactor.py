@@ -522,21 +522,21 @@ def test_counts_what_it_did(compaction: Compaction) -> None:
 
 
 def test_tells_of_every_byte_it_reads_and_writes(compaction: Compaction) -> None:
-    told: list[int] = []
-    compaction.compactor = Compactor(compaction.clock, on_bytes=told.append)
+    sizes: list[int] = []
+    compaction.compactor = Compactor(compaction.clock, on_bytes=sizes.append)
     compaction.append((b"a", b"1"), (b"b", b"2"))
     compaction.append((b"a", b"3"))
 
     stats = compaction.clean()
 
-    assert sum(told) == stats.bytes_read + stats.bytes_written
+    assert sum(sizes) == stats.bytes_read + stats.bytes_written
 
 
 def test_stops_between_chunks_and_leaves_no_file(compaction: Compaction) -> None:
     compaction.append((b"a", b"1"), (b"a", b"2"))
     answers = iter([False, True])
 
-    with pytest.raises(CompactionStopped, match="told to stop"):
+    with pytest.raises(CompactionStopped, match="asked to stop"):
         compaction.clean(stopping=lambda: next(answers))
 
     assert compaction.offsets() == [0, 1]
@@ -597,7 +597,7 @@ def test_refuses_a_chunk_that_is_too_small() -> None:
         (b"\x10\0\0\0\x02a\x02v\0\0", "do not parse"),  # a byte behind the last record
     ],
 )
-def test_records_that_are_none_are_told_and_left(
+def test_records_that_are_none_are_reported_and_left(
     compaction: Compaction, broken: bytes, why: str
 ) -> None:
     compaction.log.append(
@@ -612,7 +612,7 @@ def test_records_that_are_none_are_told_and_left(
     assert compaction.log.read(0, 1 << 20).read() == before
 
 
-def test_a_batch_that_inflates_without_bound_is_told_and_left(compaction: Compaction) -> None:
+def test_a_batch_that_inflates_without_bound_is_reported_and_left(compaction: Compaction) -> None:
     compaction.compactor = Compactor(compaction.clock, max_inflated_bytes=10_000)
     compaction.append((b"a", b"0" * 100_000), codec=Codec.ZSTD)
 
@@ -620,7 +620,9 @@ def test_a_batch_that_inflates_without_bound_is_told_and_left(compaction: Compac
         compaction.clean()
 
 
-def test_damage_on_the_disk_is_told_and_not_given_a_new_checksum(compaction: Compaction) -> None:
+def test_damage_on_the_disk_is_reported_and_not_given_a_new_checksum(
+    compaction: Compaction,
+) -> None:
     compaction.append((b"a", b"1"), (b"a", b"2"))
     file = compaction.disk.open(compaction.log.segments[0].path)
     file.pwritev([b"X"], file.size() - 2)

@@ -60,11 +60,11 @@ def test_reads_between_two_positions() -> None:
 
 def test_tells_the_size_of_each_read() -> None:
     file = file_of(batch(0), batch(1))
-    told: list[int] = []
+    sizes: list[int] = []
 
-    list(ChunkReader(1024, on_read=told.append).read(file, 0, file.size()))
+    list(ChunkReader(1024, on_read=sizes.append).read(file, 0, file.size()))
 
-    assert told == [file.size()]
+    assert sizes == [file.size()]
 
 
 def test_knows_every_field_of_a_head() -> None:

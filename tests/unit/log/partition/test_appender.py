@@ -1,4 +1,4 @@
-"""What enters a log, and what it is told."""
+"""What a log appends, and what the append returns."""
 
 from collections.abc import Callable
 

@@ -110,7 +110,7 @@ def test_a_failed_sync_is_not_tried_again(log: PartitionLog, disk: CrashDisk) ->
     assert log.synced_offset == 0
 
 
-def test_a_disk_that_fails_while_closing_is_told_as_such(
+def test_a_disk_that_fails_while_closing_is_reported_as_such(
     log: PartitionLog, disk: CrashDisk
 ) -> None:
     fill(log, 2)

@@ -1,7 +1,5 @@
 """Dropping the end of a log, or all of it."""
 
-from collections.abc import Callable
-
 import pytest
 
 from headrace.log.partition.partition_log import PartitionLog
@@ -10,6 +8,7 @@ from headrace.model.error import (
 )
 from testkit.sample.batch import sample_batch
 from testkit.sample.filled_log import fill
+
 
 def test_truncating_takes_whole_batches(log: PartitionLog) -> None:
     log.append(sample_batch(b"a", b"b"), 0)
