@@ -4,7 +4,7 @@ The format is one for all of them, and only the fields of a line differ:
 
     0                 version
     2                 how many lines follow
-    clicks 0 1042     one entry a line
+    clicks 0 1042     one entry per line
     clicks 1 977
 """
 

@@ -1,4 +1,4 @@
-"""`.lock`: one process to a log directory."""
+"""`.lock`: one process per log directory."""
 
 import fcntl
 import io

@@ -16,7 +16,7 @@ CLEANER_NAME: Final = "cleaner-offset-checkpoint"
 
 
 class OffsetCheckpoint:
-    """One offset for each partition of a log directory (`<topic> <partition> <offset>` a line).
+    """One offset for each partition of a log directory (lines of `<topic> <partition> <offset>`).
 
     The recovery points, the log start offsets, the high watermarks and the cleaner's progress are
     four such files. An entry for a partition that is gone is harmless; one that is missing means

@@ -1,4 +1,6 @@
-"""What all logs of one log directory share: the disk, the clock, the open files, and their fate."""
+"""What all logs of one log directory share: the disk, the clock, the open files, and the error
+that took the directory offline.
+"""
 
 from collections.abc import Callable
 from threading import Lock
@@ -20,10 +22,10 @@ def _nothing() -> None:
 
 
 class Storage:
-    """One disk and the state of our trust in it.
+    """One disk, and the first error that it reported.
 
     Invariant: after the first I/O error nothing is written any more. What memory says and what the
-    disk holds may differ from that moment on, and only a fresh recovery can tell; so every log of
+    disk holds may differ from that moment on, and only a new recovery can tell. So every log of
     the directory refuses from then on, and says why.
 
     Attributes:

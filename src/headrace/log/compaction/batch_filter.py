@@ -1,4 +1,4 @@
-"""Takes out of a chunk what compaction drops, and rebuilds the batches around the rest."""
+"""Dropping records from a chunk, and rebuilding the batches around the rest."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -47,7 +47,7 @@ class BatchFilter:
 
     Batches that lose nothing are copied as bytes. Others are rebuilt without their lost records,
     and compressed again with their own codec. Memory: one output buffer of about a chunk, and nine
-    bytes a record. One thread.
+    bytes per record. One thread.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from headrace.model.topic_config import LogConfig
 
 
 class CleanableSegment(Protocol):
-    """What is asked of a segment. The timestamps may cost a read, so they are asked for last."""
+    """What is read of a segment. A timestamp may cost a disk read, so it is read last."""
 
     @property
     def base_offset(self) -> int: ...

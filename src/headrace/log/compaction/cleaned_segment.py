@@ -17,11 +17,11 @@ _INT_MAX = 2**31 - 1
 
 
 class CleanedSegment:
-    """Takes the batches that stay, in bulk, and indexes them as an append would.
+    """Appends the batches that stay, in bulk, and indexes them as an append would.
 
-    Crash: the files carry the suffix `.cleaned` until the log takes them over, and opening a log
+    Crash: the files carry the suffix `.cleaned` until the log adopts them, and opening a log
     removes such files. The sources are untouched meanwhile. All bytes are durable after `finish`.
-    Threads: one; no other knows of it before the log takes it over.
+    Threads: one; no other knows of it before the log adopts it.
     """
 
     def __init__(

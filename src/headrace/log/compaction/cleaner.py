@@ -29,14 +29,14 @@ _log = structlog.get_logger(__name__)
 
 
 class Cleaner:
-    """Compacts the logs of one log directory, the dirtiest first, one round a call.
+    """Compacts the logs of one log directory, the dirtiest first, one round per call.
 
     The progress of each log is in `cleaner-offset-checkpoint`: the first offset that is not
     compacted. It is written after a round. A crash before that costs the round once more, nothing
     else.
 
-    Threads: several may call `run_once`, each with its own compactor; they take different logs. Any
-    may call the rest.
+    Threads: several may call `run_once`, each with its own compactor, and work on different logs.
+    Any may call the rest.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Cleaner:
         self._changed = Condition()
         self._running: set[TopicPartition] = set()
         self._paused: Counter[TopicPartition] = Counter()
-        # Compaction met something in these that it cannot open; asking again would not help.
+        # Compaction cannot open something in these; another round would fail the same way.
         self.uncleanable: dict[TopicPartition, str] = {}
 
     def run_once(self, compactor: "Compactor") -> "CleanStats | None":

@@ -79,7 +79,7 @@ class Compactor:
 
     That is the offset map (log.cleaner.dedupe.buffer.size) and some chunks: about 12 times
     `chunk_bytes`, and in logs of compressed batches the largest of them inflated, twice.
-    One thread; a broker that compacts with several has one for each.
+    One thread; a broker that compacts with several has a compactor for each.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class _Round:
         except OSError as error:
             if error.errno not in (ENOSPC, EDQUOT):
                 raise
-            # The log needs what is left more than compaction does, and loses nothing by waiting.
+            # Leave the remaining space to appends: compaction can wait.
             cleaned.discard()
             raise CompactionStopped(
                 f"the disk is too full to compact {log.partition}: {error.strerror}"

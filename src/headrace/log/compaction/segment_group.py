@@ -1,4 +1,4 @@
-"""Which neighbouring segments compaction merges into one, so that it does not leave crumbs."""
+"""Which neighbouring segments compaction merges into one, so that it does not leave small ones."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -13,7 +13,7 @@ class SizedIndex(Protocol):
 
 
 class MergeableSegment(Protocol):
-    """What is asked of a segment."""
+    """What grouping reads of a segment."""
 
     @property
     def base_offset(self) -> int: ...

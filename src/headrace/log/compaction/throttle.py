@@ -5,7 +5,7 @@ from collections.abc import Callable
 from headrace.model.clock import Clock
 from headrace.model.error import InvalidArgument
 
-# Sleeps shorter than this cost more than they smooth.
+# Shorter sleeps cost more than they gain.
 _SHORTEST_SLEEP_MS = 10
 
 

@@ -22,13 +22,13 @@ class CacheableIndex(Protocol):
 
 
 class IndexCache:
-    """Decides whose entries stay in memory, by the clock algorithm.
+    """Decides which indexes keep their entries in memory, by the clock algorithm.
 
     Invariant: what the loaded indexes hold stays within `max_bytes`, give or take the last one.
     A use costs its index one attribute (`touched`), never a lock: the cost lies with loading.
 
     Threads: any may call any method. `unload` is called with the cache's lock held, so it must not
-    come back here.
+    call the cache.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:

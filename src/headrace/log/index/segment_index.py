@@ -1,4 +1,4 @@
-"""What the offset index and the time index of a segment share: where they lie, and their life."""
+"""What the offset index and the time index share: a file, from its opening to its removal."""
 
 from pathlib import Path
 from typing import ClassVar

@@ -17,8 +17,8 @@ from headrace.records.recompress import recompressed
 
 _NO_LIMIT = 2**63 - 1
 _PRODUCERS_CHOICE = "producer"
-# What an uncompressed request could bring at most (socket.request.max.bytes): a topic that stores
-# its batches in another codec takes no more out of a compressed one.
+# The largest uncompressed request (socket.request.max.bytes): a topic that stores its batches in
+# another codec inflates none to more than that.
 _MAX_INFLATED_BYTES = 100 * 1024 * 1024
 
 
@@ -115,8 +115,8 @@ def _recompressed(batch: Batch, config: LogConfig) -> Batch:
 
 
 def _check_keys(batches: list[Batch]) -> None:
-    # Late, because it brings in numba and pyarrow, which a broker without compacted topics of its
-    # users never needs.
+    # Late, because it imports numba and pyarrow: a broker without compacted user topics never
+    # needs them.
     from headrace.records.decode import decode
 
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What an append answers."""
+"""The result of an append."""
 
 from typing import NamedTuple
 

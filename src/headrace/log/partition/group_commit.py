@@ -1,4 +1,4 @@
-"""Acknowledge an append only when it is on disk, many of them with one fsync."""
+"""Acknowledging appends only when they are on disk, many of them with one fsync."""
 
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -23,14 +23,14 @@ Waiter: TypeAlias = "tuple[int, Future[Offset]]"
 
 
 class GroupCommit:
-    """Threads that sync logs in rounds; a round serves everyone who asked before it began.
+    """Threads that sync logs in rounds; a round serves every request from before it began.
 
-    While a log is being synced, those who come wait for its next round, together: the busier the
+    While a log is being synced, new requests wait for its next round, together: the busier the
     disk, the more appends share one fsync. Different logs are synced side by side by up to
     `workers` threads, because a journalling file system commits concurrent fsyncs together.
 
     Invariant: a future is done without an error only if every record below its offset is durable.
-    A failed sync fails everyone who waited for that round; it is never tried again, because the
+    A failed sync fails every request of that round; it is never retried, because the
     kernel may have dropped the dirty pages (the log takes its directory offline instead).
 
     Threads: `request` may be called from any. Callbacks on the future run in a worker: a broker
@@ -58,7 +58,7 @@ class GroupCommit:
         Its result is the offset that is durable by then, at least `offset`.
         """
         future: Future[Offset] = Future()
-        future.set_running_or_notify_cancel()  # a round cannot take back what it promised
+        future.set_running_or_notify_cancel()  # a round cannot be cancelled
         with self._changed:
             if self._closed:
                 raise InvalidArgument("group commit is closed: it syncs nothing any more")
@@ -67,7 +67,7 @@ class GroupCommit:
         return future
 
     def close(self) -> None:
-        """Serve everyone who waits, then stop the threads."""
+        """Serve every waiting request, then stop the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

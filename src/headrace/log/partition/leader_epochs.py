@@ -50,7 +50,7 @@ class LeaderEpochs:
     Invariant: epochs and start offsets both increase strictly from entry to entry. A new entry that
     contradicts older ones wins, because it describes what is in the log now: they are dropped.
 
-    Byte format (Kafka's): a checkpoint text with `<epoch> <start offset>` a line.
+    Byte format (Kafka's): a checkpoint text with lines of `<epoch> <start offset>`.
 
     Crash: with `write_through`, `assign` is durable on return, so an epoch that wrote records is
     never missing. The two truncations are written at once too; a crash in between leaves entries
@@ -59,7 +59,7 @@ class LeaderEpochs:
     its recovery point finds the later ones in the batches it scans, and saves two fsyncs in the
     first append of every partition.
 
-    Threads: one assigns and truncates; any may ask. Readers see the old tuple or the new one.
+    Threads: one assigns and truncates; any may read. Readers see the old tuple or the new one.
     """
 
     __slots__ = (

@@ -26,7 +26,7 @@ import structlog
 from headrace.log.partition.leader_epochs import FILE_NAME as EPOCHS_NAME
 from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.log.partition.leftover import Tidied, tidy
-from headrace.log.partition.log_state import LoadedLog
+from headrace.log.partition.log_state import LoadedLog, LogState
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch, replay_producers
 from headrace.log.producer.producer_snapshot import encode_snapshot
@@ -91,7 +91,8 @@ def load_log(
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
-        log = PartitionLog(storage, partition, path, config, loaded, on_roll=on_roll)
+        state = LogState(storage, partition, path, config, loaded)
+        log = PartitionLog(state, on_roll=on_roll)
         if loader.repaired:
             log.flush(force=True)
         log.set_high_watermark(high_watermark)
@@ -128,7 +129,7 @@ class _Loader:
         else:
             log_end = self._recover()
         if log_start > log_end:
-            # Deleted up to a point that the crash took away: go on behind it.
+            # Records were deleted up to an offset that the crash lost: start there.
             for segment in self._segments:
                 segment.remove()
             log_end = self._start_empty(log_start)

@@ -8,7 +8,7 @@ from headrace.model.offset import Offset, RecoveryPoint
 
 
 class LogFlusher:
-    """Two promises, at two prices.
+    """Makes a log durable, in two steps.
 
     `sync`: every record appended before it survives a crash. One fsync when only the active segment
     has grown, so this is what group commit calls.

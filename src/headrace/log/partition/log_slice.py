@@ -1,4 +1,4 @@
-"""What a read answers: a piece of a file, not bytes."""
+"""The result of a read: a piece of a file, not bytes."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ class LogSlice(NamedTuple):
     """Batches of one segment, ready for `os.sendfile(socket, slice.file.fileno(), position, size)`.
 
     Holding the slice holds the file: neither retention nor compaction nor the pool of open files
-    takes it away while it is being sent.
+    closes it while it is being sent.
 
     Attributes:
         file: None only when `size` is 0.

@@ -1,15 +1,13 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from headrace.log.index.transaction_index import AbortedTransactionEntry
-from headrace.log.partition.appended import Appended
 from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
 from headrace.log.partition.log_flusher import LogFlusher
 from headrace.log.partition.log_reader import LogReader
-from headrace.log.partition.log_state import LoadedLog, LogState
+from headrace.log.partition.log_state import LogState
 from headrace.log.partition.log_trimmer import LogTrimmer
 from headrace.log.partition.log_truncator import LogTruncator
 from headrace.log.partition.plain_append import PlainAppend
@@ -48,30 +46,27 @@ class PartitionLog:
 
     def __init__(
         self,
-        storage: Storage,
-        partition: TopicPartition,
-        path: Path,
-        config: LogConfig,
-        loaded: LoadedLog,
+        state: LogState,
         *,
         on_roll: Callable[[TopicPartition], object],
     ) -> None:
         """`on_roll` is called after each roll, while the log's lock is held: it must not wait."""
-        self.partition = partition
-        self.path = path
-        self.epochs = loaded.epochs
-        self._state = state = LogState(storage, partition, path, config, loaded)
+        self.partition = state.partition
+        self.path = state.path
+        self.epochs = state.epochs
+        self._state = state
         self._reader = LogReader(state)
         self._flusher = LogFlusher(state)
         self._roller = SegmentRoller(state, on_roll)
         plain = PlainAppend(state)
-        self._appender = Appender(state, plain, self._roller)
+        appender = Appender(state, plain, self._roller)
         self._truncator = LogTruncator(state)
         self._trimmer = LogTrimmer(state, self._reader, self._flusher, self._roller)
-        # Bound here, because every small Produce and Fetch pays for one call more.
+        # Bound here: a delegating method would cost every small Produce and Fetch one more call.
         self.append_plain = plain.append
-        self.append = self._appender.append
-        self.append_as_follower = self._appender.append_as_follower
+        self.append = appender.append
+        self.append_marker = appender.append_marker
+        self.append_as_follower = appender.append_as_follower
         self.read = self._reader.read
 
     def __repr__(self) -> str:
@@ -208,27 +203,7 @@ class PartitionLog:
         """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown."""
         return self.epochs.end_offset(epoch, self._state.tip.end_offset)
 
-    # -- writing: the one appender thread ------------------------------------------------------
-
-    def append_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        leader_epoch: int,
-        *,
-        commit: bool,
-        coordinator_epoch: int,
-        transaction_version: int = 0,
-    ) -> Appended:
-        """End a producer's transaction in this partition (`Appender.append_marker`)."""
-        return self._appender.append_marker(
-            producer_id,
-            producer_epoch,
-            leader_epoch,
-            commit=commit,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
-        )
+    # -- truncating: the one appender thread ---------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """Drop the batches that reach to `offset` or further (`LogTruncator.truncate_to`)."""

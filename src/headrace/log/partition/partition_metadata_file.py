@@ -17,7 +17,7 @@ class PartitionMetadataFile:
     directory is a stray one that must not be served.
 
     Byte format (Kafka's, version 0): the two lines `version: 0` and `topic_id: <base64url>`.
-    Written once, atomically, before the partition takes its first record.
+    Written once, atomically, before the partition's first append.
     """
 
     topic_id: TopicId

@@ -15,7 +15,7 @@ from headrace.model.topic_config import LogConfig
 
 
 class RetainedSegment(Protocol):
-    """What retention looks at. `max_timestamp_ms` may cost a read, so it is asked for last."""
+    """What is read of a segment. `max_timestamp_ms` may cost a disk read, so it is read last."""
 
     @property
     def base_offset(self) -> int: ...

@@ -84,7 +84,7 @@ def _search_batch(batch: Batch, timestamp_ms: int, start: int) -> TimestampedOff
     if _is_plain(batch):
         offset = max(batch.base_offset, start)
         return TimestampedOffset(batch.max_timestamp, Offset(offset), batch.leader_epoch)
-    # Late: it brings in numba and pyarrow, which no other read needs.
+    # Late: it imports numba and pyarrow, which no other read needs.
     from headrace.records.decode import decode
 
     columns = decode(batch.data, columns=("offset", "timestamp"), verify_crc=False).columns

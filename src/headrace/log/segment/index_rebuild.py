@@ -1,4 +1,4 @@
-"""Making the indexes of a segment again from its batches."""
+"""Rebuilding the indexes of a segment from its batches."""
 
 import structlog
 

@@ -1,6 +1,6 @@
 """SipHash-2-4 with 128 bits of output (Aumasson and Bernstein): a hash under a secret key.
 
-Who does not know the key cannot find two inputs with the same hash, whatever inputs he may choose.
+Without the key no one can find two inputs with the same hash, even with inputs of their choice.
 """
 
 import numpy as np

@@ -521,7 +521,7 @@ def test_counts_what_it_did(compaction: Compaction) -> None:
     assert stats.bytes_written == compaction.log.segments[0].size_bytes
 
 
-def test_tells_of_every_byte_it_reads_and_writes(compaction: Compaction) -> None:
+def test_reports_every_byte_it_reads_and_writes(compaction: Compaction) -> None:
     sizes: list[int] = []
     compaction.compactor = Compactor(compaction.clock, on_bytes=sizes.append)
     compaction.append((b"a", b"1"), (b"b", b"2"))
