@@ -107,7 +107,7 @@ class CompactionModel:
     # -- what must hold
 
     def read(self) -> list[ReadBatch]:
-        """Everything that is in the log now."""
+        """Return everything that is in the log now."""
         found: list[ReadBatch] = []
         offset: int = self.log.log_start_offset
         end = self.log.log_end_offset

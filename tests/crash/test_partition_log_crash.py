@@ -1,4 +1,4 @@
-"""A partition's log on a disk that forgets: thousands of random histories, and every single step.
+"""A partition's log on a disk that loses unsynced bytes: random histories, and every single step.
 
 What must hold after each reopen, whatever the disk kept of what was not synced (`LogHistory._check`
 and the methods it calls):

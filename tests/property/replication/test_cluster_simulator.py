@@ -1,4 +1,4 @@
-"""Thousands of histories of a cluster in bad weather, and none that loses a record."""
+"""Thousands of random cluster histories with faults, and none of them loses a record."""
 
 import os
 

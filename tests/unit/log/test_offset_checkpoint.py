@@ -1,4 +1,4 @@
-"""Offset checkpoints: one offset a partition, replaced whole."""
+"""Offset checkpoints: one offset per partition, replaced whole."""
 
 import errno
 from pathlib import Path

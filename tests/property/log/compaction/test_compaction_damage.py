@@ -1,4 +1,4 @@
-"""Whatever a producer put under a true CRC: compaction tells, and reads and writes nothing else.
+"""Whatever a producer put under a true CRC: compaction reports it, and touches no other memory.
 
 The bytes are laid right before a page that must not be touched, so that reading one byte too far
 ends the process instead of going unnoticed.

@@ -1,4 +1,4 @@
-"""One fsync for many who wait."""
+"""Group commit: one fsync for many requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
