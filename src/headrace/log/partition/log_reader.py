@@ -71,13 +71,18 @@ class LogReader:
                 return self._read(offset, max_bytes, bound, at_least_one)
             except (OSError, CorruptIndex):
                 pass
+        return self._read_again(offset, max_bytes, bound, at_least_one)
+
+    def _read_again(self, offset: int, max_bytes: int, bound: int, at_least_one: bool) -> LogSlice:
+        """Read with retries: apart from `read`, which a closure in it would slow down."""
         return self.retrying(lambda: self._read(offset, max_bytes, bound, at_least_one))
 
     def _read(self, offset: int, max_bytes: int, bound: int, at_least_one: bool) -> LogSlice:
-        tip = self._log.tip
-        if not self._log.log_start <= offset <= tip.end_offset:
+        log = self._log
+        tip = log.tip
+        if not log.log_start <= offset <= tip.end_offset:
             raise OffsetOutOfRange(
-                f"{self._log.partition} holds offsets {self._log.log_start} to {tip.end_offset}, "
+                f"{log.partition} holds offsets {log.log_start} to {tip.end_offset}, "
                 f"and {offset} was asked for"
             )
         if bound > tip.end_offset:
@@ -87,7 +92,7 @@ class LogReader:
         if offset >= tip.segment.base_offset:
             piece = self._slice(tip.segment, tip, offset, max_bytes, bound, at_least_one)
             return piece or LogSlice(None, 0, 0, Offset(offset), Offset(bound))
-        segments = self._log.segments.all
+        segments = log.segments.all
         for number in range(floor(segments, offset), len(segments)):
             last = number + 1 == len(segments)
             end = tip.end_offset if last else segments[number + 1].base_offset

@@ -27,7 +27,8 @@ from headrace.records.batch import (
 # A codec and no flag at all.
 _PLAIN_ATTRIBUTES = frozenset(range(LAST_CODEC + 1))
 # A head without its base timestamp.
-_FIELDS = Struct(">qiibIhi8xqqhii")
+_unpack_fields = Struct(">qiibIhi8xqqhii").unpack_from
+_pack_head = HEAD.pack
 # Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
 
@@ -53,7 +54,7 @@ class PlainAppend:
         # What the wall clock showed when it was last read; it may have been set back since.
         self._seen_ms = 0
 
-    def append(
+    def append(  # noqa: C901 - in one piece, because a call more shows in every small append
         self, records: memoryview, leader_epoch: int | None, *, alone: bool = False
     ) -> Appended | None:
         """Write one batch at the log end; None when the slow path has to.
@@ -81,7 +82,7 @@ class PlainAppend:
             producer_epoch,
             sequence,
             count,
-        ) = _FIELDS.unpack_from(records)
+        ) = _unpack_fields(records)
         if (
             length + LOG_OVERHEAD != size_bytes
             or magic != MAGIC
@@ -90,8 +91,10 @@ class PlainAppend:
             or timestamp_ms < 0
         ):
             return None
+        log = self._log
+        config = log.config
         if leader_epoch is not None:
-            config = self._log.config
+            epoch = leader_epoch
             past_ms = timestamp_ms - config.message_timestamp_after_max_ms
             if (
                 size_bytes > config.max_message_bytes
@@ -99,42 +102,14 @@ class PlainAppend:
                 or (past_ms > self._seen_ms and not self._is_past(past_ms))
             ):
                 return None
-            base_offset, epoch = None, leader_epoch
         if crc32c(records[ATTRIBUTES_AT:]) != crc:
             return None
-        producer = (producer_id, producer_epoch, sequence)
-        return self._write(records, epoch, base_offset, delta, timestamp_ms, producer, alone)
-
-    def _is_past(self, time_ms: int) -> bool:
-        """Look at the wall clock, which is read only when its last reading does not suffice."""
-        self._seen_ms = self._storage.clock.wall_ms()
-        return time_ms <= self._seen_ms
-
-    def _write(
-        self,
-        records: memoryview,
-        epoch: int,
-        copied_from: int | None,
-        delta: int,
-        timestamp_ms: int,
-        numbered: tuple[int, int, int],
-        alone: bool,
-    ) -> Appended | None:
-        """Write one sound batch at the end of the active segment; None where that is not all.
-
-        Args:
-            copied_from: the offset the batch has; None gives it the next one, and the epoch.
-            numbered: producer id, its epoch and the first sequence number.
-        """
-        log = self._log
-        config = log.config
-        size_bytes = len(records)
         with self._lock:
             offset, segment, position = log.tip
             last_offset = offset + delta
             producer = None
-            if numbered[0] >= 0:
-                producer = self._producers.expecting(*numbered)
+            if producer_id >= 0:
+                producer = self._producers.expecting(producer_id, producer_epoch, sequence)
                 if producer is None:
                     return None
             if (
@@ -142,7 +117,7 @@ class PlainAppend:
                 or log.closed
                 or not 0 <= epoch == self._epochs.known_epoch
                 or position == 0
-                or (copied_from is not None and copied_from != offset)
+                or (leader_epoch is None and base_offset != offset)
             ):
                 return None
             try:
@@ -151,22 +126,25 @@ class PlainAppend:
             except OSError:
                 return None
             try:
-                if copied_from is None:
-                    head = HEAD.pack(offset, size_bytes - LOG_OVERHEAD, epoch)
-                    segment.write((head, records[MAGIC_AT:]))
-                else:
+                if leader_epoch is None:
                     segment.write((records,))
+                else:
+                    head = _pack_head(offset, length, epoch)
+                    segment.write((head, records[MAGIC_AT:]))
             except OSError as error:
                 raise write_failure(log, segment, error) from error
-            interval_bytes = config.index_interval_bytes
             try:
                 segment.note(
-                    offset, last_offset, timestamp_ms, position, size_bytes, interval_bytes
+                    offset,
+                    last_offset,
+                    timestamp_ms,
+                    position,
+                    size_bytes,
+                    config.index_interval_bytes,
                 )
             except OSError as error:
                 raise append_failure(log, error) from error
             if producer is not None:
-                sequence = numbered[2]
                 producer.remember(
                     sequence, add_sequence(sequence, delta), offset, last_offset, timestamp_ms
                 )
@@ -178,3 +156,8 @@ class PlainAppend:
                 self._producers.advance(end)
             log_start = log.log_start
         return _new(Appended, (offset, last_offset, NO_TIMESTAMP_MS, log_start, False, size_bytes))
+
+    def _is_past(self, time_ms: int) -> bool:
+        """Look at the wall clock, which is read only when its last reading does not suffice."""
+        self._seen_ms = self._storage.clock.wall_ms()
+        return time_ms <= self._seen_ms
