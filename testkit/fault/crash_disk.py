@@ -1,7 +1,7 @@
-"""A disk in memory that forgets what was not synced.
+"""A disk in memory that loses in a crash what was not synced.
 
 `CrashDisk` is a `FileSystem` that keeps, for each file and each directory, what is durable and
-what has only been written. `crash` throws dice about the difference, as the rules on top of
+what has only been written. `crash` decides at random about the difference, as the rules on top of
 `headrace.log.filesystem` allow and as real disks do:
 
     disk = CrashDisk()
@@ -38,7 +38,7 @@ from testkit.fault.disk_fault import MUTATIONS, Call, Fault, PowerLoss
 
 
 class CrashFile:
-    """A `File` of a `CrashDisk`. A crash makes it useless: every call answers ESTALE."""
+    """A `File` of a `CrashDisk`. A crash makes it useless: every call fails with ESTALE."""
 
     __slots__ = ("__weakref__", "_disk", "_generation", "_inode", "_open", "_read_only", "path")
 
@@ -51,7 +51,7 @@ class CrashFile:
         self._open = True
 
     def fileno(self) -> int:
-        """There is no descriptor: what needs one (sendfile, flock) is tested on a real disk."""
+        """Refuse: what needs a descriptor (sendfile, flock) is tested on a real disk."""
         raise io.UnsupportedOperation(f"{self.path} lies in memory and has no descriptor")
 
     def size(self) -> int:
@@ -135,8 +135,8 @@ class CrashDisk:
         """Stop the machine and start it again. Faults are gone, and open files are stale.
 
         Args:
-            loss: the same for every file; by default dice decide for each.
-            chaos: names survive in any subset; by default dice decide, mostly for a journal.
+            loss: the same for every file; by default decided at random for each.
+            chaos: names survive in any subset; by default decided at random, mostly for a journal.
         """
         with self._lock:
             self.generation += 1
@@ -298,7 +298,7 @@ class CrashDisk:
         short: Callable[[int], None] | None,
         lost: Callable[[], None] | None,
     ) -> None:
-        fault = next((fault for fault in self.faults if fault.take(call)), None)
+        fault = next((fault for fault in self.faults if fault.applies(call)), None)
         if fault is None:
             return
         if fault.times == 0:

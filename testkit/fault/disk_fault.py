@@ -64,9 +64,9 @@ class Fault:
             rest did not fit.
 
     >>> full = Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=100)
-    >>> full.take(Call(1, 1, "pwritev", Path("/data/0.log"), 4096))
+    >>> full.applies(Call(1, 1, "pwritev", Path("/data/0.log"), 4096))
     True
-    >>> full.take(Call(2, 2, "pwritev", Path("/data/0.log"), 4096))
+    >>> full.applies(Call(2, 2, "pwritev", Path("/data/0.log"), 4096))
     False
     """
 
@@ -89,8 +89,8 @@ class Fault:
         """
         return cls(error, lambda call: call.mutates and call.mutation == number)
 
-    def take(self, call: Call) -> bool:
-        """Does this call fail? Counts when it does."""
+    def applies(self, call: Call) -> bool:
+        """Return whether this call fails, and count it when it does."""
         if self.times == 0 or not self.when(call):
             return False
         if self.times is not None:

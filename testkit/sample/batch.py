@@ -22,7 +22,7 @@ def sample_batch(
     sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytes:
-    """One uncompressed batch with a record for each value.
+    """Build one uncompressed batch with a record for each value.
 
     Args:
         keys: one for each value; without them each record has the key `k`.

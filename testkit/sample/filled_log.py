@@ -15,6 +15,6 @@ def fill(log: PartitionLog, count: int, size: int = 20, **batch: Any) -> None:
 
 
 def offsets(log: PartitionLog, start: int, **read: object) -> list[int]:
-    """The base offsets of what a read from `start` brings."""
+    """Return the base offsets of what a read from `start` returns."""
     piece = log.read(start, 1 << 20, **read)  # type: ignore[arg-type]
     return [batch.base_offset for batch in iter_batches(piece.read())]

@@ -46,7 +46,9 @@ def keyed_batch(
     base_sequence: int = -1,
     leader_epoch: int = 0,
 ) -> bytes:
-    """A batch of these records; offsets count up from `base_offset` where they are not given."""
+    """Build a batch of these records; offsets count up from `base_offset` where they are not
+    given.
+    """
     base_ms = records[0].timestamp_ms if base_timestamp is None else base_timestamp
     body = bytearray()
     offset = base_offset - 1

@@ -1,4 +1,4 @@
-"""What compaction must leave of a log, told record by record: a dictionary and no cleverness.
+"""What compaction must leave of a log, worked out record by record with a dictionary.
 
 `CompactionModel` writes a history into a real log and remembers it. `check_meaning` says what every
 reader may rely on, whatever was compacted when. `expect_exact` says, after a round, which records
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.segment.segment import Placed
+from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.records.batch import TRANSACTIONAL_BIT
 from headrace.records.compression import Codec
 from testkit.sample.keyed_batch import KeyedRecord, ReadBatch, keyed_batch, read_batches
@@ -33,7 +33,7 @@ class CompactionModel:
     """The history of one compacted log. All of it is kept; compaction only hides.
 
     Attributes:
-        log: to be set anew after the log was opened again.
+        log: the test sets it again after it opened the log again.
         outcomes: of each transaction, by number: None while it is open, then committed or not.
     """
 
@@ -107,7 +107,7 @@ class CompactionModel:
     # -- what must hold
 
     def read(self) -> list[ReadBatch]:
-        """Everything that is in the log now."""
+        """Return everything that is in the log now."""
         found: list[ReadBatch] = []
         offset: int = self.log.log_start_offset
         end = self.log.log_end_offset
@@ -176,7 +176,7 @@ class CompactionModel:
         replayed = ProducerState()
         for batch in self.read():
             head = batch.head
-            placed = Placed(head, head.base_offset, head.last_offset, head.max_timestamp)
+            placed = PlacedBatch(head, head.base_offset, head.last_offset, head.max_timestamp)
             remember_batch(replayed, None, placed)
         for entry in self.log.producer_entries():
             twin = replayed.get(entry.producer_id)

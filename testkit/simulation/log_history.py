@@ -38,12 +38,12 @@ class ModelProducer:
 
 
 class LogHistory:
-    """One seeded history. Every method that starts with `_do_` is a step that dice can choose."""
+    """One seeded history. Every method that starts with `_do_` is one of its steps."""
 
     def __init__(self, seed: int, *, faults: bool = True, power_loss_at: int | None = None) -> None:
         """
         Args:
-            faults: let dice fail calls; without, there are only crashes between steps.
+            faults: let calls fail at random; without, there are only crashes between steps.
             power_loss_at: cut the power at this change of the disk, counted from the start.
         """
         self.seed = seed
@@ -77,7 +77,7 @@ class LogHistory:
         return self._disk.mutations
 
     def run(self, steps: int = 30) -> None:
-        """Take steps; raises `AssertionError` with the trace when something does not hold."""
+        """Run steps; raise `AssertionError` with the trace when an expectation does not hold."""
         choices = [
             (self._do_append, 12),
             (self._do_append_idempotent, 6),

@@ -15,7 +15,7 @@ from headrace.model.error import BrokerIdTaken, StorageError, VersionConflict
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from headrace.model.offset import HighWatermark, LogEndOffset
 from headrace.replication.divergence import Divergence, cut_offset, divergence
-from headrace.replication.state import PartitionState
+from headrace.replication.partition_state import PartitionState
 from testkit.simulation.memory_store import MemoryStore
 from testkit.simulation.simulated_log import SimulatedEntry, SimulatedLog
 

@@ -1,4 +1,4 @@
-"""A partition's log on a disk that forgets: thousands of random histories, and every single step.
+"""A partition's log on a disk that loses unsynced bytes: random histories, and every single step.
 
 What must hold after each reopen, whatever the disk kept of what was not synced (`LogHistory._check`
 and the methods it calls):
@@ -32,7 +32,7 @@ _CHUNKS = 8 if _SEED is None else 1
 
 @pytest.fixture(autouse=True)
 def quiet_log():
-    """Torn tails are told at each of thousands of recoveries; here that is no news."""
+    """Silence the log: each of thousands of recoveries reports its torn tail."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     yield
     structlog.reset_defaults()

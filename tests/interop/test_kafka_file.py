@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from headrace.log.checkpoint import OffsetCheckpoint
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk
 from headrace.log.index.index_cache import IndexCache
@@ -14,8 +13,9 @@ from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
 from headrace.log.meta_properties import MetaProperties
-from headrace.log.partition.leader_epoch import LeaderEpochs
-from headrace.log.partition.partition_metadata import PartitionMetadataFile
+from headrace.log.offset_checkpoint import OffsetCheckpoint
+from headrace.log.partition.leader_epochs import LeaderEpochs
+from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_snapshot import read_snapshot
 from headrace.model.ids import TopicPartition
 from testkit.peer.log_dump import LogDump

@@ -1,6 +1,6 @@
 """Apache Kafka's DumpLogSegments reads every file of our logs, and finds no fault.
 
-Each story below writes one log through `headrace.log`. The tool then reads all of them in one go,
+Each scenario below writes one log through `headrace.log`. The tool then reads all of them at once:
 every record of every batch, every entry of every index; it must see what was written.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.log.compaction.cleanable import cleanable_range
+from headrace.log.compaction.cleanable_range import cleanable_range
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.filesystem import Disk
 from headrace.log.partition.loader import load_log
@@ -32,7 +32,7 @@ TINY_SEGMENTS = {"index.interval.bytes": "0", "segment.bytes": "1024"}
 
 
 @dataclass(slots=True)
-class Pen:
+class LogWriter:
     """Writes one log and keeps what a reader of it must see."""
 
     folder: Path
@@ -113,106 +113,106 @@ class Pen:
             self.write([str(n) for n in range(number, min(number + 3, end))], **how)
 
 
-# -- the stories
+# -- the scenarios
 
 
-def plain(pen: Pen) -> None:
-    pen.count(0, 30)
+def plain(writer: LogWriter) -> None:
+    writer.count(0, 30)
 
 
-def with_codec(codec: str) -> Callable[[Pen], None]:
-    def story(pen: Pen) -> None:
-        pen.write([f"value {n}" * 20 for n in range(500)], codec=codec)
-        pen.write(["one"], codec=codec)
-        pen.count(0, 9, codec=codec)
+def with_codec(codec: str) -> Callable[[LogWriter], None]:
+    def scenario(writer: LogWriter) -> None:
+        writer.write([f"value {n}" * 20 for n in range(500)], codec=codec)
+        writer.write(["one"], codec=codec)
+        writer.count(0, 9, codec=codec)
 
-    return story
-
-
-def nulls(pen: Pen) -> None:
-    pen.write([None, "", "x"], keys=[None, "", "k"])
+    return scenario
 
 
-def many_segments(pen: Pen) -> None:
-    pen.count(0, 300)
-    assert len(pen.log.segments) > 5
+def nulls(writer: LogWriter) -> None:
+    writer.write([None, "", "x"], keys=[None, "", "k"])
 
 
-def idempotent(pen: Pen) -> None:
+def many_segments(writer: LogWriter) -> None:
+    writer.count(0, 300)
+    assert len(writer.log.segments) > 5
+
+
+def idempotent(writer: LogWriter) -> None:
     for sequence in range(0, 40, 2):
-        pen.write(["a", "b"], producer=(7, sequence))
+        writer.write(["a", "b"], producer=(7, sequence))
 
 
-def transactions(pen: Pen) -> None:
+def transactions(writer: LogWriter) -> None:
     """Two producers side by side, one committing, one aborting; the last stays open."""
     for turn in range(12):
-        pen.write(["c"], producer=(7, turn), transactional=True)
-        pen.write(["d", "e"], producer=(8, 2 * turn), transactional=True)
-        pen.end_transaction(7, commit=True)
-        pen.end_transaction(8, commit=turn % 2 == 0)
-    pen.write(["open"], producer=(7, 12), transactional=True)
+        writer.write(["c"], producer=(7, turn), transactional=True)
+        writer.write(["d", "e"], producer=(8, 2 * turn), transactional=True)
+        writer.end_transaction(7, commit=True)
+        writer.end_transaction(8, commit=turn % 2 == 0)
+    writer.write(["open"], producer=(7, 12), transactional=True)
 
 
-def truncated(pen: Pen) -> None:
-    pen.count(0, 150)
-    pen.log.truncate_to(75)
-    pen.written = [row for row in pen.written if row[0] < 75]
-    pen.count(75, 90)
+def truncated(writer: LogWriter) -> None:
+    writer.count(0, 150)
+    writer.log.truncate_to(75)
+    writer.written = [row for row in writer.written if row[0] < 75]
+    writer.count(75, 90)
 
 
-def trimmed(pen: Pen) -> None:
-    pen.count(0, 150)
-    pen.log.delete_records(100)
-    pen.log.apply_retention()
-    pen.log.remove_deleted()
-    pen.written = [row for row in pen.written if row[0] >= pen.log.segments[0].base_offset]
-    assert len(pen.written) < 150
+def trimmed(writer: LogWriter) -> None:
+    writer.count(0, 150)
+    writer.log.delete_records(100)
+    writer.log.apply_retention()
+    writer.log.remove_deleted()
+    writer.written = [row for row in writer.written if row[0] >= writer.log.segments[0].base_offset]
+    assert len(writer.written) < 150
 
 
-def recovered(pen: Pen) -> None:
-    """Every index of the log is made again, as after a crash."""
-    transactions(pen)
-    pen.count(0, 90)
-    pen.log.abandon()
-    pen.open(clean=False)
-    pen.count(90, 99)
+def recovered(writer: LogWriter) -> None:
+    """Rebuild every index of the log, as after a crash."""
+    transactions(writer)
+    writer.count(0, 90)
+    writer.log.abandon()
+    writer.open(clean=False)
+    writer.count(90, 99)
 
 
-def compacted(pen: Pen) -> None:
+def compacted(writer: LogWriter) -> None:
     for number in range(200):
-        pen.write([str(number)], keys=[f"k{number % 9}"])
-    pen.write([None], keys=["k3"])
-    pen.log.roll()
-    pen.write(["last"], keys=["k1"])
-    pen.compact()
+        writer.write([str(number)], keys=[f"k{number % 9}"])
+    writer.write([None], keys=["k3"])
+    writer.log.roll()
+    writer.write(["last"], keys=["k1"])
+    writer.compact()
 
 
-def compacted_codecs(pen: Pen) -> None:
+def compacted_codecs(writer: LogWriter) -> None:
     for codec in ("gzip", "snappy", "lz4", "zstd", "none"):
         keys: list[str | None] = [f"k{n % 40}" for n in range(200)]
-        pen.write([f"{codec} {n}" for n in range(200)], keys=keys, codec=codec)
-        pen.write(["x"], keys=[codec], codec=codec)
-    pen.log.roll()
-    pen.write(["last"])
-    pen.compact()
+        writer.write([f"{codec} {n}" for n in range(200)], keys=keys, codec=codec)
+        writer.write(["x"], keys=[codec], codec=codec)
+    writer.log.roll()
+    writer.write(["last"])
+    writer.compact()
 
 
-def compacted_transactions(pen: Pen) -> None:
+def compacted_transactions(writer: LogWriter) -> None:
     """Aborted records go, the newest committed ones stay, and so do the markers for now."""
     for turn in range(30):
-        pen.write(["c"], keys=[f"k{turn % 4}"], producer=(7, turn), transactional=True)
-        pen.write(["d"], keys=[f"k{turn % 3}"], producer=(8, turn), transactional=True)
-        pen.end_transaction(7, commit=True)
-        pen.end_transaction(8, commit=False)
-    pen.written = [row for row in pen.written if row[2] != "d"]
-    pen.log.roll()
-    pen.write(["last"], keys=["k0"])
-    pen.compact()
+        writer.write(["c"], keys=[f"k{turn % 4}"], producer=(7, turn), transactional=True)
+        writer.write(["d"], keys=[f"k{turn % 3}"], producer=(8, turn), transactional=True)
+        writer.end_transaction(7, commit=True)
+        writer.end_transaction(8, commit=False)
+    writer.written = [row for row in writer.written if row[2] != "d"]
+    writer.log.roll()
+    writer.write(["last"], keys=["k0"])
+    writer.compact()
 
 
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-STORIES: dict[str, tuple[Callable[[Pen], None], dict[str, str]]] = {
+SCENARIOS: dict[str, tuple[Callable[[LogWriter], None], dict[str, str]]] = {
     "plain": (plain, {}),
     **{
         f"codec-{codec}": (with_codec(codec), {"index.interval.bytes": "0"})
@@ -233,91 +233,93 @@ STORIES: dict[str, tuple[Callable[[Pen], None], dict[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Dumped:
-    """The logs of all stories and what Kafka's tool says about them."""
+class DumpedLogs:
+    """The logs of all scenarios and what Kafka's tool says about them."""
 
-    pens: dict[str, Pen]
+    writers: dict[str, LogWriter]
     dump: LogDump
 
 
 @pytest.fixture(scope="module")
-def dumped(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Dumped:
+def dumped(kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> DumpedLogs:
     work = tmp_path_factory.mktemp("our-logs")
-    pens = {}
-    for name, (story, config) in STORIES.items():
-        pen = Pen(work / name / f"{name}-0", config)
-        story(pen)
-        pen.log.close()
-        pens[name] = pen
-    return Dumped(pens, dump_log(kafka_tools, [pen.folder for pen in pens.values()]))
+    writers = {}
+    for name, (scenario, config) in SCENARIOS.items():
+        writer = LogWriter(work / name / f"{name}-0", config)
+        scenario(writer)
+        writer.log.close()
+        writers[name] = writer
+    return DumpedLogs(
+        writers, dump_log(kafka_tools, [writer.folder for writer in writers.values()])
+    )
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_kafka_finds_no_fault(dumped: Dumped, name: str) -> None:
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_kafka_finds_no_fault(dumped: DumpedLogs, name: str) -> None:
     compacted = name.startswith("compacted")
 
-    assert dumped.dump.complaints_of(dumped.pens[name].folder, compacted=compacted) == []
+    assert dumped.dump.complaints_of(dumped.writers[name].folder, compacted=compacted) == []
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_kafka_reads_the_records_we_wrote(dumped: Dumped, name: str) -> None:
-    pen = dumped.pens[name]
-    records = [r for r in dumped.dump.records_of(pen.folder) if r.marker is None]
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_kafka_reads_the_records_we_wrote(dumped: DumpedLogs, name: str) -> None:
+    writer = dumped.writers[name]
+    records = [r for r in dumped.dump.records_of(writer.folder) if r.marker is None]
 
-    assert [r.offset for r in records] == [offset for offset, _, _ in pen.written]
-    for record, (_, key, value) in zip(records, pen.written, strict=True):
+    assert [r.offset for r in records] == [offset for offset, _, _ in writer.written]
+    for record, (_, key, value) in zip(records, writer.written, strict=True):
         assert record.key_size == (-1 if key is None else len(key))
         assert record.value_size == (-1 if value is None else len(value))
         assert (record.key or "", record.value or "") == (key or "", value or "")
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_kafka_names_our_codec(dumped: Dumped, codec: str) -> None:
-    batches = dumped.dump.batches_of(dumped.pens[f"codec-{codec}"].folder)
+def test_kafka_names_our_codec(dumped: DumpedLogs, codec: str) -> None:
+    batches = dumped.dump.batches_of(dumped.writers[f"codec-{codec}"].folder)
 
     assert {batch["compresscodec"] for batch in batches} == {codec}
 
 
-def test_batches_carry_the_leader_epoch(dumped: Dumped) -> None:
-    batches = dumped.dump.batches_of(dumped.pens["plain"].folder)
+def test_batches_carry_the_leader_epoch(dumped: DumpedLogs) -> None:
+    batches = dumped.dump.batches_of(dumped.writers["plain"].folder)
 
     assert {batch["partitionLeaderEpoch"] for batch in batches} == {str(EPOCH)}
 
 
-def test_append_time_is_the_brokers(dumped: Dumped) -> None:
-    lines = dumped.dump.lines_of(dumped.pens["append-time"].folder, ".log")
+def test_append_time_is_the_brokers(dumped: DumpedLogs) -> None:
+    lines = dumped.dump.lines_of(dumped.writers["append-time"].folder, ".log")
 
     assert any("| offset: 0 LogAppendTime: 17" in line for line in lines)
 
 
-def test_markers_end_the_transactions(dumped: Dumped) -> None:
-    records = dumped.dump.records_of(dumped.pens["transactions"].folder)
+def test_markers_end_the_transactions(dumped: DumpedLogs) -> None:
+    records = dumped.dump.records_of(dumped.writers["transactions"].folder)
     markers = [record.marker for record in records if record.marker]
 
     assert markers == ["COMMIT", "COMMIT", "COMMIT", "ABORT"] * 6
 
 
 @pytest.mark.parametrize("name", ["transactions", "recovered"])
-def test_the_transaction_index_lists_the_aborted_ones(dumped: Dumped, name: str) -> None:
-    lines = dumped.dump.lines_of(dumped.pens[name].folder, ".txnindex")
+def test_the_transaction_index_lists_the_aborted_ones(dumped: DumpedLogs, name: str) -> None:
+    lines = dumped.dump.lines_of(dumped.writers[name].folder, ".txnindex")
 
     assert len(lines) == 6
     assert all(line.startswith("version: 0 producerId: 8 ") for line in lines)
 
 
 @pytest.mark.parametrize("name", ["transactions", "idempotent"])
-def test_the_newest_snapshot_has_the_producers(dumped: Dumped, name: str) -> None:
-    folder = dumped.pens[name].folder
+def test_the_newest_snapshot_has_the_producers(dumped: DumpedLogs, name: str) -> None:
+    folder = dumped.writers[name].folder
     lines = dumped.dump.lines[max(folder.glob("*.snapshot"))]
 
     assert len(lines) == {"transactions": 2, "idempotent": 1}[name]
     assert any("producerId: 7 producerEpoch: 0 " in line for line in lines)
 
 
-def test_an_open_transaction_stands_in_the_snapshot(dumped: Dumped) -> None:
-    pen = dumped.pens["transactions"]
-    newest = max(pen.folder.glob("*.snapshot"))
-    first_unstable = pen.written[-1][0]
+def test_an_open_transaction_stands_in_the_snapshot(dumped: DumpedLogs) -> None:
+    writer = dumped.writers["transactions"]
+    newest = max(writer.folder.glob("*.snapshot"))
+    first_unstable = writer.written[-1][0]
 
     assert any(
         f"currentTxnFirstOffset: OptionalLong[{first_unstable}]" in line
@@ -326,8 +328,8 @@ def test_an_open_transaction_stands_in_the_snapshot(dumped: Dumped) -> None:
 
 
 @pytest.mark.parametrize("name", ["many-segments", "truncated", "recovered", "compacted"])
-def test_indexes_have_entries_to_check(dumped: Dumped, name: str) -> None:
-    folder = dumped.pens[name].folder
+def test_indexes_have_entries_to_check(dumped: DumpedLogs, name: str) -> None:
+    folder = dumped.writers[name].folder
 
     assert any(line.startswith("offset: ") for line in dumped.dump.lines_of(folder, ".index"))
     assert any(

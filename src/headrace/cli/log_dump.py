@@ -13,10 +13,10 @@ from struct import Struct
 from typing import Any
 
 from headrace.log.filesystem import Disk
-from headrace.log.partition.leader_epoch import FILE_NAME as LEADER_EPOCH_NAME
-from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.leader_epochs import FILE_NAME as LEADER_EPOCH_NAME
+from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.log.producer.producer_snapshot import read_snapshot, snapshot_offset
-from headrace.log.segment.scan import BatchScan
+from headrace.log.segment.batch_scan import BatchScan
 from headrace.log.segment.segment_name import (
     LOG,
     OFFSET_INDEX,

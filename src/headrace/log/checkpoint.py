@@ -4,23 +4,15 @@ The format is one for all of them, and only the fields of a line differ:
 
     0                 version
     2                 how many lines follow
-    clicks 0 1042     one entry a line
+    clicks 0 1042     one entry per line
     clicks 1 977
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from headrace.log.filesystem import FileSystem
 from headrace.model.error import CorruptLog
-from headrace.model.ids import TopicPartition, topic_name_problem
-from headrace.model.offset import Offset
-
-RECOVERY_POINT_NAME: Final = "recovery-point-offset-checkpoint"
-LOG_START_NAME: Final = "log-start-offset-checkpoint"
-REPLICATION_NAME: Final = "replication-offset-checkpoint"
-CLEANER_NAME: Final = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
 # The digits of the greatest int64.
@@ -37,8 +29,8 @@ def write_checkpoint(filesystem: FileSystem, path: Path, lines: Iterable[str]) -
 def read_checkpoint(
     filesystem: FileSystem, path: Path, fields: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of each entry. A missing file has none, and so has an empty one:
-    Apache Kafka creates its checkpoints empty and fills them a minute later.
+    """Yield line number and fields of each entry. A missing file has none, and neither has an empty
+    one: Apache Kafka creates its checkpoints empty and fills them a minute later.
 
     Raises:
         CorruptLog: a checkpoint is replaced atomically, so no crash explains a broken one.
@@ -68,7 +60,7 @@ def read_checkpoint(
 
 
 def to_number(path: Path, line: int, text: str) -> int:
-    """The number on a line, which nothing but digits may spell."""
+    """Return the number on a line, which nothing but digits may spell."""
     if not text.isdigit() or len(text) > _MAX_DIGITS:
         raise corrupt_line(path, line, f"{text!r} is not a number")
     return int(text)
@@ -76,42 +68,3 @@ def to_number(path: Path, line: int, text: str) -> int:
 
 def corrupt_line(path: Path, line: int, what: str) -> CorruptLog:
     return CorruptLog(f"{path} is corrupt in line {line}: {what}")
-
-
-class OffsetCheckpoint:
-    """One offset for each partition of a log directory (`<topic> <partition> <offset>` a line).
-
-    The recovery points, the log start offsets, the high watermarks and the cleaner's progress are
-    four such files. An entry for a partition that is gone is harmless; one that is missing means
-    0. Each is written after what it promises has happened (a recovery point after the sync), so a
-    crash between the two leaves a value that is too low and costs time, not records.
-
-    Threads: `write` from one thread at a time.
-    """
-
-    def __init__(self, filesystem: FileSystem, path: Path) -> None:
-        self.path = path
-        self._filesystem = filesystem
-
-    def read(self) -> dict[TopicPartition, Offset]:
-        """What was written last; empty when there is no file.
-
-        Raises:
-            CorruptLog: naming the line.
-        """
-        offsets: dict[TopicPartition, Offset] = {}
-        for number, words in read_checkpoint(self._filesystem, self.path, fields=3):
-            topic, partition, offset = words
-            if problem := topic_name_problem(topic):
-                raise corrupt_line(self.path, number, problem)
-            key = TopicPartition(topic, to_number(self.path, number, partition))
-            offsets[key] = Offset(to_number(self.path, number, offset))
-        return offsets
-
-    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the file; durable on return."""
-        write_checkpoint(
-            self._filesystem,
-            self.path,
-            (f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()),
-        )

@@ -1,4 +1,4 @@
-"""`.lock`: one process to a log directory."""
+"""`.lock`: one process per log directory."""
 
 import fcntl
 import io
@@ -22,7 +22,8 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, filesystem: FileSystem, directory: Path) -> "DirectoryLock":
-        """
+        """Lock the directory for this process.
+
         Raises:
             LogDirectoryLocked: another process has it.
         """

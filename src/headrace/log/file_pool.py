@@ -16,7 +16,7 @@ _SMALLEST_CAPACITY = 16
 
 
 def default_capacity() -> int:
-    """Half of the soft limit on open files (`ulimit -n`)."""
+    """Return half of the soft limit on open files (`ulimit -n`)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > _LIMIT_CEILING:
         soft = _LIMIT_CEILING
@@ -52,7 +52,7 @@ class FilePool:
         self._renewals = 0
 
     def get(self, path: Path, *, create: bool = False) -> File:
-        """The file at `path`, open for reading and writing.
+        """Return the file at `path`, open for reading and writing.
 
         Raises:
             FileNotFoundError: it is not there, and `create` was not asked for.
@@ -85,7 +85,7 @@ class FilePool:
         del file
 
     def forget_tree(self, directory: Path) -> None:
-        """`forget` for every file below `directory`."""
+        """Let go of every file below `directory`."""
         with self._lock:
             self._renewals += 1
             below = [path for path in self._files if directory in path.parents]

@@ -1,9 +1,9 @@
-"""The only door from the log to the disk, so that a test can stand in it.
+"""The only way from the log to the disk, so that a test can replace it.
 
 Everything in `headrace.log` that touches a file goes through a `FileSystem` it was handed. `Disk`
 is the real one; the crash tests hand in one that drops unsynced bytes, tears writes, fails calls.
 
-What is durable, and when (the rules a stand-in must model):
+What is durable, and when (the rules a replacement must model):
 
 Rule 1: bytes and length of a file are durable after `File.sync`, not before.
 Rule 2: a name (created, renamed, removed) is durable after `sync_directory` of its directory.
@@ -25,19 +25,19 @@ _MAX_BUFFERS = 1024
 class File(Protocol):
     """A file open for reading and, unless opened read-only, writing at any position.
 
-    It can be referred to weakly: whoever writes often does so between two looks into the pool.
+    It can be referred to weakly: a segment holds such a reference between two looks into the pool.
     """
 
     @property
     def path(self) -> Path: ...
 
     def fileno(self) -> int:
-        """The descriptor, for sendfile and for the pages of an mmap."""
+        """Return the descriptor, for sendfile and for the pages of an mmap."""
 
     def size(self) -> int: ...
 
     def pread(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Read up to `size` bytes; fewer only at the end of the file."""
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> int:
         """Write all of the buffers one after the other, and return how many bytes that was."""
@@ -70,7 +70,7 @@ class FileSystem(Protocol):
         """Create `path` and its parents; no error when it is there already."""
 
     def list(self, path: Path) -> list[str]:
-        """The names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -81,7 +81,7 @@ class FileSystem(Protocol):
     def free_bytes(self, path: Path) -> int: ...
 
     def modified_ms(self, path: Path) -> int:
-        """When the file was last written to, by the wall clock."""
+        """Return when the file was last written to, by the wall clock."""
 
 
 class DiskFile:
@@ -120,7 +120,7 @@ class DiskFile:
     def _finish_write(
         self, buffers: Sequence[Bytes], position: int, written: int, total: int
     ) -> int:
-        """A signal or a nearly full disk can cut a write short: go on from there."""
+        """Go on with a write that a signal or a nearly full disk has cut short."""
         rest: list[memoryview] = []
         skip = written
         for buffer in buffers:

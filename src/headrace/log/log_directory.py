@@ -1,9 +1,10 @@
-"""A directory of partition logs: who may use it, what lies in it, and where recovery starts."""
+"""A directory of partition logs: which process may use it, what lies in it, and where recovery
+starts.
+"""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
@@ -12,20 +13,20 @@ from uuid import uuid4
 
 import structlog
 
-from headrace.log.checkpoint import (
-    LOG_START_NAME,
-    RECOVERY_POINT_NAME,
-    REPLICATION_NAME,
-    OffsetCheckpoint,
-)
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
 from headrace.log.index.index_cache import IndexCache
 from headrace.log.meta_properties import MetaProperties
+from headrace.log.offset_checkpoint import (
+    LOG_START_NAME,
+    RECOVERY_POINT_NAME,
+    REPLICATION_NAME,
+    OffsetCheckpoint,
+)
 from headrace.log.partition.loader import Recovered, load_log
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.partition.partition_metadata import PartitionMetadataFile
+from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
@@ -53,13 +54,13 @@ class LogDirectory:
     """The logs below one path, opened when they are first asked for.
 
     Files of its own: `.lock`, `meta.properties` (whose directory it is), the three offset
-    checkpoints, and `.kafka_cleanshutdown`, which is there only while nobody uses the directory.
+    checkpoints, and `.kafka_cleanshutdown`, which exists only while no process uses it.
 
     Invariant: the recovery point in the checkpoint is never above what is durable. It is written
     late when it rises (`checkpoint`) and before anything else when it falls (truncation).
 
     Crash: without the clean marker every log is recovered when the directory is opened, in
-    parallel. With it nothing is even looked at: a log whose recovery point is its end has nothing
+    parallel. With it nothing is read: a log whose recovery point is its end has nothing
     to scan, so a crash before it was first used costs nothing either.
 
     Threads: any may call any method.
@@ -71,16 +72,21 @@ class LogDirectory:
     def __init__(
         self,
         path: Path,
-        storage: Storage,
+        filesystem: FileSystem,
+        clock: Clock,
         lock: DirectoryLock,
         configs: Callable[[str], LogConfig],
         *,
+        files: FilePool | None,
+        indexes: IndexCache | None,
         background: bool,
     ) -> None:
         """Use `open`."""
         self.path = path
         self.recovered: dict[TopicPartition, Recovered] = {}
-        self._storage = storage
+        self._storage = Storage(
+            filesystem, clock, files=files, indexes=indexes, save_offsets=self._save_offsets
+        )
         self._directory_lock = lock
         self._configs = configs
         self._lock = Lock()
@@ -88,8 +94,7 @@ class LogDirectory:
         self._loading: dict[TopicPartition, Lock] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
-        self._doomed: list[tuple[int, Path]] = []
-        filesystem = storage.filesystem
+        self._deleted: list[tuple[int, Path]] = []
         self._recovery_points = OffsetCheckpoint(filesystem, path / RECOVERY_POINT_NAME)
         self._log_starts = OffsetCheckpoint(filesystem, path / LOG_START_NAME)
         self._high_watermarks = OffsetCheckpoint(filesystem, path / REPLICATION_NAME)
@@ -127,7 +132,6 @@ class LogDirectory:
             StorageError: the disk refuses.
         """
         filesystem = Disk() if filesystem is None else filesystem
-        storage = Storage(filesystem, clock or SystemClock(), files=files, indexes=indexes)
         try:
             missing = [each for each in (path, *path.parents) if not filesystem.exists(each)]
             filesystem.make_directory(path)
@@ -138,7 +142,16 @@ class LogDirectory:
                 f"{path} cannot be used for logs: {error.strerror or error}"
             ) from error
         lock = DirectoryLock.acquire(filesystem, path)
-        directory = cls(path, storage, lock, configs, background=background)
+        directory = cls(
+            path,
+            filesystem,
+            clock or SystemClock(),
+            lock,
+            configs,
+            files=files,
+            indexes=indexes,
+            background=background,
+        )
         try:
             directory._start(node_id, cluster_id, recovery_threads)
         except BaseException:
@@ -153,7 +166,7 @@ class LogDirectory:
             self._claim(node_id, cluster_id)
             for name in filesystem.list(self.path):
                 if name.endswith(_DELETE_SUFFIX):
-                    self._doomed.append((storage.clock.monotonic_ms(), self.path / name))
+                    self._deleted.append((storage.clock.monotonic_ms(), self.path / name))
                 elif (partition := _partition_of(name)) is not None:
                     self._known.add(partition)
             for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
@@ -163,7 +176,6 @@ class LogDirectory:
             if self._clean:
                 filesystem.remove(marker)
             filesystem.sync_directory(self.path)
-        storage.save_offsets = self._save_offsets
         if not self._clean:
             self._recover_all(threads or cpu_count() or 1)
         _log.info(
@@ -174,18 +186,20 @@ class LogDirectory:
         )
 
     def _read_saved(self, checkpoint: OffsetCheckpoint) -> None:
-        """An entry of a partition that is gone must not meet a new one of the same name."""
-        found = checkpoint.read()
-        known = {key: offset for key, offset in found.items() if key in self._known}
-        if known != found:
+        """Read a checkpoint, without the entries of partitions that are gone: a new partition of
+        the same name must not get them.
+        """
+        stored = checkpoint.read()
+        known = {key: offset for key, offset in stored.items() if key in self._known}
+        if known != stored:
             checkpoint.write(known)
         self._saved[checkpoint.path.name] = known
 
     def _claim(self, node_id: int, cluster_id: str | None) -> None:
-        """A directory keeps the node and the cluster it was first used by."""
+        """Read to which node and cluster the directory belongs: those that used it first."""
         filesystem = self._storage.filesystem
-        found = MetaProperties.read(filesystem, self.path)
-        if found is None:
+        stored = MetaProperties.read(filesystem, self.path)
+        if stored is None:
             self.meta = MetaProperties(
                 node_id=BrokerId(node_id),
                 cluster_id=cluster_id or _new_cluster_id(),
@@ -193,15 +207,15 @@ class LogDirectory:
             )
             self.meta.write(filesystem, self.path)
             return
-        self.meta = found
-        if found.node_id is not None and found.node_id != node_id:
+        self.meta = stored
+        if stored.node_id is not None and stored.node_id != node_id:
             raise StorageError(
-                f"{self.path} belongs to node {found.node_id}, and this is node {node_id}: use its "
-                "own directory, or set node.id"
+                f"{self.path} belongs to node {stored.node_id}, and this is node {node_id}: "
+                "use its own directory, or set node.id"
             )
-        if cluster_id and found.cluster_id and found.cluster_id != cluster_id:
+        if cluster_id and stored.cluster_id and stored.cluster_id != cluster_id:
             raise StorageError(
-                f"{self.path} belongs to cluster {found.cluster_id}, and this is {cluster_id}"
+                f"{self.path} belongs to cluster {stored.cluster_id}, and this is {cluster_id}"
             )
 
     def _recover_all(self, threads: int) -> None:
@@ -235,7 +249,7 @@ class LogDirectory:
         return partition in self._known
 
     def get(self, partition: TopicPartition) -> PartitionLog:
-        """The log of a partition, opened if it is not yet.
+        """Return the log of a partition, opened if it is not yet.
 
         Raises:
             InvalidArgument: it is not here.
@@ -262,8 +276,8 @@ class LogDirectory:
             recovery_point=self._saved[RECOVERY_POINT_NAME].get(partition, 0),
             high_watermark=self._saved[REPLICATION_NAME].get(partition, 0),
             clean=self._clean,
+            on_roll=self._flush_later,
         )
-        log.on_roll = partial(self._flush_later, log)
         with self._lock:
             self._logs[partition] = log
             self._loading.pop(partition, None)
@@ -272,7 +286,7 @@ class LogDirectory:
         return log
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
-        """The id of the topic this log belongs to, None when none was written."""
+        """Return the id of the topic this log belongs to, None when none was written."""
         with self._storage.io(f"read the topic id of {partition}"):
             metadata = PartitionMetadataFile.read(
                 self._storage.filesystem, self.path / str(partition)
@@ -280,7 +294,7 @@ class LogDirectory:
         return None if metadata is None else metadata.topic_id
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
-        """A new, empty log; durable on return. The log that is there, if it is there already."""
+        """Create an empty log, durable on return; return the log that is there if there is one."""
         if problem := topic_name_problem(partition.topic):
             raise InvalidArgument(problem)
         if partition.partition < 0:
@@ -300,36 +314,36 @@ class LogDirectory:
         return self.get(partition)
 
     def delete(self, partition: TopicPartition) -> None:
-        """Take a partition away at once; its files go with `remove_deleted`, after a delay."""
+        """Remove a partition at once; its files go with `remove_deleted`, after a delay."""
         log = self.get(partition)
         with self._lock:
             self._known.discard(partition)
             self._logs.pop(partition, None)
         log.abandon()
         tail = f"-{partition.partition}.{uuid4().hex}{_DELETE_SUFFIX}"
-        grave = self.path / (partition.topic[: _NAME_MAX - len(tail)] + tail)
+        renamed = self.path / (partition.topic[: _NAME_MAX - len(tail)] + tail)
         with self._storage.io(f"delete {partition}"):
             self._storage.files.forget_tree(log.path)
-            self._storage.filesystem.replace(log.path, grave)
+            self._storage.filesystem.replace(log.path, renamed)
             self._storage.filesystem.sync_directory(self.path)
             self._save_offsets()
         due_ms = self._storage.clock.monotonic_ms() + log.config.file_delete_delay_ms
         with self._lock:
-            self._doomed.append((due_ms, grave))
+            self._deleted.append((due_ms, renamed))
 
     def remove_deleted(self) -> int:
         """Remove the files of partitions that were deleted file.delete.delay.ms ago."""
         now_ms = self._storage.clock.monotonic_ms()
         with self._lock:
-            due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
-            self._doomed = [item for item in self._doomed if item[0] > now_ms]
+            due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
+            self._deleted = [item for item in self._deleted if item[0] > now_ms]
         for path in due:
             with self._storage.io(f"remove {path.name}"):
                 self._storage.filesystem.remove_tree(path)
         return len(due)
 
     def configure(self, topic: str) -> None:
-        """The configuration of a topic changed: its open logs take the new one."""
+        """Give the open logs of a topic its configuration, which has changed."""
         with self._lock:
             logs = [log for key, log in self._logs.items() if key.topic == topic]
         config = self._configs(topic)
@@ -337,7 +351,7 @@ class LogDirectory:
             log.config = config
 
     def configure_all(self) -> None:
-        """The broker's defaults changed: every open log takes its topic's configuration again."""
+        """Give every open log its topic's configuration: the broker's defaults have changed."""
         with self._lock:
             logs = list(self._logs.items())
         configs = {topic: self._configs(topic) for topic in {key.topic for key, _ in logs}}
@@ -363,7 +377,7 @@ class LogDirectory:
             self._save(self._recovery_points, lambda log: log.recovery_point)
 
     def _save(self, checkpoint: OffsetCheckpoint, of: Callable[[PartitionLog], int]) -> None:
-        """Write a file anew if anything changed; a log that is not open keeps what was written."""
+        """Write a file again if anything changed; a log that is not open keeps what was written."""
         before = self._saved[checkpoint.path.name]
         with self._lock:
             logs = list(self._logs.items())
@@ -376,9 +390,10 @@ class LogDirectory:
             self._saved[checkpoint.path.name] = now
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
-        """What a broker does every few minutes: retention, delayed deletion, expiry, checkpoint.
+        """Apply retention, delayed deletion and expiry, and write checkpoints: a broker does it
+        every few minutes.
 
-        Logs that nobody has used since the start are opened for it, one after the other.
+        Logs that were not used since the start are opened for it, one after the other.
         """
         for partition in self.partitions:
             try:
@@ -394,19 +409,20 @@ class LogDirectory:
         self.checkpoint()
 
     def sync_due(self) -> int:
-        """Sync the logs whose flush.ms or flush.messages is due; how many there were."""
+        """Sync the logs whose flush.ms or flush.messages is due; return how many there were."""
         due = [log for log in self.open_logs() if log.sync_due()]
         for log in due:
             log.sync()
         return len(due)
 
     def open_logs(self) -> list[PartitionLog]:
-        """Those that have been used since the start."""
+        """Return the logs that have been used since the start."""
         with self._lock:
             return list(self._logs.values())
 
-    def _flush_later(self, log: PartitionLog) -> None:
-        if self._flusher is not None:
+    def _flush_later(self, partition: TopicPartition) -> None:
+        log = self._logs.get(partition)
+        if self._flusher is not None and log is not None:
             self._flusher.submit(_flush_quietly, log)
 
     # -- the end -------------------------------------------------------------------------------
@@ -446,7 +462,7 @@ class LogDirectory:
 def _for_each(
     do: Callable[[_Item], object], items: Sequence[_Item], threads: int, name: str
 ) -> None:
-    """`do` each of the items, side by side. The first error is raised when all are done."""
+    """Call `do` with the items, side by side. The first error is raised when all are done."""
     threads = min(threads, len(items))
     if threads <= 1:
         for item in items:
@@ -458,7 +474,7 @@ def _for_each(
 
 
 def _new_cluster_id() -> str:
-    """A random UUID in the 22 characters that Kafka writes one with."""
+    """Return a random UUID in the 22 characters that Kafka writes one with."""
     return urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
 
 
@@ -473,7 +489,7 @@ def _partition_of(name: str) -> TopicPartition | None:
 
 
 def _flush_quietly(log: PartitionLog) -> None:
-    """In the background: a failing disk has taken the directory offline, and said so, by itself."""
+    """Flush in the background. A failing disk has taken the directory offline and logged that."""
     try:
         log.flush()
     except HeadraceError as error:

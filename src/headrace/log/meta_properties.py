@@ -14,11 +14,11 @@ FILE_NAME: Final = "meta.properties"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What makes a directory refuse to be opened by the wrong broker.
+    """The node and the cluster of a directory, so that no other broker opens it.
 
     Byte format: Java properties. We write version 1, as KRaft does; version 0, written by Kafka
     with ZooKeeper, calls the node `broker.id` and may leave out everything. It is read, and written
-    back as version 1 when the broker formats the directory anew.
+    back as version 1 when the broker formats the directory again.
 
     Attributes:
         node_id: None only in a version 0 file that names none.
@@ -33,7 +33,7 @@ class MetaProperties:
 
     @classmethod
     def read(cls, filesystem: FileSystem, directory: Path) -> "MetaProperties | None":
-        """Of a log directory; None when it has no such file yet.
+        """Read the file of a log directory; None when it has none yet.
 
         Raises:
             CorruptLog: the file names no node or no cluster, or something that cannot be one.
@@ -49,7 +49,7 @@ class MetaProperties:
             raise CorruptLog(f"{path} cannot be used: {error}") from None
 
     def write(self, filesystem: FileSystem, directory: Path) -> None:
-        """As version 1, durable on return."""
+        """Write the file as version 1, durable on return."""
         lines = ["version=1"]
         if self.node_id is not None:
             lines.append(f"node.id={self.node_id}")

@@ -1,4 +1,6 @@
-"""What all logs of one log directory share: the disk, the clock, the open files, and their fate."""
+"""What all logs of one log directory share: the disk, the clock, the open files, and the error
+that took the directory offline.
+"""
 
 from collections.abc import Callable
 from threading import Lock
@@ -16,20 +18,19 @@ _log = structlog.get_logger(__name__)
 
 
 def _nothing() -> None:
-    """Stands in for the checkpoint of a log that lives outside a log directory."""
+    """Stand in for the checkpoint of a log that lives outside a log directory."""
 
 
 class Storage:
-    """One disk and the state of our trust in it.
+    """One disk, and the first error that it reported.
 
     Invariant: after the first I/O error nothing is written any more. What memory says and what the
-    disk holds may differ from that moment on, and only a fresh recovery can tell; so every log of
+    disk holds may differ from that moment on, and only a new recovery can tell. So every log of
     the directory refuses from then on, and says why.
 
     Attributes:
         save_offsets: writes recovery points and log starts of all logs, durable on return. A log
             calls it where a crash must not find the old ones (truncation, DeleteRecords).
-        on_offline: called once, with the first error.
 
     Threads: any.
     """
@@ -41,18 +42,19 @@ class Storage:
         *,
         files: FilePool | None = None,
         indexes: IndexCache | None = None,
+        save_offsets: Callable[[], None] = _nothing,
     ) -> None:
         self.filesystem = filesystem
         self.clock = clock
         self.files = FilePool(filesystem) if files is None else files
         self.indexes = IndexCache() if indexes is None else indexes
         self.failure: StorageError | None = None
-        self.save_offsets: Callable[[], None] = _nothing
-        self.on_offline: Callable[[StorageError], None] = lambda error: None
+        self.save_offsets = save_offsets
         self._lock = Lock()
 
     def check_online(self) -> None:
-        """
+        """Refuse to go on after an I/O error.
+
         Raises:
             LogDirectoryOffline: naming the error that was the first.
         """
@@ -60,7 +62,7 @@ class Storage:
             raise LogDirectoryOffline(f"the log directory is offline: {self.failure}")
 
     def fail(self, error: StorageError) -> StorageError:
-        """Take everything offline because of `error`; returns what to raise.
+        """Take everything offline because of `error`; return what to raise.
 
         Only the first error counts; those that follow from it become `LogDirectoryOffline`.
         """
@@ -71,11 +73,12 @@ class Storage:
         if not first:
             return LogDirectoryOffline(f"the log directory is offline: {self.failure}")
         _log.error("log_directory_offline", reason=str(error))
-        self.on_offline(error)
         return error
 
     def io(self, what: str) -> "StorageIo":
-        """`with storage.io("sync clicks-0"):` makes an `OSError` a `StorageError`, and offline."""
+        """Guard a `with` block: an `OSError` in it becomes a `StorageError` and takes the directory
+        offline (`with storage.io("sync clicks-0"):`).
+        """
         return StorageIo(self, what)
 
 

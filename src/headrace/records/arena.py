@@ -41,7 +41,7 @@ class Arena:
         return self._buffer[: self.used_bytes]
 
     def fill(self, heads: Heads) -> int:
-        """Inflate the wanted batches of `heads`, and point their rows of the table here.
+        """Inflate the batches of `heads` that are not skipped, and point their rows here.
 
         Returns how many batches of the table may be decoded now: all, or those before the first
         that no longer fits into the arena.
@@ -86,7 +86,7 @@ class Arena:
         return total
 
     def _inflate(self, codec: Codec, data: memoryview) -> bool:
-        """False when the bytes do not fit even into the largest arena allowed."""
+        """Inflate one batch; False when it does not fit even into the largest arena allowed."""
         while True:
             size = inflate_into(codec, data, self._buffer[self.used_bytes :].data)
             if size is not None:

@@ -358,7 +358,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> BatchIterator:
 def stamp(
     batch: Batch, base_offset: int, leader_epoch: int, append_time_ms: int | None = None
 ) -> bytes:
-    """The new head of a batch that is being appended: write it, then `batch.data[len(head):]`.
+    """Return the new head of a batch being appended: write it, then `batch.data[len(head):]`.
 
     Without an append time this is 16 bytes, none under the CRC. With one (LogAppendTime topics) it
     is all 61: the timestamp type and the max timestamp change, and with them the CRC. The body is
@@ -423,7 +423,7 @@ def build_head(
     base_sequence: int = -1,
     record_count: int,
 ) -> bytes:
-    """The 61 bytes that go before `records` (already compressed if the attributes say so)."""
+    """Return the 61 bytes that go before `records`, compressed already if `attributes` say so."""
     checked = _CHECKED.pack(
         attributes,
         last_offset_delta,
@@ -442,7 +442,7 @@ def build_head(
 
 
 def add_sequence(sequence: int, count: int) -> int:
-    """The sequence `count` records later. Sequences are 31 bits and wrap to 0.
+    """Return the sequence `count` records later, or earlier: sequences have 31 bits and wrap.
 
     >>> add_sequence(2**31 - 1, 1)
     0
@@ -451,7 +451,7 @@ def add_sequence(sequence: int, count: int) -> int:
 
 
 def view_of(buffer: Buffer) -> memoryview:
-    """`buffer` as a flat view of unsigned bytes, which is what every function here slices."""
+    """Return `buffer` as a flat view of unsigned bytes, as every function here slices it."""
     try:
         view = memoryview(buffer)
         return view if view.format == "B" and view.ndim == 1 else view.cast("B")

@@ -44,8 +44,8 @@ class BytesColumn:
     """The buffers of one binary or view column while a kernel fills them.
 
     `index` holds int32 offsets, or four int32 for each view. `data` has room for every byte that
-    could come, which costs address space and no memory: pages that are not written are not taken.
-    Memory comes from Arrow's pool, which hands out pages again that it has been given before; fresh
+    could come, which costs address space and no memory: pages that are not written are not used.
+    Memory comes from Arrow's pool, which reuses its pages; fresh
     pages from the system cost more than decoding into them does.
     """
 
@@ -63,7 +63,7 @@ class BytesColumn:
             self.index[0] = 0
 
     def binary(self, rows: int, used_bytes: int, nulls: int, kind: pa.DataType) -> pa.Array:
-        """The finished column, of `binary` or `string`."""
+        """Return the finished column, of `binary` or `string`."""
         data = self._data.slice(0, used_bytes)
         if used_bytes < self._data.size // 2:
             data = _copy_of(data)
@@ -71,12 +71,12 @@ class BytesColumn:
         return pa.Array.from_buffers(kind, rows, [valid, self._index, data], nulls)
 
     def view(self, rows: int, nulls: int, buffers: list[pa.Buffer]) -> pa.Array:
-        """The finished column of `binary_view`, whose long values lie in `buffers`."""
+        """Return the finished column of `binary_view`, whose long values lie in `buffers`."""
         valid = self._valid if nulls else None
         return pa.Array.from_buffers(pa.binary_view(), rows, [valid, self._index, *buffers], nulls)
 
     def lists(self, rows: int, kind: pa.DataType, items: pa.Array) -> pa.Array:
-        """The finished column of lists whose offsets are `index`."""
+        """Return the finished column of lists whose offsets are `index`."""
         return pa.Array.from_buffers(kind, rows, [None, self._index], 0, children=[items])
 
 
@@ -95,14 +95,14 @@ class NumberColumn:
 
 NO_BYTES_COLUMN: Final = BytesColumn(0, 0)
 NO_NUMBER_COLUMN: Final = NumberColumn(0)
-"""Stand in for a column that nobody asked for, and that no kernel therefore writes to."""
+"""Stand in for a column that was not asked for, so that no kernel writes to it."""
 
 # Not pa.array, which imports pandas: half a second in every process that reads, for nothing.
 NO_HEADERS: Final = pa.nulls(0, HEADERS.value_type)
 
 
 def repeated(values: Int64s, counts: Int64s, width: type[np.signedinteger[Any]]) -> pa.Array:
-    """A column that has the same value for all records of a batch."""
+    """Build a column that has the same value for all records of a batch."""
     rows = int(counts.sum())
     kind = pa.from_numpy_dtype(width)
     buffer = pa.allocate_buffer(rows * kind.byte_width)

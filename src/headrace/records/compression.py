@@ -54,7 +54,7 @@ _FULL = "failed to write whole buffer"
 
 
 def codec_named(name: "str | int | Codec") -> Codec:
-    """The codec a user means: Kafka's name for it, or its number.
+    """Return the codec a user means by Kafka's name for it, or by its number.
 
     >>> codec_named("zstd")
     <Codec.ZSTD: 4>
@@ -88,7 +88,7 @@ def check_level(codec: Codec, level: int | None) -> int | None:
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` in Kafka's framing of `codec`, as something a memoryview can be made of."""
+    """Return `data` in Kafka's framing of `codec`, as something a memoryview can be made of."""
     level = check_level(codec, level)
     if codec is Codec.NONE:
         return data
@@ -114,7 +114,7 @@ def _compress_xerial(view: memoryview) -> bytes:
 
 
 def inflate(codec: Codec, data: Buffer, max_inflated_bytes: int) -> memoryview:
-    """The inflated bytes, in a buffer of their own.
+    """Return the inflated bytes, in a buffer of their own.
 
     Raises:
         BatchTooLarge: there are more than `max_inflated_bytes`; never that much was held.
@@ -137,8 +137,9 @@ def inflate(codec: Codec, data: Buffer, max_inflated_bytes: int) -> memoryview:
 
 
 def guess_inflated_bytes(codec: Codec, data: Buffer) -> int:
-    """What the compressed bytes say about their inflated size. It may be a lie: never allocate
-    it without a bound, and expect that it does not suffice."""
+    """Return what the compressed bytes say about their inflated size. It may be a lie: never
+    allocate it without a bound, and expect that it does not suffice.
+    """
     view = view_of(data)
     guess = _GUESSERS[codec](view)
     return max(_SMALLEST_GUESS, guess if guess is not None else len(view) * _GUESSED_RATIO)
@@ -213,7 +214,7 @@ _INFLATERS: dict[Codec, Callable[[memoryview, Buffer], int | None]] = {
 
 
 def _guess_gzip(view: memoryview) -> int | None:
-    """ISIZE, the last four bytes: the size of the last member modulo 2^32."""
+    """Read ISIZE, the last four bytes: the size of the last member modulo 2^32."""
     if len(view) < 18:
         return None
     (size,) = _LITTLE_UINT32.unpack_from(view, len(view) - 4)
@@ -230,7 +231,7 @@ def _guess_snappy(view: memoryview) -> int | None:
 
 
 def _guess_lz4(view: memoryview) -> int | None:
-    """The content size, eight bytes behind the frame's flags, when bit 3 of the flags says so."""
+    """Read the content size, eight bytes behind the flags, if bit 3 of the flags says so."""
     if len(view) < 14 or view[:4] != _LZ4_MAGIC or not view[4] & 0x08:
         return None
     (size,) = _LITTLE_UINT64.unpack_from(view, 6)
@@ -238,7 +239,7 @@ def _guess_lz4(view: memoryview) -> int | None:
 
 
 def _guess_zstd(view: memoryview) -> int | None:
-    """The frame content size (RFC 8878, 3.1.1.1), which streaming compressors leave out."""
+    """Read the frame content size (RFC 8878, 3.1.1.1), which streaming compressors leave out."""
     if len(view) < 18 or view[:4] != _ZSTD_MAGIC:
         return None
     descriptor = view[4]

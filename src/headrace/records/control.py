@@ -79,7 +79,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that commits or aborts a producer's open transaction in one partition.
+    """Build the batch that commits or aborts a producer's open transaction in one partition.
 
     >>> marker = build_marker(ControlType.ABORT, producer_id=9, producer_epoch=1,
     ...                       coordinator_epoch=4, timestamp_ms=1_700_000_000_000)
@@ -116,7 +116,7 @@ def build_marker(
 
 
 def read_control(batch: Batch) -> ControlRecord | None:
-    """What a control batch says; None when compaction has taken its record and left the head.
+    """Return what a control batch says; None when compaction dropped its record and left the head.
 
     The batch must be valid already.
 

@@ -19,10 +19,10 @@ from headrace.records.row_reader import RowReader
 Layout = Literal["binary", "view"]
 
 MAX_INFLATED_BYTES = 256 * 1024 * 1024
-"""How much one call of `decode` inflates unless it is told otherwise."""
+"""How much one call of `decode` inflates by default."""
 
 LARGEST_INPUT_BYTES = 2**30 - 64
-"""How much one call of `decode` looks at, and the most it may be told to inflate. Both together
+"""How much one call of `decode` looks at, and the highest limit for what it inflates. Both together
 stay below 2 GiB: the offsets of a binary column, and the positions in a view, are int32."""
 
 _NO_BYTES: Final = readable(b"")
@@ -30,7 +30,7 @@ _NO_BYTES: Final = readable(b"")
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What `decode` found.
+    """What `decode` read.
 
     Attributes:
         columns: one row for each record, in the order of offsets.

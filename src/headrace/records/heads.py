@@ -28,10 +28,10 @@ class Heads:
         view: the scanned bytes.
         table: one row of int64 for each batch.
         consumed_bytes: where the last batch in the table ends.
-        ended: the scan stopped before a batch at or past the offset it was told to stop at.
+        ended: the scan stopped before a batch at or past its `past_offset`.
         seen_attributes: the attributes of all batches in the range, or'ed together.
-        wanted_count, wanted_bytes: records, and their bytes as they lie there, of the batches that
-            are neither out of range nor control batches.
+        selected_count, selected_bytes: how many records, and bytes as they lie there, the batches
+            hold that are neither out of range nor control batches.
     """
 
     __slots__ = (
@@ -39,10 +39,10 @@ class Heads:
         "consumed_bytes",
         "ended",
         "seen_attributes",
+        "selected_bytes",
+        "selected_count",
         "table",
         "view",
-        "wanted_bytes",
-        "wanted_count",
     )
 
     def __init__(self, view: memoryview, table: Int64s, result: list[int]) -> None:
@@ -52,8 +52,8 @@ class Heads:
         self.consumed_bytes = result[kernel.CONSUMED]
         self.ended = result[kernel.STATE] == kernel.PAST_END
         self.seen_attributes = result[kernel.SEEN_ATTRIBUTES]
-        self.wanted_count = result[kernel.WANTED_COUNT]
-        self.wanted_bytes = result[kernel.WANTED_BYTES]
+        self.selected_count = result[kernel.SELECTED_COUNT]
+        self.selected_bytes = result[kernel.SELECTED_BYTES]
 
     def __len__(self) -> int:
         return len(self.table)
@@ -69,10 +69,10 @@ class Heads:
             self.ended = False
 
     def recount(self) -> None:
-        """Bring `wanted_count` and `wanted_bytes` up to what the table says by now."""
-        wanted = self.table[self.table[:, kernel.SKIP] == 0]
-        self.wanted_count = int(wanted[:, kernel.COUNT].sum())
-        self.wanted_bytes = int((wanted[:, kernel.END] - wanted[:, kernel.START]).sum())
+        """Bring `selected_count` and `selected_bytes` up to what the table says by now."""
+        selected = self.table[self.table[:, kernel.SKIP] == 0]
+        self.selected_count = int(selected[:, kernel.COUNT].sum())
+        self.selected_bytes = int((selected[:, kernel.END] - selected[:, kernel.START]).sum())
 
     @property
     def next_offset(self) -> int | None:

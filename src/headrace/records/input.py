@@ -73,7 +73,7 @@ def check_names(columns: pa.RecordBatch | pa.Table) -> None:
 
 
 def bytes_input(columns: pa.RecordBatch | pa.Table, name: str) -> BytesInput:
-    """The key or value column: of any binary or string type, or absent, which means all null."""
+    """Return the key or value column, of any binary or string type; all null if it is absent."""
     if name not in columns.schema.names:
         return NO_COLUMN
     column = columns.column(name)
@@ -85,7 +85,7 @@ def bytes_input(columns: pa.RecordBatch | pa.Table, name: str) -> BytesInput:
 def timestamps_input(
     columns: pa.RecordBatch | pa.Table, timestamp_ms: int | None
 ) -> tuple[Int64s, bool]:
-    """Milliseconds, and whether there is only one for all rows.
+    """Return the milliseconds, and whether there is only one for all rows.
 
     Raises:
         InvalidArgument: some record has no time and `timestamp_ms` gives none.
@@ -117,7 +117,7 @@ def timestamps_input(
 
 
 def headers_input(columns: pa.RecordBatch | pa.Table) -> HeadersInput:
-    """The headers column: lists of structs with key and value, or maps; null means no headers."""
+    """Return the headers, from lists of structs with key and value or from maps; null is none."""
     if "headers" not in columns.schema.names:
         return NO_HEADERS
     column = _one_array(columns.column("headers"))
@@ -175,7 +175,7 @@ def _bytes_of(column: pa.Array) -> BytesInput:
 
 
 def _index_of(column: pa.Array) -> Int64s:
-    """The offsets of the rows of this slice."""
+    """Return the offsets of the rows of this slice."""
     index = read_only(np.frombuffer(column.buffers()[1], dtype=np.int64))
     return index[column.offset : column.offset + len(column) + 1]
 

@@ -1,4 +1,4 @@
-"""What a reader of committed records is not shown.
+"""Leaving out the records of aborted transactions, for read_committed.
 
 A broker sends aborted records like any others, together with the list of the aborted transactions
 that reach into what it sends (KIP-98). The reader leaves them out:
@@ -32,7 +32,7 @@ def skip_aborted(heads: Heads, aborted: Iterable[tuple[int, int]]) -> list[tuple
         aborted: (producer id, first offset) of each, as a fetch response lists them; any order.
 
     Returns:
-        Those that do not end in these batches, for whoever reads on behind them. Handing over all
+        The transactions that do not end in these batches: hand them over with the next ones. All
         of them again would hide what a producer committed after an abort.
     """
     waiting = sorted(_pairs(aborted), key=lambda pair: pair[1], reverse=True)

@@ -7,7 +7,7 @@ from headrace.records.compression import LEVELS, Codec, compress, inflate
 def recompressed(
     batch: Batch, codec: Codec, level: int | None, *, max_inflated_bytes: int
 ) -> Batch:
-    """The same records in `codec`; the batch itself when it is in that codec already.
+    """Return the same records in `codec`; the batch itself when it is in that codec already.
 
     The records are not opened: they are inflated and deflated as a whole, and the head gets a new
     length, codec and CRC.

@@ -35,7 +35,7 @@ def build_batch(
     base_sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """One uncompressed batch of (key, value) pairs; the log stamps its offsets.
+    """Build one uncompressed batch of (key, value) pairs; the log stamps its offsets.
 
     >>> batch = build_batch([(b"k", b"v"), (b"gone", None)], 1_700_000_000_000)
     >>> [(record.offset, record.key, record.value) for record in iter_records(Batch(batch))]
@@ -69,7 +69,7 @@ def _field(content: bytes | None) -> bytes:
 
 
 def iter_records(batch: Batch) -> Iterator[Record]:
-    """The records of a valid batch, in order.
+    """Yield the records of a valid batch, in order.
 
     Raises:
         CorruptBatch: a length or a varint that does not hold.

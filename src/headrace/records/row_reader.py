@@ -33,12 +33,12 @@ from headrace.records.kernel.heads import (
 )
 from headrace.records.kernel.memory import Bytes, Int64s, readable
 
-_WANT: Final = {
-    "offset": kernel.WANT_OFFSET,
-    "timestamp": kernel.WANT_TIMESTAMP,
-    "key": kernel.WANT_KEY,
-    "value": kernel.WANT_VALUE,
-    "headers": kernel.WANT_HEADERS,
+_COLUMN_FLAGS: Final = {
+    "offset": kernel.COLUMN_OFFSET,
+    "timestamp": kernel.COLUMN_TIMESTAMP,
+    "key": kernel.COLUMN_KEY,
+    "value": kernel.COLUMN_VALUE,
+    "headers": kernel.COLUMN_HEADERS,
 }
 _NO_POSITIONS: Final = np.empty(0, dtype=np.int64)
 # Small enough that batches whose records were just read are still in the core's own cache.
@@ -61,9 +61,9 @@ class RowReader:
         self._arena = arena
         self._schema = schema
         self._views = views
-        self._want = kernel.AS_VIEWS if views else 0
+        self._columns = kernel.AS_VIEWS if views else 0
         for name in schema.names:
-            self._want |= _WANT.get(name, 0)
+            self._columns |= _COLUMN_FLAGS.get(name, 0)
         self._offsets = self._number_column("offset")
         self._timestamps = self._number_column("timestamp")
         self._keys = self._bytes_column("key")
@@ -71,24 +71,24 @@ class RowReader:
         self._header_index = NO_BYTES_COLUMN
         self._header_at = _NO_POSITIONS
         if "headers" in schema.names:
-            self._header_index = BytesColumn(heads.wanted_count, 0)
+            self._header_index = BytesColumn(heads.selected_count, 0)
             self._header_index.index.fill(0)
-            self._header_at = np.empty(heads.wanted_count, dtype=np.int64)
+            self._header_at = np.empty(heads.selected_count, dtype=np.int64)
         self._result = np.zeros(kernel.RESULT_SLOTS, dtype=np.int64)
 
     def _number_column(self, name: str) -> NumberColumn:
         if name not in self._schema.names:
             return NO_NUMBER_COLUMN
-        return NumberColumn(self._heads.wanted_count)
+        return NumberColumn(self._heads.selected_count)
 
     def _bytes_column(self, name: str) -> BytesColumn:
         if name not in self._schema.names:
             return NO_BYTES_COLUMN
-        room = 0 if self._views else self._heads.wanted_bytes
-        return BytesColumn(self._heads.wanted_count, room, views=self._views)
+        room = 0 if self._views else self._heads.selected_bytes
+        return BytesColumn(self._heads.selected_count, room, views=self._views)
 
     def read(self, first_offset: int, past_offset: int, verify_crc: bool) -> pa.RecordBatch:
-        """The records from `first_offset` up to `past_offset`.
+        """Read the records from `first_offset` up to `past_offset`.
 
         Raises:
             CorruptBatch: naming the batch, the record and what is wrong with it.
@@ -113,7 +113,7 @@ class RowReader:
             self._heads.table,
             first,
             past,
-            self._want,
+            self._columns,
             first_offset,
             past_offset,
             self._offsets.values,
@@ -130,13 +130,17 @@ class RowReader:
         )
 
     def _number_buffers(self) -> list[pa.Buffer]:
-        """What views point into: the fetched bytes, the arena, or both when batches of both kinds
-        are there."""
+        """Number the buffers that views point into: the fetched bytes, the arena, or both when
+        batches of both kinds are there.
+        """
         table = self._heads.table
-        wanted = table[:, SKIP] == 0
+        selected = table[:, SKIP] == 0
         inflated = table[:, INFLATED] == 1
         buffers: list[pa.Buffer] = []
-        for source, mine in ((self._fetched, wanted & ~inflated), (self._arena, wanted & inflated)):
+        for source, mine in (
+            (self._fetched, selected & ~inflated),
+            (self._arena, selected & inflated),
+        ):
             if mine.any():
                 table[mine, BUFFER] = len(buffers)
                 buffers.append(pa.py_buffer(source))
@@ -215,7 +219,7 @@ class RowReader:
 
 
 def _readable_names(names: pa.Array) -> pa.Array:
-    """Header keys that are no UTF-8 get replacement characters, as Kafka's Java client does it."""
+    """Give header keys that are no UTF-8 replacement characters, as Kafka's Java client does."""
     try:
         names.validate(full=True)
     except pa.ArrowInvalid:

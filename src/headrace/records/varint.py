@@ -27,7 +27,7 @@ def write_varint(value: int) -> bytes:
 def read_varint(
     view: memoryview, position: int, max_bytes: int = MAX_VARLONG_BYTES
 ) -> tuple[int, int]:
-    """The varint at `position`, and the position behind it.
+    """Return the varint at `position`, and the position behind it.
 
     Raises:
         CorruptBatch: the view ends inside the varint, or it has more than `max_bytes` bytes.

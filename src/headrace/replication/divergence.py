@@ -1,12 +1,12 @@
-"""Where two logs part: what a leader tells a follower, and where the follower cuts (KIP-101, 279,
-320, 595).
+"""Where two logs part: what a leader reports, and where the follower truncates (KIP-101, 279, 320,
+595).
 
 A log is a run of leader epochs, and only one broker wrote in each of them. So two logs are the same
-as far as their epochs are: a follower tells the epoch of its last record and where it ends; the
+as far as their epochs are: a follower sends the epoch of its last record and where it ends; the
 leader looks up where the largest epoch that is not above ends in its own log. If that lies below,
-or is another epoch, the logs part somewhere at or before there, and the follower cuts and asks
-again. The high watermark says nothing about that: a follower's may lie behind or before the
-leader's.
+or is another epoch, the logs part somewhere at or before there, and the follower truncates and
+fetches again. The high watermark decides nothing here: a follower's may be higher or lower than
+the leader's.
 """
 
 from typing import NamedTuple, Protocol
@@ -20,17 +20,17 @@ class Divergence(NamedTuple):
 
 
 class EpochLog(Protocol):
-    """A log that knows who wrote what."""
+    """A log that knows which leader epoch wrote what."""
 
     @property
     def log_end_offset(self) -> int: ...
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch` and where it ends; -1 twice when that is unknown."""
+        """Return the largest epoch up to `epoch` and where it ends; -1 twice if unknown."""
 
 
 def divergence(log: EpochLog, last_epoch: int, fetch_offset: int) -> Divergence | None:
-    """What a leader answers a follower whose last record, before `fetch_offset`, is of
+    """Return what a leader reports to a follower whose last record, before `fetch_offset`, is of
     `last_epoch`; None when the leader's log goes on from there.
 
     A follower without a record (-1) has nothing to compare.
@@ -45,17 +45,18 @@ def divergence(log: EpochLog, last_epoch: int, fetch_offset: int) -> Divergence 
     return None
 
 
-def cut_offset(log: EpochLog, told: Divergence) -> int | None:
-    """Where a follower that was told so cuts its log. The next fetch may cut further.
+def cut_offset(log: EpochLog, reported: Divergence) -> int | None:
+    """Return where a follower truncates its log after the leader reported a divergence.
 
-    None: the leader knows no epoch as old as ours, so nothing here can be compared.
+    The next fetch may make it truncate further. None: the leader knows no epoch as old as the
+    follower's, so nothing can be compared.
     """
-    if told.epoch < 0:
+    if reported.epoch < 0:
         return None
-    epoch, end_offset = log.epoch_end_offset(told.epoch)
+    epoch, end_offset = log.epoch_end_offset(reported.epoch)
     if epoch < 0:
-        # All of ours is newer than what the leader knows of: none of it can stay.
-        return min(told.end_offset, int(log.log_end_offset))
-    if epoch < told.epoch:
+        # All of this log is newer than what the leader knows of: none of it can stay.
+        return min(reported.end_offset, int(log.log_end_offset))
+    if epoch < reported.epoch:
         return min(end_offset, int(log.log_end_offset))
-    return min(end_offset, told.end_offset, int(log.log_end_offset))
+    return min(end_offset, reported.end_offset, int(log.log_end_offset))

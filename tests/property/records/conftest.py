@@ -1,4 +1,4 @@
-"""Two codecs that are not ours, behind one face: kafka-python's and aiokafka's record classes."""
+"""Two codecs of other projects behind one interface: those of kafka-python and aiokafka."""
 
 import warnings
 from collections.abc import Sequence

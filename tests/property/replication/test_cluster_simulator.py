@@ -1,4 +1,4 @@
-"""Thousands of histories of a cluster in bad weather, and none that loses a record."""
+"""Thousands of random cluster histories with faults, and none of them loses a record."""
 
 import os
 
@@ -40,7 +40,7 @@ def test_a_follower_that_does_not_cut_its_log_is_found_out(monkeypatch):
             ClusterSimulator(seed).run()
 
 
-def test_a_leader_that_counts_nobody_but_itself_is_found_out(monkeypatch):
+def test_a_leader_that_counts_only_itself_is_found_out(monkeypatch):
     state = simulated_broker.PartitionState
     monkeypatch.setattr(state, "_advance", lambda self: self._high_watermark < self._log_end)
     monkeypatch.setattr(state, "high_watermark", property(lambda self: self._log_end))

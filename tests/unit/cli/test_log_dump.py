@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.log.filesystem import Disk
+from headrace.log.producer.producer_entry import BatchMetadata, ProducerEntry
 from headrace.log.producer.producer_snapshot import write_snapshot
-from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry
 from headrace.records.control import ControlType, build_marker
 from headrace.records.encode import encode
 from testkit.process.command_line import Finished, run_headrace

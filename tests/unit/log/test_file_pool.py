@@ -1,4 +1,4 @@
-"""The file pool: few descriptors for many files, and none closed in somebody's hands."""
+"""The file pool: few descriptors for many files, and none closed while a holder uses it."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +61,7 @@ def test_a_removed_file_stays_readable_while_it_is_held(paths: list[Path]) -> No
     assert held.pread(1, 0) == b"0"
 
 
-def test_a_forgotten_path_is_looked_up_anew(paths: list[Path]) -> None:
+def test_a_forgotten_path_is_looked_up_again(paths: list[Path]) -> None:
     pool = FilePool(Disk(), capacity=4)
     pool.get(paths[0])
     pool.forget(paths[0])

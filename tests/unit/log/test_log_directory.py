@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.log.checkpoint import RECOVERY_POINT_NAME
 from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
+from headrace.log.offset_checkpoint import RECOVERY_POINT_NAME
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
     InvalidArgument,
@@ -219,7 +219,7 @@ def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(open_directory: 
     assert directory.remove_deleted() == 1
 
 
-def test_upkeep_applies_retention_to_logs_nobody_has_used(
+def test_upkeep_applies_retention_to_logs_that_were_not_used(
     open_directory: Open, clock: ManualClock
 ) -> None:
     directory = open_directory()

@@ -1,4 +1,4 @@
-"""Records as tests like to write them, and where to find them again."""
+"""Batches of a few values, encoded."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture
 def a_batch() -> Callable[..., bytes]:
-    """Builds one batch of the values given, all at the same time."""
+    """Return a function that builds one batch of the values given, all at the same time."""
 
     def build(*values: bytes | None, timestamp_ms: int = NOW_MS, **options: object) -> bytes:
         columns = pa.record_batch({"value": pa.array(values, pa.binary())})

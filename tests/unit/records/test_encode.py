@@ -1,4 +1,4 @@
-"""Columns to batches: how they are cut, what their heads say, and which columns are taken."""
+"""Columns to batches: how they are cut, what their heads say, and which columns are accepted."""
 
 import datetime
 

@@ -47,7 +47,7 @@ def test_more_batches_than_the_first_table_holds_are_found(a_batch):
     heads = scan_heads(memoryview(data))
 
     assert np.array_equal(heads.table[:, kernel.BASE_OFFSET], np.arange(700))
-    assert (heads.wanted_count, heads.consumed_bytes) == (700, len(data))
+    assert (heads.selected_count, heads.consumed_bytes) == (700, len(data))
 
 
 def test_pieces_cover_every_batch_once(a_batch):

@@ -15,7 +15,7 @@ def log(*epochs, leading=None):
 
 
 @pytest.mark.parametrize(
-    ("leader", "last_epoch", "fetch_offset", "told"),
+    ("leader", "last_epoch", "fetch_offset", "reported"),
     [
         (log(0, 0, 1, leading=1), 1, 3, None),
         (log(0, 0, 1, leading=1), 0, 2, None),
@@ -25,12 +25,12 @@ def log(*epochs, leading=None):
         (log(0, 0, 1, leading=1), 0, 3, Divergence(0, 2)),
     ],
 )
-def test_a_leader_says_where(leader, last_epoch, fetch_offset, told):
-    assert divergence(leader, last_epoch, fetch_offset) == told
+def test_a_leader_says_where(leader, last_epoch, fetch_offset, reported):
+    assert divergence(leader, last_epoch, fetch_offset) == reported
 
 
 @pytest.mark.parametrize(
-    ("follower", "told", "cut"),
+    ("follower", "reported", "cut"),
     [
         (log(0, 0, 1), Divergence(0, 2), 2),
         (log(0, 0, 0, 1), Divergence(0, 2), 2),
@@ -39,8 +39,8 @@ def test_a_leader_says_where(leader, last_epoch, fetch_offset, told):
         (log(3, 3), Divergence(-1, -1), None),
     ],
 )
-def test_a_follower_cuts_there(follower, told, cut):
-    assert cut_offset(follower, told) == cut
+def test_a_follower_cuts_there(follower, reported, cut):
+    assert cut_offset(follower, reported) == cut
 
 
 def test_cutting_and_asking_again_ends_where_the_logs_are_the_same():
@@ -49,10 +49,10 @@ def test_cutting_and_asking_again_ends_where_the_logs_are_the_same():
 
     while True:
         last = follower.last_epoch
-        told = divergence(leader, last, follower.log_end_offset)
-        if told is None:
+        reported = divergence(leader, last, follower.log_end_offset)
+        if reported is None:
             break
-        follower.truncate_to(cut_offset(follower, told))
+        follower.truncate_to(cut_offset(follower, reported))
 
     end = follower.log_end_offset
     assert follower.entries == leader.entries[:end]

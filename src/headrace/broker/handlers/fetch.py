@@ -20,7 +20,7 @@ from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition, check_epoch
 from headrace.broker.replica.throttle import names_replica
-from headrace.log.partition.read import LogSlice
+from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -9,7 +9,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.replica.partition import Partition
-from headrace.log.partition.read import TimestampedOffset
+from headrace.log.partition.timestamp_search import TimestampedOffset
 from headrace.model.error import HeadraceError
 from headrace.model.offset import NO_TIMESTAMP_MS, Offset
 from headrace.wire.api import ApiKey

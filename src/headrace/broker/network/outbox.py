@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from headrace.log.partition.read import LogSlice
+from headrace.log.partition.log_slice import LogSlice
 
 Part: TypeAlias = bytes | bytearray | memoryview | LogSlice
 Parts: TypeAlias = Sequence[Part]

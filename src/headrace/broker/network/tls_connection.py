@@ -14,7 +14,7 @@ from headrace.broker.config.listener import Listener
 from headrace.broker.network.connection import Connection, ConnectionHost
 from headrace.broker.network.outbox import Outbox
 from headrace.broker.network.tls import TlsSocket
-from headrace.log.partition.read import LogSlice
+from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import PeerError
 from headrace.wire.framing import Frame
 

@@ -1,6 +1,6 @@
 """One partition this broker leads: its log, its leader epoch, and the fetches that wait for more.
 
-Rule 1: `replication.state` says where the high watermark stands. With one replica that is the log
+Rule 1: `replication.partition_state` says where the high watermark stands. With one replica that is the log
 end, and it moves before the append is answered.
 Rule 2: a waiter is called after every move of the high watermark or the last stable offset, on the
 event loop, and removes itself when it is done. A follower's fetch waits for the log end instead.
@@ -18,7 +18,7 @@ from typing import Protocol, cast
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
-from headrace.log.partition.append import Appended
+from headrace.log.partition.appended import Appended
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import (
     DiskFull,
@@ -31,7 +31,7 @@ from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
 from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT
 from headrace.replication.divergence import Divergence, divergence
-from headrace.replication.state import PartitionState
+from headrace.replication.partition_state import PartitionState
 from headrace.wire.error_code import ErrorCode
 
 ALONE = BrokerId(0)

@@ -1,4 +1,4 @@
-"""Takes out of a chunk what compaction drops, and rebuilds the batches around the rest."""
+"""Dropping records from a chunk, and rebuilding the batches around the rest."""
 
 from dataclasses import dataclass
 from struct import Struct
@@ -6,8 +6,8 @@ from struct import Struct
 import numpy as np
 from crc32c import crc32c
 
-from headrace.log.compaction.chunk import Chunk
 from headrace.log.compaction.offset_map import OffsetMap
+from headrace.log.compaction.segment_chunk import SegmentChunk
 from headrace.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -17,12 +17,12 @@ from headrace.records.batch import (
     LOG_OVERHEAD,
 )
 from headrace.records.compression import Codec, compress
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_rewrite, batch_table
 from headrace.records.kernel.memory import Bytes, Int64s
 
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
-_REBUILT = (compact.ACTION_GATHER, compact.ACTION_STAMP)
+_REBUILT = (batch_table.ACTION_GATHER, batch_table.ACTION_STAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Filtered:
 
 
 class BatchFilter:
-    """One round's decision about every record: does a newer one of its key exist?
+    """Drops every record of which a newer one with the same key exists, in one compaction round.
 
     Batches that lose nothing are copied as bytes. Others are rebuilt without their lost records,
     and compressed again with their own codec. Memory: one output buffer of about a chunk, and nine
-    bytes a record. One thread.
+    bytes per record. One thread.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BatchFilter:
         delete_retention_ms: int,
         max_inflated_bytes: int,
     ) -> None:
-        """`end_offset`: the map knows all keys below it and nothing of those from there on."""
+        """The map knows all keys below `end_offset`, and nothing of those from there on."""
         self._map = offset_map
         self._end_offset = end_offset
         self._now_ms = now_ms
@@ -69,7 +69,7 @@ class BatchFilter:
         self._record_ends = np.empty(0, dtype=np.int64)
         self._kept: Bytes = np.empty(0, dtype=np.uint8)
 
-    def apply(self, chunk: Chunk) -> Filtered:
+    def apply(self, chunk: SegmentChunk) -> Filtered:
         """Filter a chunk whose rows have their PLAN and RETAIN set.
 
         Raises:
@@ -79,8 +79,8 @@ class BatchFilter:
         for body, first, last in chunk.bodies(self._max_inflated_bytes):
             self._judge(chunk, body, first, last)
             rows = chunk.batches[first:last]
-            self._reserve(out_at, int(rows[:, compact.OUT_SIZE].sum()), rows, len(body))
-            out_at = compact.rebuild(
+            self._reserve(out_at, int(rows[:, batch_table.OUT_SIZE].sum()), rows, len(body))
+            out_at = batch_rewrite.rebuild(
                 chunk.data,
                 body,
                 chunk.batches,
@@ -92,16 +92,17 @@ class BatchFilter:
                 self._out,
                 out_at,
             )
-            if rows[0, compact.ATTRIBUTES] & CODEC_MASK and rows[0, compact.ACTION] in _REBUILT:
-                out_at = self._compress(rows[0], out_at)
+            row = rows[0]
+            if row[batch_table.ATTRIBUTES] & CODEC_MASK and row[batch_table.ACTION] in _REBUILT:
+                out_at = self._compress(row, out_at)
         return self._result(chunk.batches, out_at)
 
-    def _judge(self, chunk: Chunk, body: Bytes, first: int, last: int) -> None:
-        records = int(chunk.batches[first:last, compact.COUNT].sum())
+    def _judge(self, chunk: SegmentChunk, body: Bytes, first: int, last: int) -> None:
+        records = int(chunk.batches[first:last, batch_table.COUNT].sum())
         if records > len(self._kept):
             self._record_ends = np.empty(records, dtype=np.int64)
             self._kept = np.empty(records, dtype=np.uint8)
-        entries = compact.judge(
+        entries = batch_rewrite.judge(
             body,
             chunk.batches,
             first,
@@ -117,9 +118,9 @@ class BatchFilter:
             raise chunk.damaged(-1 - entries, "the records of a batch do not parse")
 
     def _reserve(self, out_at: int, size: int, rows: Int64s, body_bytes: int) -> None:
-        """Room for what `rebuild` may write; an inflated batch comes out uncompressed first."""
-        if len(rows) == 1 and rows[0, compact.ATTRIBUTES] & CODEC_MASK:
-            growth = compact.STAMP_GROWTH_BYTES * int(rows[0, compact.COUNT])
+        """Make room for what `rebuild` may write: an inflated batch comes out uncompressed."""
+        if len(rows) == 1 and rows[0, batch_table.ATTRIBUTES] & CODEC_MASK:
+            growth = batch_rewrite.STAMP_GROWTH_BYTES * int(rows[0, batch_table.COUNT])
             size = max(size, HEADER_BYTES + body_bytes + growth)
         if out_at + size > len(self._out):
             grown = np.empty(out_at + size, dtype=np.uint8)
@@ -128,8 +129,8 @@ class BatchFilter:
 
     def _compress(self, row: Int64s, end: int) -> int:
         """Compress the batch that ends the output so far, in place."""
-        start = int(row[compact.OUT_POSITION])
-        codec = Codec(int(row[compact.ATTRIBUTES]) & CODEC_MASK)
+        start = int(row[batch_table.OUT_POSITION])
+        codec = Codec(int(row[batch_table.ATTRIBUTES]) & CODEC_MASK)
         packed = compress(codec, self._out[start + HEADER_BYTES : end].tobytes())
         end = start + HEADER_BYTES + len(packed)
         if end > len(self._out):
@@ -138,17 +139,17 @@ class BatchFilter:
         view[start + HEADER_BYTES : end] = packed
         _INT32.pack_into(view, start + LENGTH_AT, end - start - LOG_OVERHEAD)
         _UINT32.pack_into(view, start + CRC_AT, crc32c(view[start + ATTRIBUTES_AT : end]))
-        row[compact.OUT_SIZE] = end - start
+        row[batch_table.OUT_SIZE] = end - start
         return end
 
     def _result(self, batches: Int64s, out_bytes: int) -> Filtered:
-        action = batches[:, compact.ACTION]
-        copied = (action == compact.ACTION_COPY) | (action == compact.ACTION_EMPTY)
-        batches[copied, compact.KEPT_MAX_TIMESTAMP] = batches[copied, compact.MAX_TIMESTAMP]
+        action = batches[:, batch_table.ACTION]
+        copied = (action == batch_table.ACTION_COPY) | (action == batch_table.ACTION_EMPTY)
+        batches[copied, batch_table.KEPT_MAX_TIMESTAMP] = batches[copied, batch_table.MAX_TIMESTAMP]
         return Filtered(
             data=self._out.data[:out_bytes],
-            batches=batches[action != compact.ACTION_DROP],
-            changed=bool((action != compact.ACTION_COPY).any()),
-            records_read=int(batches[:, compact.COUNT].sum()),
-            records_kept=int(batches[:, compact.KEPT].sum()),
+            batches=batches[action != batch_table.ACTION_DROP],
+            changed=bool((action != batch_table.ACTION_COPY).any()),
+            records_read=int(batches[:, batch_table.COUNT].sum()),
+            records_kept=int(batches[:, batch_table.KEPT].sum()),
         )

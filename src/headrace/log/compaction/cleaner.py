@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.log.checkpoint import CLEANER_NAME, OffsetCheckpoint
-from headrace.log.compaction.cleanable import CleanableRange, cleanable_range, first_dirty_offset
+from headrace.log.compaction.cleanable_range import (
+    CleanableRange,
+    cleanable_range,
+    first_dirty_offset,
+)
+from headrace.log.offset_checkpoint import CLEANER_NAME, OffsetCheckpoint
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.error import UncleanableLog
@@ -18,21 +22,21 @@ from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
 
 if TYPE_CHECKING:
-    # Brings numba, which costs most of a second: loaded by whoever makes the compactor.
+    # Imports numba, which costs most of a second: the creator of the compactor pays for it.
     from headrace.log.compaction.compactor import CleanStats, Compactor
 
 _log = structlog.get_logger(__name__)
 
 
 class Cleaner:
-    """Compacts the logs of one log directory, the dirtiest first, one round a call.
+    """Compacts the logs of one log directory, the dirtiest first, one round per call.
 
     The progress of each log is in `cleaner-offset-checkpoint`: the first offset that is not
     compacted. It is written after a round. A crash before that costs the round once more, nothing
     else.
 
-    Threads: several may call `run_once`, each with its own compactor; they take different logs. Any
-    may call the rest.
+    Threads: several may call `run_once`, each with its own compactor, and work on different logs.
+    Any may call the rest.
     """
 
     def __init__(
@@ -47,7 +51,7 @@ class Cleaner:
         self._changed = Condition()
         self._running: set[TopicPartition] = set()
         self._paused: Counter[TopicPartition] = Counter()
-        # Compaction met something in these that it cannot open; asking again would not help.
+        # Compaction cannot open something in these; another round would fail the same way.
         self.uncleanable: dict[TopicPartition, str] = {}
 
     def run_once(self, compactor: "Compactor") -> "CleanStats | None":
@@ -90,7 +94,7 @@ class Cleaner:
         return stats
 
     def cleanable(self, log: PartitionLog) -> CleanableRange:
-        """What could be compacted in `log` now, worthwhile or not."""
+        """Return what could be compacted in `log` now, worthwhile or not."""
         with self._changed:
             checkpoint = self._progress().get(log.partition)
         return cleanable_range(
@@ -105,9 +109,9 @@ class Cleaner:
 
     @contextmanager
     def paused(self, partition: TopicPartition) -> Iterator[None]:
-        """No compaction of `partition` runs inside this: stops the one that does and waits for it.
+        """Stop a running compaction of `partition`, wait for its end, and let none start inside.
 
-        Whoever deletes a log, cuts it or moves it does so in here.
+        A thread that deletes, truncates or moves a log does so in here.
         """
         with self._changed:
             self._paused[partition] += 1
@@ -120,10 +124,10 @@ class Cleaner:
                 self._paused += Counter()  # drops those that are back at zero
 
     def truncated(self, partition: TopicPartition, offset: int) -> None:
-        """A log was cut: what comes after `offset` from now on has never been compacted.
+        """Lower the progress of a truncated log: what follows `offset` has never been compacted.
 
-        Whoever truncates a log says so before the next append, otherwise new records below the old
-        progress would count as compacted. Durable on return.
+        The thread that truncates calls this before the next append, otherwise new records below the
+        old progress would count as compacted. Durable on return.
         """
         with self._changed:
             progress = self._progress()
@@ -131,7 +135,7 @@ class Cleaner:
                 self._write(progress | {partition: Offset(offset)})
 
     def forget(self, partition: TopicPartition) -> None:
-        """A log was deleted; one of the same name may follow. Durable on return."""
+        """Drop the progress of a deleted log, durably; one of the same name may follow."""
         with self._changed:
             self.uncleanable.pop(partition, None)
             progress = dict(self._progress())

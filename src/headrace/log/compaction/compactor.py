@@ -1,9 +1,9 @@
-"""One round of compaction: the dirty end of a log is mapped, and by the map all of it rewritten.
+"""One round of compaction: map the keys of the dirty end of a log, then rewrite all of it by them.
 
     1. The keys between `first_dirty` and `end` go into an `OffsetMap`, newest offset each. When the
        map is full the round ends there, and the next one goes on.
     2. Segments from the log's start to there are grouped (`group_segments`) and each group is
-       written anew without the records that have a newer one, into a `.cleaned` segment.
+       written, without the records that have a newer one, into a `.cleaned` segment.
     3. `PartitionLog.replace_segments` puts it in the place of its sources.
 
 What must hold:
@@ -15,8 +15,8 @@ whatever it loses, so offsets, the producer state and the leader epochs read the
 Rule 3: a crash leaves each group old or new. The checkpoint of where the round got to is written
 after it (`Cleaner`); without it the same round is done again and changes nothing.
 Rule 4: only what lies below a durable recovery point is rewritten. Recovery replays from there on
-to rebuild the producer state, so it never has to do without a batch that compaction took.
-Rule 5: nothing here takes the log's lock except the replacement itself: readers and appends go on.
+to rebuild the producer state, so it never misses a batch that compaction dropped.
+Rule 5: only the replacement itself holds the log's lock: readers and appends go on.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,15 +24,15 @@ from dataclasses import dataclass, replace
 from errno import EDQUOT, ENOSPC
 
 from headrace.log.compaction.batch_filter import BatchFilter
-from headrace.log.compaction.chunk import Chunk, ChunkReader
-from headrace.log.compaction.cleanable import CleanableRange
+from headrace.log.compaction.cleanable_range import CleanableRange
 from headrace.log.compaction.cleaned_segment import CleanedSegment
-from headrace.log.compaction.cleaned_transaction import CleanedTransactions
-from headrace.log.compaction.compaction_plan import RewritePlan, plan_mapping
+from headrace.log.compaction.cleaned_transactions import CleanedTransactions
 from headrace.log.compaction.offset_map import DEFAULT_LOAD_FACTOR, OffsetMap
+from headrace.log.compaction.rewrite_plan import RewritePlan, plan_mapping
+from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.log.compaction.segment_group import group_segments
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.producer.producer_state import ProducerEntry
+from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.model.clock import Clock
 from headrace.model.error import (
@@ -43,7 +43,7 @@ from headrace.model.error import (
 )
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
-from headrace.records.kernel import compact
+from headrace.records.kernel import batch_table
 
 DEFAULT_MEMORY_BYTES = 128 * 1024 * 1024
 DEFAULT_CHUNK_BYTES = 2 * 1024 * 1024
@@ -79,7 +79,7 @@ class Compactor:
 
     That is the offset map (log.cleaner.dedupe.buffer.size) and some chunks: about 12 times
     `chunk_bytes`, and in logs of compressed batches the largest of them inflated, twice.
-    One thread; a broker that compacts with several has one for each.
+    One thread; a broker that compacts with several has a compactor for each.
     """
 
     def __init__(
@@ -92,7 +92,9 @@ class Compactor:
         max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
         on_bytes: Callable[[int], object] = lambda size_bytes: None,
     ) -> None:
-        """`on_bytes` is told of all bytes read and written, and may sleep: `Throttle.take`."""
+        """`on_bytes` is called with the size of each read and write and may sleep, as
+        `Throttle.take` does: that is how compaction is held to a rate.
+        """
         if chunk_bytes < 1024:
             raise InvalidArgument(f"chunk_bytes is {chunk_bytes}: write at least 1024")
         self._clock = clock
@@ -194,11 +196,11 @@ class _Round:
     def _secure_recovery_point(self) -> None:
         if self._log.recovery_point < self._cleanable.end:
             self._log.flush()
-        with self._log._storage.io(f"checkpoint {self._log.partition} before compaction"):
-            self._log._storage.save_offsets()
+        with self._log.storage.io(f"checkpoint {self._log.partition} before compaction"):
+            self._log.storage.save_offsets()
 
     def _producers(self) -> list[ProducerEntry]:
-        """Appends go on, and a new producer among them breaks the iteration: begin again."""
+        """List the producers; retry when a new one among the appends breaks the iteration."""
         while True:
             try:
                 return list(self._log.producer_entries())
@@ -208,14 +210,14 @@ class _Round:
     # -- the first pass: keys into the map
 
     def _map_keys(self, segments: list[Segment]) -> int:
-        """Map what is dirty; the offset from which on keys are not mapped."""
+        """Map what is dirty; return the offset from which on keys are not mapped."""
         start, end = self._cleanable.first_dirty, self._cleanable.end
         transactions = CleanedTransactions(self._log.aborted_transactions(start, end))
         self._map.reset(end - start)
         for segment in segments:
             if segment.end_offset <= start:
                 continue
-            with self._log._storage.io(f"read {self._log.partition} for compaction"):
+            with self._log.storage.io(f"read {self._log.partition} for compaction"):
                 for chunk in self._read(segment, start):
                     plan_mapping(chunk, transactions)
                     full_at = self._map_chunk(chunk)
@@ -223,8 +225,8 @@ class _Round:
                         return full_at
         return end
 
-    def _map_chunk(self, chunk: Chunk) -> int | None:
-        """None when all of it went in, else where the next round has to begin.
+    def _map_chunk(self, chunk: SegmentChunk) -> int | None:
+        """Map the keys of a chunk; None when all went in, else where the next round has to begin.
 
         That is before a batch, so that the tombstones in it get their delete horizon when they are
         compacted and not before. Only a batch with more keys than the map holds is cut in two.
@@ -235,7 +237,7 @@ class _Round:
             if row < 0:
                 raise chunk.damaged(-1 - row, "the records of a batch do not parse")
             if row < last:
-                base_offset = int(chunk.batches[row, compact.BASE_OFFSET])
+                base_offset = int(chunk.batches[row, batch_table.BASE_OFFSET])
                 return base_offset if base_offset > start else offset
         return None
 
@@ -245,7 +247,7 @@ class _Round:
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
     ) -> None:
         log = self._log
-        with log._storage.io(f"compact {log.partition}"):
+        with log.storage.io(f"compact {log.partition}"):
             cleaned = self._write(group, batch_filter, plan)
         if cleaned is None:
             return
@@ -265,11 +267,11 @@ class _Round:
     def _write(
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan
     ) -> CleanedSegment | None:
-        """The group's replacement, durable but aside; None when it would be the same again."""
+        """Write the group's replacement, durable but aside; None when nothing would change."""
         log = self._log
         try:
             cleaned = CleanedSegment(
-                log._storage,
+                log.storage,
                 log.path,
                 group[0].base_offset,
                 interval_bytes=log.config.index_interval_bytes,
@@ -286,7 +288,7 @@ class _Round:
         except OSError as error:
             if error.errno not in (ENOSPC, EDQUOT):
                 raise
-            # The log needs what is left more than compaction does, and loses nothing by waiting.
+            # Leave the remaining space to appends: compaction can wait.
             cleaned.discard()
             raise CompactionStopped(
                 f"the disk is too full to compact {log.partition}: {error.strerror}"
@@ -318,8 +320,8 @@ class _Round:
                 )
         return changed
 
-    def _read(self, segment: Segment, start_offset: int) -> Iterator[Chunk]:
-        """The chunks of a segment from the batch that holds `start_offset` on."""
+    def _read(self, segment: Segment, start_offset: int) -> Iterator[SegmentChunk]:
+        """Yield the chunks of a segment from the batch that holds `start_offset` on."""
         try:
             position = _position_of(segment, start_offset)
             file = segment.file()
@@ -331,13 +333,13 @@ class _Round:
 
     def _account_read(self, size_bytes: int) -> None:
         if self._stopping():
-            raise CompactionStopped(f"the compaction of {self._log.partition} was told to stop")
+            raise CompactionStopped(f"the compaction of {self._log.partition} was asked to stop")
         self._bytes_read += size_bytes
         self._on_bytes(size_bytes)
 
 
 def _position_of(segment: Segment, offset: int) -> int:
-    """Where the batch that holds `offset` starts, or some batch before it."""
+    """Return where the batch that holds `offset` starts, or some batch before it."""
     if offset <= segment.base_offset:
         return 0
     try:

@@ -5,24 +5,24 @@ import os
 import numpy as np
 
 from headrace.model.error import InvalidArgument
-from headrace.records.kernel import compact
+from headrace.records.kernel import key_map
 from headrace.records.kernel.memory import Bytes, Int64s, readable
 
-SLOT_BYTES = compact.SLOT_WORDS * 8
+SLOT_BYTES = key_map.SLOT_WORDS * 8
 DEFAULT_LOAD_FACTOR = 0.9
 _SECRET_BYTES = 16
 
 
 class OffsetMap:
-    """Open addressing with linear probing: 24 bytes a key, 16 of hash and 8 of offset.
+    """Open addressing with linear probing: 24 bytes per key, 16 of hash and 8 of offset.
 
-    A key itself is not kept, only its SipHash-2-4 of 128 bits under a secret that is drawn anew for
-    each map. Two keys with the same hash would count as one, and the older would be lost. With the
-    five million keys that 128 MiB hold, that has a probability of about 4e-26 for a whole
-    compaction, and without the secret nobody can look for two such keys.
+    A key itself is not kept, only its SipHash-2-4 of 128 bits, under a random secret of each map.
+    Two keys with the same hash would count as one, and the older would be lost. With the five
+    million keys that 128 MiB hold, that has a probability of about 4e-26 for a whole compaction,
+    and without the secret no producer can search for two such keys.
 
     Invariant: at least one slot is free, so that a search ends.
-    Memory: `memory_bytes`, or less when `reset` is told that fewer keys can come.
+    Memory: `memory_bytes`, or less when `reset` expects fewer keys.
     Threads: one at a time. Not on disk: a crash loses nothing.
     """
 
@@ -49,10 +49,10 @@ class OffsetMap:
 
     def reset(self, expected_keys: int) -> None:
         """Forget everything and make room for `expected_keys`, as far as the memory goes."""
-        wanted = int(expected_keys / self._load_factor) + 2
-        slots = max(2, min(self._max_slots, wanted))
+        enough = int(expected_keys / self._load_factor) + 2
+        slots = max(2, min(self._max_slots, enough))
         # From calloc: pages that no key falls into are never touched.
-        self.table = np.zeros((slots, compact.SLOT_WORDS), dtype=np.uint64)
+        self.table = np.zeros((slots, key_map.SLOT_WORDS), dtype=np.uint64)
         capacity = min(slots - 1, max(1, int(slots * self._load_factor)))
         self._state = np.array([0, capacity], dtype=np.int64)
         words = np.frombuffer(self._secret or os.urandom(_SECRET_BYTES), dtype=np.uint64)
@@ -61,12 +61,12 @@ class OffsetMap:
     @property
     def used(self) -> int:
         """How many keys it holds."""
-        return int(self._state[compact.USED])
+        return int(self._state[key_map.USED])
 
     @property
     def capacity(self) -> int:
         """How many keys it may hold."""
-        return int(self._state[compact.CAPACITY])
+        return int(self._state[key_map.CAPACITY])
 
     @property
     def memory_bytes(self) -> int:
@@ -75,13 +75,13 @@ class OffsetMap:
     def fill(
         self, body: Bytes, batches: Int64s, first: int, last: int, start_offset: int
     ) -> tuple[int, int]:
-        """Map the keys of some batches; see `kernel.compact.fill` for what it answers."""
-        row, offset = compact.fill(
+        """Map the keys of some batches; see `kernel.key_map.fill` for what it returns."""
+        row, offset = key_map.fill(
             body, batches, first, last, start_offset, *self.secret, self.table, self._state
         )
         return int(row), int(offset)
 
     def newest(self, key: bytes) -> int | None:
-        """The newest offset mapped for `key`, for tests and for looking into it."""
-        offset = int(compact.newest_offset(readable(key), *self.secret, self.table))
+        """Return the newest offset mapped for `key`, or None; for tests and for inspection."""
+        offset = int(key_map.newest_offset(readable(key), *self.secret, self.table))
         return offset if offset >= 0 else None

@@ -1,4 +1,4 @@
-"""Which neighbouring segments compaction merges into one, so that it does not leave crumbs."""
+"""Which neighbouring segments compaction merges into one, so that it does not leave small ones."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -13,7 +13,7 @@ class SizedIndex(Protocol):
 
 
 class MergeableSegment(Protocol):
-    """What is asked of a segment."""
+    """What grouping reads of a segment."""
 
     @property
     def base_offset(self) -> int: ...
@@ -31,7 +31,7 @@ _Segment = TypeVar("_Segment", bound=MergeableSegment)
 def group_segments(
     segments: Sequence[_Segment], *, end: int, max_bytes: int, max_index_bytes: int
 ) -> list[tuple[_Segment, ...]]:
-    """The segments in order, each group small enough for one segment even if nothing is dropped.
+    """Group neighbouring segments so that each group fits one segment even if nothing is dropped.
 
     A group's log fits segment.bytes, each of its indexes segment.index.bytes, and its offsets lie
     within what an index entry holds, 31 bits over the base. A segment above a bound stands alone.

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from headrace.model.clock import Clock
 from headrace.model.error import InvalidArgument
 
-# Sleeps shorter than this cost more than they smooth.
+# Shorter sleeps cost more than they gain.
 _SHORTEST_SLEEP_MS = 10
 
 
 class Throttle:
-    """Sleeps as long as the bytes taken so far are ahead of the rate.
+    """Sleeps as long as the bytes read and written so far are ahead of the rate.
 
     Time that passes without work earns nothing: after a rest the rate holds at once, so that a
     compaction never starts with a burst. One thread.

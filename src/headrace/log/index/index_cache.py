@@ -11,7 +11,7 @@ from headrace.model.error import InvalidArgument
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 
-class Loaded(Protocol):
+class CacheableIndex(Protocol):
     """Something that holds entries in memory and can read them again."""
 
     touched: bool
@@ -22,13 +22,13 @@ class Loaded(Protocol):
 
 
 class IndexCache:
-    """Decides whose entries stay in memory, by the clock algorithm.
+    """Decides which indexes keep their entries in memory, by the clock algorithm.
 
     Invariant: what the loaded indexes hold stays within `max_bytes`, give or take the last one.
     A use costs its index one attribute (`touched`), never a lock: the cost lies with loading.
 
     Threads: any may call any method. `unload` is called with the cache's lock held, so it must not
-    come back here.
+    call the cache.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -36,7 +36,7 @@ class IndexCache:
             raise InvalidArgument(f"an index cache cannot hold {max_bytes} bytes")
         self.max_bytes = max_bytes
         self._bytes = 0
-        self._held: OrderedDict[int, tuple[Loaded, int]] = OrderedDict()
+        self._held: OrderedDict[int, tuple[CacheableIndex, int]] = OrderedDict()
         self._lock = Lock()
 
     @property
@@ -46,8 +46,8 @@ class IndexCache:
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, index: Loaded, size_bytes: int) -> None:
-        """`index` now holds `size_bytes` in memory; others may lose theirs for it."""
+    def hold(self, index: CacheableIndex, size_bytes: int) -> None:
+        """Count `size_bytes` for `index`; others may be unloaded to make room."""
         with self._lock:
             self._release(id(index))
             self._held[id(index)] = (index, size_bytes)
@@ -55,8 +55,8 @@ class IndexCache:
             index.touched = True
             self._sweep(spare=index)
 
-    def release(self, index: Loaded) -> None:
-        """`index` let go by itself (closed, truncated to nothing, its file removed)."""
+    def release(self, index: CacheableIndex) -> None:
+        """Stop counting `index`, which let go by itself (closed, emptied, its file removed)."""
         with self._lock:
             self._release(id(index))
 
@@ -65,7 +65,7 @@ class IndexCache:
         if held is not None:
             self._bytes -= held[1]
 
-    def _sweep(self, spare: Loaded) -> None:
+    def _sweep(self, spare: CacheableIndex) -> None:
         chances = len(self._held)
         while self._bytes > self.max_bytes and len(self._held) > 1:
             key, (index, size_bytes) = next(iter(self._held.items()))

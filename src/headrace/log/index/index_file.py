@@ -6,7 +6,7 @@ is 20,000 maps and descriptors and 200 GB of address space, so here an index is 
 - Opening costs nothing: no read, no descriptor, not even a look whether the file is there.
 - The first lookup reads the whole file into two columns (`array`s), and `bisect` does the rest in
   under a microsecond. `IndexCache` bounds all columns together, `FilePool` all descriptors.
-- New entries gather in memory, at most `PENDING_ENTRIES`, and are written together.
+- New entries wait in memory, at most `PENDING_ENTRIES`, and are written together.
 """
 
 import struct
@@ -27,7 +27,7 @@ PENDING_ENTRIES = 64
 Columns: TypeAlias = "tuple[array[int], array[int]]"
 
 
-class Layout(NamedTuple):
+class EntryLayout(NamedTuple):
     """How an entry lies on disk, and how a whole file of them becomes two columns."""
 
     kind: str
@@ -68,9 +68,9 @@ class IndexFile:
     )
 
     def __init__(
-        self, path: Path, layout: Layout, files: FilePool, cache: IndexCache, *, new: bool
+        self, path: Path, layout: EntryLayout, files: FilePool, cache: IndexCache, *, new: bool
     ) -> None:
-        """With `new` whatever a crash left at `path` is cut away by the first write."""
+        """With `new` the first write cuts away whatever a crash left at `path`."""
         self.path = path
         self.touched = False
         self._layout = layout
@@ -82,7 +82,7 @@ class IndexFile:
         self._pending = bytearray()
         self._columns: Columns | None = None
         self._last: tuple[int, int] | None = None
-        # -1: nobody has looked at the file yet.
+        # -1: the file was not looked at yet.
         self._count = -1
         # Bytes in the file that count; -1: the file is to be created, or emptied.
         self._written = -1
@@ -104,8 +104,9 @@ class IndexFile:
         return self._last
 
     def columns(self) -> Columns:
-        """First and second integers of all entries. The first column may be one shorter for the
-        moment in which an entry is being appended: search it, then take the same row of the other.
+        """Return the first and the second integers of all entries. The first column may be one
+        shorter for the moment in which an entry is being appended: search it, then use the same row
+        of the other.
 
         Raises:
             CorruptIndex: the file is not a whole number of entries, or cannot be in order.
@@ -196,13 +197,13 @@ class IndexFile:
                 previous = value
 
     def move(self, path: Path) -> None:
-        """The owner renamed the file, or the directory it is in."""
+        """Go on at `path`, because the owner renamed the file or its directory."""
         with self._lock:
             self._files.forget(self.path)
             self.path = path
 
     def unload(self) -> None:
-        """Called by the cache. What is pending stays: it is bounded by itself."""
+        """Drop the columns for the cache. What is pending stays: it is bounded by itself."""
         self._columns = None
 
     def close(self) -> None:
@@ -222,7 +223,7 @@ class IndexFile:
         return array(first), array(second)
 
     def _inspect(self) -> None:
-        """Size and last entry of a file we did not write: all that an append needs."""
+        """Read size and last entry of the file as it was found: all that an append needs."""
         with self._lock:
             if self._count >= 0:
                 return

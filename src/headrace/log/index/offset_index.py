@@ -4,17 +4,13 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from pathlib import Path
 from typing import NamedTuple
 
-from headrace.log.file_pool import FilePool
-from headrace.log.index.index_cache import IndexCache
-from headrace.log.index.index_file import Columns, IndexFile, Layout
+from headrace.log.index.index_file import Columns, EntryLayout
+from headrace.log.index.segment_index import MAX_RELATIVE, SegmentIndex
 from headrace.model.error import InvalidArgument
 from headrace.model.offset import Offset
 
-ENTRY_BYTES = 8
-_INT_MAX = 2**31 - 1
 _SWAP = sys.byteorder == "little"
 
 
@@ -25,7 +21,7 @@ def _columns(data: bytes) -> Columns:
     return numbers[0::2], numbers[1::2]
 
 
-_LAYOUT = Layout("offset index", struct.Struct(">ii"), ("i", "i"), _columns)
+_LAYOUT = EntryLayout("offset index", struct.Struct(">ii"), ("i", "i"), _columns)
 
 
 class OffsetPosition(NamedTuple):
@@ -35,7 +31,7 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class OffsetIndex:
+class OffsetIndex(SegmentIndex):
     """Sparse map from offsets to byte positions of one segment, one entry per
     `index.interval.bytes` of log.
 
@@ -44,30 +40,11 @@ class OffsetIndex:
 
     Byte format (Kafka's): 8-byte entries, int32 offset relative to the segment's base offset, int32
     position, big-endian. Not checksummed: in the event of a crash it is rebuilt from the segment.
-
-    Threads: one appends, truncates and flushes; any may look up. See `IndexFile`.
     """
 
-    __slots__ = ("_file", "base_offset")
+    __slots__ = ()
 
-    def __init__(
-        self, path: Path, base_offset: int, files: FilePool, cache: IndexCache, *, new: bool = False
-    ) -> None:
-        """Touches nothing on disk. `new` starts empty whatever a crash left at `path`."""
-        self.base_offset = base_offset
-        self._file = IndexFile(path, _LAYOUT, files, cache, new=new)
-
-    @property
-    def path(self) -> Path:
-        return self._file.path
-
-    @property
-    def count(self) -> int:
-        return self._file.count
-
-    @property
-    def size_bytes(self) -> int:
-        return self._file.count * ENTRY_BYTES
+    layout = _LAYOUT
 
     @property
     def last_offset(self) -> Offset:
@@ -76,7 +53,7 @@ class OffsetIndex:
         return Offset(self.base_offset + last[0] if last else self.base_offset)
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry at or before `offset`; `(base_offset, 0)` when there is none.
+        """Return the last entry at or before `offset`; `(base_offset, 0)` when there is none.
 
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
@@ -84,7 +61,7 @@ class OffsetIndex:
         return self.lookup_before(offset, 0)
 
     def lookup_before(self, offset: int, entries: int) -> OffsetPosition:
-        """So many entries before what `lookup` answers; `(base_offset, 0)` past the first."""
+        """Return the entry so many before that of `lookup`; `(base_offset, 0)` past the first."""
         offsets, positions = self._file.columns()
         base = self.base_offset
         row = bisect_right(offsets, offset - base) - 1 - entries
@@ -94,17 +71,14 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> None:
         """Remember that the batch whose last offset is `offset` starts at `position`."""
-        relative = offset - self.base_offset
         last_relative, last_position = self._file.last or (-1, -1)
-        if not last_relative < relative <= _INT_MAX:
-            raise InvalidArgument(
-                f"offset {offset} cannot follow {self.last_offset} in {self.path}: offsets grow, "
-                f"by at most {_INT_MAX} over the base offset {self.base_offset}"
-            )
-        if not last_position < position <= _INT_MAX:
+        relative = offset - self.base_offset
+        if not last_relative < relative <= MAX_RELATIVE:
+            raise self._misplaced(offset, last_relative)
+        if not last_position < position <= MAX_RELATIVE:
             raise InvalidArgument(
                 f"position {position} cannot follow {last_position} in {self.path}: positions "
-                f"grow, up to {_INT_MAX}"
+                f"grow, up to {MAX_RELATIVE}"
             )
         self._file.append(relative, position)
 
@@ -118,29 +92,5 @@ class OffsetIndex:
             self._file.truncate(bisect_left(offsets, offset - self.base_offset))
 
     def free_entries(self, max_bytes: int) -> int:
-        """How many more entries fit; with none it is time to roll the segment."""
-        return max_bytes // ENTRY_BYTES - self._file.count
-
-    def reset(self) -> None:
-        """Drop everything, readable or not; a rebuild begins here."""
-        self._file.reset()
-
-    def check(self) -> None:
-        """Read all of it and raise `CorruptIndex` if it cannot be an index of this segment."""
-        self._file.check()
-
-    def flush(self) -> None:
-        """Return when all entries are on disk; creates the file even when there are none."""
-        self._file.flush()
-
-    def move(self, path: Path) -> None:
-        """The segment's files were renamed."""
-        self._file.move(path)
-
-    def close(self) -> None:
-        """Write what is pending and let go of memory and descriptor."""
-        self._file.close()
-
-    def discard(self) -> None:
-        """Let go without writing, because the file is going to be removed."""
-        self._file.discard()
+        """Return how many more entries fit; with none it is time to roll the segment."""
+        return max_bytes // _LAYOUT.entry.size - self._file.count

@@ -4,22 +4,17 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from pathlib import Path
 from typing import NamedTuple
 
-from headrace.log.file_pool import FilePool
-from headrace.log.index.index_cache import IndexCache
-from headrace.log.index.index_file import Columns, IndexFile, Layout
-from headrace.model.error import InvalidArgument
+from headrace.log.index.index_file import Columns, EntryLayout
+from headrace.log.index.segment_index import MAX_RELATIVE, SegmentIndex
 from headrace.model.offset import NO_TIMESTAMP_MS, Offset
 
-ENTRY_BYTES = 12
-_INT_MAX = 2**31 - 1
 _LITTLE = sys.byteorder == "little"
 
 
 def _columns(data: bytes) -> Columns:
-    """Three 32-bit words an entry; the first two are the halves of the timestamp."""
+    """Split the file: three 32-bit words per entry, the first two are halves of the timestamp."""
     words = array("I", data)
     if _LITTLE:
         words.byteswap()
@@ -29,7 +24,7 @@ def _columns(data: bytes) -> Columns:
     return array("q", halves.tobytes()), array("i", words[2::3].tobytes())
 
 
-_LAYOUT = Layout("time index", struct.Struct(">qi"), ("q", "i"), _columns)
+_LAYOUT = EntryLayout("time index", struct.Struct(">qi"), ("q", "i"), _columns)
 
 
 class TimestampOffset(NamedTuple):
@@ -39,7 +34,7 @@ class TimestampOffset(NamedTuple):
     offset: Offset
 
 
-class TimeIndex:
+class TimeIndex(SegmentIndex):
     """Sparse map from timestamps to offsets of one segment.
 
     Invariant: timestamps and offsets both increase strictly. An entry (T, O) says that every record
@@ -49,30 +44,11 @@ class TimeIndex:
 
     Byte format (Kafka's): 12-byte entries, int64 timestamp in milliseconds, int32 offset relative
     to the segment's base offset, big-endian. Not checksummed: after a crash it is rebuilt.
-
-    Threads: one appends, truncates and flushes; any may look up. See `IndexFile`.
     """
 
-    __slots__ = ("_file", "base_offset")
+    __slots__ = ()
 
-    def __init__(
-        self, path: Path, base_offset: int, files: FilePool, cache: IndexCache, *, new: bool = False
-    ) -> None:
-        """Touches nothing on disk. `new` starts empty whatever a crash left at `path`."""
-        self.base_offset = base_offset
-        self._file = IndexFile(path, _LAYOUT, files, cache, new=new)
-
-    @property
-    def path(self) -> Path:
-        return self._file.path
-
-    @property
-    def count(self) -> int:
-        return self._file.count
-
-    @property
-    def size_bytes(self) -> int:
-        return self._file.count * ENTRY_BYTES
+    layout = _LAYOUT
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -83,7 +59,7 @@ class TimeIndex:
         return TimestampOffset(last[0], Offset(self.base_offset + last[1]))
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
-        """The last entry at or before `timestamp_ms`; `(-1, base_offset)` when there is none.
+        """Return the last entry at or before `timestamp_ms`; `(-1, base_offset)` without one.
 
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
@@ -95,16 +71,13 @@ class TimeIndex:
         return TimestampOffset(timestamps[row], Offset(self.base_offset + offsets[row]))
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> bool:
-        """Add an entry if `timestamp_ms` is newer than all before; tells whether it was."""
+        """Add an entry if `timestamp_ms` is newer than all before; return whether it was."""
         last_timestamp, last_relative = self._file.last or (NO_TIMESTAMP_MS, -1)
         if timestamp_ms <= last_timestamp:
             return False
         relative = offset - self.base_offset
-        if not last_relative < relative <= _INT_MAX:
-            raise InvalidArgument(
-                f"offset {offset} cannot follow {self.last_entry.offset} in {self.path}: offsets "
-                f"grow, by at most {_INT_MAX} over the base offset {self.base_offset}"
-            )
+        if not last_relative < relative <= MAX_RELATIVE:
+            raise self._misplaced(offset, last_relative)
         self._file.append(timestamp_ms, relative)
         return True
 
@@ -115,29 +88,5 @@ class TimeIndex:
             self._file.truncate(bisect_left(offsets, offset - self.base_offset))
 
     def free_entries(self, max_bytes: int) -> int:
-        """How many more entries fit, but for the one that closing the segment adds."""
-        return max_bytes // ENTRY_BYTES - 1 - self._file.count
-
-    def reset(self) -> None:
-        """Drop everything, readable or not; a rebuild begins here."""
-        self._file.reset()
-
-    def check(self) -> None:
-        """Read all of it and raise `CorruptIndex` if it cannot be an index of this segment."""
-        self._file.check()
-
-    def flush(self) -> None:
-        """Return when all entries are on disk; creates the file even when there are none."""
-        self._file.flush()
-
-    def move(self, path: Path) -> None:
-        """The segment's files were renamed."""
-        self._file.move(path)
-
-    def close(self) -> None:
-        """Write what is pending and let go of memory and descriptor."""
-        self._file.close()
-
-    def discard(self) -> None:
-        """Let go without writing, because the file is going to be removed."""
-        self._file.discard()
+        """Return how many more entries fit, but for the one that closing the segment adds."""
+        return max_bytes // _LAYOUT.entry.size - 1 - self._file.count

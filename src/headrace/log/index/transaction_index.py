@@ -19,7 +19,7 @@ _LOADED_ENTRY_BYTES = 224
 _LAST_OFFSET = attrgetter("last_offset")
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTransactionEntry(NamedTuple):
     """One aborted transaction.
 
     Attributes:
@@ -34,10 +34,10 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-class Collected(NamedTuple):
+class CollectedTransactions(NamedTuple):
     """Transactions that overlap a range; `complete` when later segments cannot hold more."""
 
-    aborted: list[AbortedTransaction]
+    aborted: list[AbortedTransactionEntry]
     complete: bool
 
 
@@ -61,15 +61,15 @@ class TransactionIndex:
     def __init__(
         self, path: Path, files: FilePool, cache: IndexCache, *, new: bool = False
     ) -> None:
-        """Touches nothing on disk. `new` starts empty whatever a crash left at `path`."""
+        """Touch nothing on disk. With `new` start empty, whatever a crash left at `path`."""
         self.path = path
         self.touched = False
         self._files = files
         self._cache = cache
         self._lock = Lock()
-        # -1: nobody has looked whether there is a file.
+        # -1: not known whether there is a file.
         self._count = -1
-        self._entries: list[AbortedTransaction] | None = None
+        self._entries: list[AbortedTransactionEntry] | None = None
         # Bytes that do not count may lie at `path`: the first write cuts them away.
         self._stale = new
         if new:
@@ -82,8 +82,8 @@ class TransactionIndex:
             self._load()
         return self._count
 
-    def entries(self) -> list[AbortedTransaction]:
-        """All of them. The list is ours: do not change it, and it may grow while you look.
+    def entries(self) -> list[AbortedTransactionEntry]:
+        """Return all entries, in the index's own list: do not change it. It may grow meanwhile.
 
         Raises:
             CorruptIndex: the file does not hold; rebuild it.
@@ -92,8 +92,8 @@ class TransactionIndex:
         entries = self._entries
         return self._load() if entries is None else entries
 
-    def append(self, aborted: AbortedTransaction) -> None:
-        """Write through: a marker is rare, and its entry small."""
+    def append(self, aborted: AbortedTransactionEntry) -> None:
+        """Write an entry at once: a marker is rare, and its entry small."""
         entries = self.entries()
         if entries and aborted.last_offset <= entries[-1].last_offset:
             raise InvalidArgument(
@@ -111,16 +111,16 @@ class TransactionIndex:
             self._count += 1
         self._account()
 
-    def collect(self, fetch_offset: int, upper_bound_offset: int) -> Collected:
-        """The transactions that overlap `fetch_offset <= offset < upper_bound_offset`.
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> CollectedTransactions:
+        """Return the transactions that overlap `fetch_offset <= offset < upper_bound_offset`.
 
         `complete` holds once an entry was written when the last stable offset was already at or
         past the bound: whatever began below the bound had been decided by then.
         """
         if self._count == 0:
-            return Collected([], complete=False)
+            return CollectedTransactions([], complete=False)
         entries = self.entries()
-        aborted: list[AbortedTransaction] = []
+        aborted: list[AbortedTransactionEntry] = []
         # Those decided before the range cannot complete the search: their last stable offset was at
         # most one past their marker.
         start = bisect_left(entries, fetch_offset, key=_LAST_OFFSET)
@@ -129,8 +129,8 @@ class TransactionIndex:
             if entry.first_offset < upper_bound_offset:
                 aborted.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
-                return Collected(aborted, complete=True)
-        return Collected(aborted, complete=False)
+                return CollectedTransactions(aborted, complete=True)
+        return CollectedTransactions(aborted, complete=False)
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose marker is at or after `offset`."""
@@ -171,13 +171,13 @@ class TransactionIndex:
             self._files.get(self.path).sync()
 
     def move(self, path: Path) -> None:
-        """The segment's files were renamed."""
+        """Go on at `path`, because the segment's files were renamed."""
         with self._lock:
             self._files.forget(self.path)
             self.path = path
 
     def unload(self) -> None:
-        """Called by the cache."""
+        """Drop the entries, when the cache asks for it."""
         self._entries = None
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class TransactionIndex:
         self._cache.release(self)
         self._files.forget(self.path)
 
-    def _load(self) -> list[AbortedTransaction]:
+    def _load(self) -> list[AbortedTransactionEntry]:
         with self._lock:
             entries = self._entries
             if entries is None:
@@ -198,7 +198,7 @@ class TransactionIndex:
         self._account()
         return entries
 
-    def _read(self) -> list[AbortedTransaction]:
+    def _read(self) -> list[AbortedTransactionEntry]:
         try:
             file = self._files.get(self.path)
         except FileNotFoundError:
@@ -206,10 +206,10 @@ class TransactionIndex:
         data = file.pread(file.size(), 0)
         if len(data) % ENTRY_BYTES:
             raise self._corrupt(f"its {len(data)} bytes are not a multiple of {ENTRY_BYTES}")
-        entries: list[AbortedTransaction] = []
+        entries: list[AbortedTransactionEntry] = []
         previous = -1
         for version, *fields in _ENTRY.iter_unpack(data):
-            entry = AbortedTransaction(*fields)
+            entry = AbortedTransactionEntry(*fields)
             if version != _VERSION:
                 raise self._corrupt(f"entry {len(entries)} has the unknown version {version}")
             if not previous < entry.last_offset or not 0 <= entry.first_offset <= entry.last_offset:

@@ -17,13 +17,13 @@ from headrace.records.recompress import recompressed
 
 _NO_LIMIT = 2**63 - 1
 _PRODUCERS_CHOICE = "producer"
-# What an uncompressed request could bring at most (socket.request.max.bytes): a topic that stores
-# its batches in another codec takes no more out of a compressed one.
+# The largest uncompressed request (socket.request.max.bytes): a topic that stores its batches in
+# another codec inflates none to more than that.
 _MAX_INFLATED_BYTES = 100 * 1024 * 1024
 
 
 def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
-    """The batches in `records`, each of them sound and welcome.
+    """Return the batches in `records`, each of them sound and allowed by the topic's configuration.
 
     Raises:
         CorruptBatch, UnsupportedBatch, InvalidRecord: from `Batch.validate`, and for bytes that
@@ -60,7 +60,7 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
 
 
 def unchecked(records: Buffer, *, whole: bool = True) -> list[Batch]:
-    """The batches of a peer we trust (ourselves, or the leader), checked only for their CRC.
+    """Return the batches of this broker itself or of the leader, checked only for their CRC.
 
     Args:
         whole: a cut-off last batch is an error; a follower's fetch may end in one, which is left.
@@ -97,7 +97,7 @@ def _check_time(batch: Batch, config: LogConfig, now_ms: int) -> None:
 
 
 def _recompressed(batch: Batch, config: LogConfig) -> Batch:
-    """The batch in the topic's own codec, which must keep it below max.message.bytes too."""
+    """Return the batch in the topic's own codec, which must keep it below max.message.bytes too."""
     name = config.compression_type
     codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     levels = {
@@ -115,8 +115,8 @@ def _recompressed(batch: Batch, config: LogConfig) -> Batch:
 
 
 def _check_keys(batches: list[Batch]) -> None:
-    # Late, because it brings in numba and pyarrow, which a broker without compacted topics of its
-    # users never needs.
+    # Late, because it imports numba and pyarrow: a broker without compacted user topics never
+    # needs them.
     from headrace.records.decode import decode
 
     for batch in batches:

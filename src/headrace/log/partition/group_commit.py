@@ -1,4 +1,4 @@
-"""Acknowledge an append only when it is on disk, many of them with one fsync."""
+"""Acknowledging appends only when they are on disk, many of them with one fsync."""
 
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -13,7 +13,7 @@ class Syncable(Protocol):
     """A log as group commit sees it."""
 
     def sync(self) -> Offset:
-        """Make what has been appended durable, and say up to which offset."""
+        """Make what has been appended durable, and return up to which offset."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -23,14 +23,14 @@ Waiter: TypeAlias = "tuple[int, Future[Offset]]"
 
 
 class GroupCommit:
-    """Threads that sync logs in rounds; a round serves everyone who asked before it began.
+    """Threads that sync logs in rounds; a round serves every request from before it began.
 
-    While a log is being synced, those who come wait for its next round, together: the busier the
+    While a log is being synced, new requests wait for its next round, together: the busier the
     disk, the more appends share one fsync. Different logs are synced side by side by up to
     `workers` threads, because a journalling file system commits concurrent fsyncs together.
 
     Invariant: a future is done without an error only if every record below its offset is durable.
-    A failed sync fails everyone who waited for that round; it is never tried again, because the
+    A failed sync fails every request of that round; it is never retried, because the
     kernel may have dropped the dirty pages (the log takes its directory offline instead).
 
     Threads: `request` may be called from any. Callbacks on the future run in a worker: a broker
@@ -53,12 +53,12 @@ class GroupCommit:
             thread.start()
 
     def request(self, log: Syncable, offset: int) -> Future[Offset]:
-        """A future that is done when every record of `log` below `offset` is on disk.
+        """Return a future that is done when every record of `log` below `offset` is on disk.
 
         Its result is the offset that is durable by then, at least `offset`.
         """
         future: Future[Offset] = Future()
-        future.set_running_or_notify_cancel()  # a round cannot take back what it promised
+        future.set_running_or_notify_cancel()  # a round cannot be cancelled
         with self._changed:
             if self._closed:
                 raise InvalidArgument("group commit is closed: it syncs nothing any more")
@@ -67,7 +67,7 @@ class GroupCommit:
         return future
 
     def close(self) -> None:
-        """Serve everyone who waits, then stop the threads."""
+        """Serve every waiting request, then stop the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -75,15 +75,15 @@ class GroupCommit:
             thread.join()
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
-            log, waiters = taken
+        while (begun := self._begin_round()) is not None:
+            log, waiters = begun
             again: list[Waiter] = []
             try:
                 again = _serve(log, waiters)
             finally:
-                self._give_back(log, again)
+                self._end_round(log, again)
 
-    def _take(self) -> tuple[Syncable, list[Waiter]] | None:
+    def _begin_round(self) -> tuple[Syncable, list[Waiter]] | None:
         with self._changed:
             while True:
                 for log in self._waiting:
@@ -95,7 +95,7 @@ class GroupCommit:
                     return None
                 self._changed.wait()
 
-    def _give_back(self, log: Syncable, again: list[Waiter]) -> None:
+    def _end_round(self, log: Syncable, again: list[Waiter]) -> None:
         with self._changed:
             self._busy.discard(log)
             if again:
@@ -104,7 +104,7 @@ class GroupCommit:
 
 
 def _serve(log: Syncable, waiters: list[Waiter]) -> list[Waiter]:
-    """One round. Returns those whom this sync did not reach, though their records are there."""
+    """Run one round; return the waiters that it did not reach, though their records exist."""
     try:
         synced = log.sync()
     except (HeadraceError, OSError) as error:

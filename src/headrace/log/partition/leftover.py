@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.log.producer.producer_snapshot import snapshot_offset
-from headrace.log.segment.scan import walk_heads
+from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment_name import (
     CLEANED,
     DELETED,
@@ -43,7 +43,7 @@ def tidy(storage: Storage, directory: Path) -> Tidied:
     """
     tidied, swaps, cleaned, doomed = _sort(storage.filesystem.list(directory))
     _finish_swaps(storage, directory, tidied, swaps, min(cleaned, default=None))
-    for base_offset in [base for base, found in tidied.files.items() if LOG not in found]:
+    for base_offset in [base for base, suffixes in tidied.files.items() if LOG not in suffixes]:
         suffixes = tidied.files.pop(base_offset)
         doomed.extend(segment_file_name(base_offset, suffix) for suffix in suffixes)
     for name in doomed:
@@ -55,7 +55,9 @@ def tidy(storage: Storage, directory: Path) -> Tidied:
 
 
 def _sort(names: list[str]) -> tuple[Tidied, dict[int, set[str]], list[int], list[str]]:
-    """What stays, what is to be swapped in, the bases of what is `.cleaned`, and what goes."""
+    """Sort the names into what stays, what is to be swapped in, the base offsets of what is
+    `.cleaned`, and what goes.
+    """
     tidied = Tidied()
     swaps: dict[int, set[str]] = {}
     cleaned: list[int] = []

@@ -6,7 +6,7 @@ of what was written. So recovery starts at the newest snapshot at or below the r
 scans to the end, checking every CRC, and rebuilds indexes, epochs and producers as it goes.
 
 Rule 1: the first batch that does not check is where the log ends, if everything behind it can be
-    unsynced. The file is cut there, later segments are dropped, and both are told and counted.
+    unsynced. The file is cut there, later segments are dropped, and both are logged and counted.
 Rule 2: it cannot, if it lies below the recovery point, or in any but the last two segments (see
     `PartitionLog`: rolling waits for the one before). Then synced records are damaged. Nothing is
     cut; the directory goes offline, for a person to look at.
@@ -16,24 +16,26 @@ Rule 4: what lies below the log start is dropped, even if that leaves nothing: o
 Rule 5: what was repaired is durable before the log is used, so that old bytes cannot mix with new.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 import structlog
 
-from headrace.log.index.index_rebuild import rebuild_if_broken, rebuild_indexes
-from headrace.log.partition.leader_epoch import FILE_NAME as EPOCHS_NAME
-from headrace.log.partition.leader_epoch import LeaderEpochs
+from headrace.log.partition.leader_epochs import FILE_NAME as EPOCHS_NAME
+from headrace.log.partition.leader_epochs import LeaderEpochs
 from headrace.log.partition.leftover import Tidied, tidy
-from headrace.log.partition.log_state import LoadedLog
+from headrace.log.partition.log_state import LoadedLog, LogState
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch, replay_producers
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.producer.snapshot_shelf import SnapshotShelf
-from headrace.log.segment.scan import BatchScan, walk_heads
-from headrace.log.segment.segment import Placed, Segment
+from headrace.log.producer.snapshot_files import SnapshotFiles
+from headrace.log.segment.batch_scan import BatchScan, walk_heads
+from headrace.log.segment.index_rebuild import rebuild_if_broken, rebuild_indexes
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.log.segment.segment_name import LOG, OFFSET_INDEX, TIME_INDEX, segment_file_name
 from headrace.log.storage import Storage
@@ -74,11 +76,13 @@ def load_log(
     recovery_point: int = 0,
     high_watermark: int = 0,
     clean: bool = False,
+    on_roll: Callable[[TopicPartition], object] = lambda partition: None,
 ) -> tuple[PartitionLog, Recovered]:
     """Open the log in `path`, or start an empty one there.
 
     Args:
         clean: the directory was closed properly and has not been used since.
+        on_roll: as `PartitionLog` calls it.
 
     Raises:
         CorruptLog: synced records are damaged. The directory is offline.
@@ -87,7 +91,8 @@ def load_log(
     with storage.io(f"open {partition}"):
         loader = _Loader(storage, path, config, recovery_point)
         loaded = loader.load(log_start, clean)
-        log = PartitionLog(storage, partition, path, config, loaded)
+        state = LogState(storage, partition, path, config, loaded)
+        log = PartitionLog(state, on_roll=on_roll)
         if loader.repaired:
             log.flush(force=True)
         log.set_high_watermark(high_watermark)
@@ -95,7 +100,7 @@ def load_log(
 
 
 class _Loader:
-    """One opening of one log."""
+    """Opens one log, once."""
 
     def __init__(
         self, storage: Storage, path: Path, config: LogConfig, recovery_point: int
@@ -115,19 +120,19 @@ class _Loader:
 
     def load(self, log_start: int, clean: bool) -> LoadedLog:
         tidied = tidy(self._storage, self._path)
-        self._snapshots = SnapshotShelf(self._storage, self._path, tidied.snapshots)
+        self._snapshots = SnapshotFiles(self._storage, self._path, tidied.snapshots)
         self._open_segments(tidied, log_start)
         if not self._segments:
-            log_end = self._start_anew(log_start)
+            log_end = self._start_empty(log_start)
         elif clean:
             log_end = self._load_clean()
         else:
             log_end = self._recover()
         if log_start > log_end:
-            # Deleted up to a point that the crash took away: go on behind it.
+            # Records were deleted up to an offset that the crash lost: start there.
             for segment in self._segments:
                 segment.remove()
-            log_end = self._start_anew(log_start)
+            log_end = self._start_empty(log_start)
         log_start = max(log_start, self._segments[0].base_offset)
         self._epochs.truncate_from_end(log_end)
         self._epochs.truncate_from_start(log_start)
@@ -167,7 +172,7 @@ class _Loader:
         self._unindexed.discard(segment)
         self.recovered.rebuilt_indexes += 1
 
-    def _start_anew(self, offset: int) -> int:
+    def _start_empty(self, offset: int) -> int:
         segment = Segment(self._storage, self._path, offset, new=True)
         segment.create()
         self._storage.filesystem.sync_directory(self._path)
@@ -199,14 +204,14 @@ class _Loader:
         return log_end
 
     def _load_producers(self, end: int) -> None:
-        """As they were at `end`: from the newest snapshot below, and the heads since."""
+        """Load the producers as of `end`: from the newest snapshot below, and the heads since."""
         first = self._segments[0].base_offset
         start, entries = self._snapshots.latest(end) or (first, [])
         self._producers.load(entries)
         replay_producers(self._producers, self._segments, max(start, first), end)
 
     def _tail(self, segment: Segment) -> int:
-        """Where the offsets of a sound segment end: from the last index entry it is not far."""
+        """Return where the offsets of a sound segment end, near its last index entry."""
         if segment.size_bytes == 0:
             return segment.base_offset
         position = segment.offset_index.lookup(segment.offset_index.last_offset).position
@@ -256,7 +261,7 @@ class _Loader:
         return log_end
 
     def _recovery_start(self) -> int:
-        """The newest snapshot at or below the recovery point, its producers loaded.
+        """Load the newest snapshot at or below the recovery point; return its offset.
 
         A transaction index torn in the middle cannot be completed from there: then it is the start
         of that segment.
@@ -275,7 +280,7 @@ class _Loader:
         return start
 
     def _scan(self, segment: Segment, start: int) -> BatchScan:
-        """Walk a segment from `start` on, telling indexes, epochs and producers of each batch."""
+        """Walk a segment from `start` on; enter each batch into indexes, epochs and producers."""
         stored_bytes = segment.size_bytes
         position = self._position_of(segment, start)
         if position == 0:
@@ -292,7 +297,9 @@ class _Loader:
         segment.size_bytes = position
         epoch = -1
         for at, batch in scan:
-            placed = Placed(batch, batch.base_offset, scan.next_offset - 1, batch.max_timestamp)
+            placed = PlacedBatch(
+                batch, batch.base_offset, scan.next_offset - 1, batch.max_timestamp
+            )
             segment.note(*placed[1:], at, batch.size_bytes, self._interval_bytes)
             segment.size_bytes = scan.position
             if batch.base_offset >= start:
@@ -307,7 +314,7 @@ class _Loader:
         return scan
 
     def _position_of(self, segment: Segment, start: int) -> int:
-        """Where the scan begins; 0 also when the indexes below cannot be believed."""
+        """Return where the scan begins; 0 also when the indexes below cannot be believed."""
         if start == segment.base_offset or segment in self._unindexed:
             return 0
         try:

@@ -1,244 +1,281 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-import structlog
-
-from headrace.log.partition.log_state import Tip
-from headrace.log.partition.retention import deletable_segments
-from headrace.log.partition.writable_log import WritableLog
-from headrace.log.producer.producer_replay import replay_producers
+from headrace.log.index.transaction_index import AbortedTransactionEntry
+from headrace.log.partition.appender import Appender
+from headrace.log.partition.leader_epochs import EpochEnd
+from headrace.log.partition.log_flusher import LogFlusher
+from headrace.log.partition.log_reader import LogReader
+from headrace.log.partition.log_state import LogState
+from headrace.log.partition.log_trimmer import LogTrimmer
+from headrace.log.partition.log_truncator import LogTruncator
+from headrace.log.partition.plain_append import PlainAppend
+from headrace.log.partition.segment_roller import SegmentRoller
+from headrace.log.partition.timestamp_search import TimestampedOffset
+from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
-from headrace.log.segment.segment_list import floor
-from headrace.model.error import (
-    InvalidArgument,
-    OffsetOutOfRange,
-)
+from headrace.log.storage import Storage
+from headrace.model.ids import TopicPartition
 from headrace.model.offset import (
+    HighWatermark,
+    LastStableOffset,
+    LogEndOffset,
     LogStartOffset,
+    Offset,
+    RecoveryPoint,
 )
+from headrace.model.topic_config import LogConfig
 
-_log = structlog.get_logger(__name__)
 
+class PartitionLog:
+    """Append, read, truncate, trim and sync one partition. `LogDirectory` opens them.
 
-class PartitionLog(WritableLog):
-    """Append, read, truncate, trim and sync one partition. `LogDirectory` makes them.
-
-    It is made of layers, each in its file, and each with its invariants: `LogState` (offsets),
-    `ReadableLog`, `DurableLog` (sync and flush), `WritableLog` (append and roll), and here what
-    takes away: truncation, retention, DeleteRecords, the exchange of compacted segments.
+    Its parts share one `LogState`, each in its file and with its own invariants: `PlainAppend` and
+    `Appender` write, `SegmentRoller` starts segments, `LogReader` reads, `LogFlusher` syncs and
+    flushes, `LogTruncator` drops the end and `LogTrimmer` the start. Their methods hold the full
+    description of what this class offers.
 
     Crash: every record below `synced_offset` survives; recovery starts at `recovery_point`, below
     which indexes, leader epochs and a producer snapshot are durable as well. See `loader`.
 
     Threads: one appends and truncates. Any reads, without a lock. Flush, retention and compaction
-    run in others: they hold `_lock` only to take or to change references, never while the disk
-    works. Only truncation does, and it is the appender's own. Locks are taken in the order
-    `_structure`, `_flushing`, `_syncing`, `_lock`.
+    run in others: they hold the log's lock only to read or to change references, never while the
+    disk works. Only truncation does, and it is the appender's own.
     """
+
+    def __init__(
+        self,
+        state: LogState,
+        *,
+        on_roll: Callable[[TopicPartition], object],
+    ) -> None:
+        """`on_roll` is called after each roll, while the log's lock is held: it must not wait."""
+        self.partition = state.partition
+        self.path = state.path
+        self.epochs = state.epochs
+        self._state = state
+        self._reader = LogReader(state)
+        self._flusher = LogFlusher(state)
+        self._roller = SegmentRoller(state, on_roll)
+        plain = PlainAppend(state)
+        appender = Appender(state, plain, self._roller)
+        self._truncator = LogTruncator(state)
+        self._trimmer = LogTrimmer(state, self._reader, self._flusher, self._roller)
+        # Bound here: a delegating method would cost every small Produce and Fetch one more call.
+        self.append_plain = plain.append
+        self.append = appender.append
+        self.append_marker = appender.append_marker
+        self.append_as_follower = appender.append_as_follower
+        self.read = self._reader.read
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.partition}: {self._state.log_start}..{self.log_end_offset}>"
+
+    # -- offsets -------------------------------------------------------------------------------
+    # Every fetch asks for three of them, and calling a NewType costs as much as all the rest.
+
+    @property
+    def log_start_offset(self) -> LogStartOffset:
+        return self._state.log_start  # type: ignore[return-value]
+
+    @property
+    def log_end_offset(self) -> LogEndOffset:
+        return self._state.tip.end_offset  # type: ignore[return-value]
+
+    @property
+    def high_watermark(self) -> HighWatermark:
+        return self._state.high_watermark  # type: ignore[return-value]
+
+    @property
+    def last_stable_offset(self) -> LastStableOffset:
+        """Where read_committed readers stop: the oldest transaction that is not both decided and
+        replicated, or the high watermark."""
+        state = self._state
+        unstable = state.producers.first_unstable_offset()
+        if unstable is None or unstable >= state.high_watermark:
+            return state.high_watermark  # type: ignore[return-value]
+        return LastStableOffset(max(unstable, state.log_start))
+
+    @property
+    def recovery_point(self) -> RecoveryPoint:
+        return RecoveryPoint(self._state.recovery_point)
+
+    @property
+    def synced_offset(self) -> Offset:
+        """Every record below it is on disk."""
+        return Offset(self._state.synced)
+
+    @property
+    def latest_epoch(self) -> int:
+        """The leader epoch of the newest batch, -1 in an empty log."""
+        return self.epochs.latest_epoch
+
+    def set_high_watermark(self, offset: int) -> HighWatermark:
+        """Set what all replicas in sync have; on one node that is the log end after every append.
+
+        Kept within the log start and the log end.
+        """
+        state = self._state
+        with state.lock:
+            end = state.tip.end_offset
+            if offset > end:
+                offset = end
+            if offset < state.log_start:
+                offset = state.log_start
+            state.high_watermark = offset
+            state.producers.advance(offset)
+        return HighWatermark(offset)
+
+    def assert_order(self) -> None:
+        """Check the order of the offsets, where they may fall; the crash tests check it too."""
+        state = self._state
+        with state.lock:
+            start, end = state.log_start, state.tip.end_offset
+            stable, high = self.last_stable_offset, state.high_watermark
+            assert start <= stable <= high <= end, (start, stable, high, end)
+            durable, synced = state.recovery_point, state.synced
+            assert durable <= synced <= end, (durable, synced, end)
+
+    # -- what it is made of --------------------------------------------------------------------
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's configuration; its owner replaces it as a whole when it changes."""
+        return self._state.config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._state.config = config
+
+    @property
+    def storage(self) -> Storage:
+        """The disk and clock it shares with the other logs of its directory."""
+        return self._state.storage
+
+    @property
+    def closed(self) -> bool:
+        """Closed or deleted: its files may be gone."""
+        return self._state.closed
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._state.segments.all)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Oldest first; the last one is active. A snapshot of this moment."""
+        return self._state.segments.all
+
+    # -- producers -----------------------------------------------------------------------------
+
+    def producer_entries(self) -> Iterator[ProducerEntry]:
+        """Return the producers known here, for DescribeProducers."""
+        return self._state.producers.entries()
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Return whether this producer has records here that no marker has decided (KIP-890)."""
+        return self._state.producers.has_open_transaction(producer_id, producer_epoch)
+
+    def expire_producers(self, expiration_ms: int) -> int:
+        """Forget producers that were idle for producer.id.expiration.ms; return how many."""
+        state = self._state
+        with state.lock:
+            return len(state.producers.expire(state.storage.clock.wall_ms(), expiration_ms))
+
+    # -- reading: any thread -------------------------------------------------------------------
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, max_offset: int | None = None
+    ) -> TimestampedOffset:
+        """Find the first record at or after a time (`LogReader.offset_for_timestamp`)."""
+        return self._reader.offset_for_timestamp(timestamp_ms, max_offset=max_offset)
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset:
+        """Find the first of the newest records (`LogReader.offset_of_max_timestamp`)."""
+        return self._reader.offset_of_max_timestamp()
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransactionEntry]:
+        """List the aborted transactions of a range (`LogReader.aborted_transactions`)."""
+        return self._reader.aborted_transactions(start, end)
+
+    def epoch_end_offset(self, epoch: int) -> EpochEnd:
+        """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown."""
+        return self.epochs.end_offset(epoch, self._state.tip.end_offset)
 
     # -- truncating: the one appender thread ---------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop the batches that reach to `offset` or further; False when there are none.
-
-        With batches [0..9][10..19] truncating to 15 leaves [0..9] and a log end of 10: a batch goes
-        whole. Durable on return, so that what is appended next cannot mix with what was there.
-        """
-        if offset < 0:
-            raise InvalidArgument(f"a log cannot be truncated to offset {offset}")
-        with self._structure, self._storage.io(f"truncate {self.partition}"), self._lock:
-            if offset >= self._tip.end_offset:
-                return False
-            if offset < max(self._log_start, self._segments.all[0].base_offset):
-                self._restart_at(offset)
-                return True
-            kept = floor(self._segments.all, offset)
-            found = self._segments.all[kept].find(offset)
-            end = offset if found is None else min(offset, found.base_offset)
-            self._forget_from(end)
-            self._segments.drop_last(
-                len(self._segments.all) - kept - 1, self.config.file_delete_delay_ms
-            )
-            active = self._segments.active
-            active.truncate_to(offset)
-            active.end_offset = end
-            self._tip = Tip(end, active, active.size_bytes)
-            self.epochs.truncate_from_end(end)
-            self.epochs.flush()
-            with self._shelving:
-                self._snapshots.remove_above(end)
-            self._segments.names_changed = True
-            self._segments.sync_names()
-            self._reload_producers(end)
+        """Drop the batches that reach to `offset` or further (`LogTruncator.truncate_to`)."""
+        truncated = self._truncator.truncate_to(offset)
+        if truncated:
             self.assert_order()
-            _log.info("log_truncated", partition=str(self.partition), end_offset=end)
-            return True
+        return truncated
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`: a follower that fell behind the leader's start."""
-        if offset < 0:
-            raise InvalidArgument(f"a log cannot start at offset {offset}")
-        with self._structure, self._storage.io(f"truncate {self.partition}"), self._lock:
-            self._restart_at(offset)
-
-    def _restart_at(self, offset: int) -> None:
-        """The new start is durable before anything goes: a crash leaves the old log or an empty one
-        at `offset`, because the loader drops all that lies below the start."""
-        self._log_start = offset
-        self._forget_from(offset)
-        self._high_watermark = offset
-        segments = self._segments
-        count = len(segments.all)
-        segments.drop_last(count, self.config.file_delete_delay_ms)
-        active = segments.add(offset)
-        self._tip = Tip(offset, active, 0)
-        self.epochs.clear()
-        self.epochs.flush()
-        with self._shelving:
-            self._snapshots.remove_above(-1)
-        self._producers.clear()
-        segments.names_changed = True
-        segments.sync_names()
-        self._synced = offset
+        """Drop everything and go on at `offset` (`LogTruncator.truncate_fully_and_start_at`)."""
+        self._truncator.truncate_fully_and_start_at(offset)
         self.assert_order()
 
-    def _forget_from(self, end: int) -> None:
-        """Nothing from `end` on may be taken for durable any more, not even after a crash."""
-        self._cuts += 1
-        self._recovery_point = min(self._recovery_point, end)
-        self._synced = min(self._synced, end)
-        self._high_watermark = min(self._high_watermark, end)
-        self._owed_snapshots = {at: data for at, data in self._owed_snapshots.items() if at <= end}
-        self._storage.save_offsets()
+    # -- keeping it durable and within bounds: any thread --------------------------------------
 
-    def _reload_producers(self, end: int) -> None:
-        """The state as it was at `end`: from the last snapshot below, and the heads since."""
-        start, entries = self._snapshots.latest(end) or (self._segments.all[0].base_offset, [])
-        self._producers.load(entries)
-        replay_producers(self._producers, self._segments.all, start, end)
-        self._producers.advance(self._high_watermark)
+    def roll(self) -> Segment:
+        """Start a new active segment, unless the present one is empty (`SegmentRoller.roll`)."""
+        return self._roller.roll()
 
-    # -- trimming: any thread ------------------------------------------------------------------
+    def sync(self) -> Offset:
+        """Make every record appended before this call durable (`LogFlusher.sync`)."""
+        return self._flusher.sync()
+
+    def sync_due(self) -> bool:
+        """Return whether flush.messages or flush.ms asks for a `sync` now."""
+        return self._flusher.sync_due()
+
+    def flush(self, *, force: bool = False) -> RecoveryPoint:
+        """Make everything durable and let recovery start here (`LogFlusher.flush`)."""
+        return self._flusher.flush(force=force)
+
+    def prune_snapshots(self, durable_recovery_point: int) -> None:
+        """Remove producer snapshots that no recovery can need any more."""
+        self._flusher.prune_snapshots(durable_recovery_point)
 
     def delete_records(self, before: int) -> LogStartOffset:
-        """DeleteRecords: readers begin at `before` from now on, also after a crash.
-
-        Args:
-            before: exclusive; -1 means the high watermark.
-
-        Raises:
-            OffsetOutOfRange: above the high watermark.
-        """
-        with self._structure:
-            if before == -1:
-                before = self._high_watermark
-            if before < 0 or before > self._high_watermark:
-                raise OffsetOutOfRange(
-                    f"records of {self.partition} can be deleted up to the high watermark "
-                    f"{self._high_watermark}, not up to {before}"
-                )
-            if before > self._log_start:
-                self._raise_log_start(before)
-            return self.log_start_offset
-
-    def _raise_log_start(self, offset: int) -> None:
-        if self._recovery_point < offset or any(owed <= offset for owed in self._owed_snapshots):
-            # What producers did below is known from the log alone until it is in a snapshot.
-            self.flush()
-        if offset <= self._log_start:
-            return
-        with self._storage.io(f"move the start of {self.partition}"):
-            with self._lock:
-                self._log_start = offset
-                self._producers.advance(offset)
-            self._storage.save_offsets()
-            with self._lock:
-                self.epochs.truncate_from_start(offset)
+        """Let readers begin at `before` from now on (`LogTrimmer.delete_records`)."""
+        return self._trimmer.delete_records(before)
 
     def apply_retention(self) -> int:
-        """Drop what retention.ms, retention.bytes and the log start no longer keep; how many
-        segments that was. Their files go after file.delete.delay.ms (`remove_deleted`)."""
-        with self._structure, self._storage.io(f"apply retention to {self.partition}"):
-            self._check_open()
-            deletable = self._retrying(
-                lambda: deletable_segments(
-                    self._segments.all,
-                    self.config,
-                    log_start=self._log_start,
-                    high_watermark=self._high_watermark,
-                    now_ms=self._storage.clock.wall_ms(),
-                )
-            )
-            count = deletable.count
-            if not count:
-                return 0
-            if count == len(self._segments.all):
-                self.roll()
-            start = max(self._segments.all[count].base_offset, self._log_start)
-            self._raise_log_start(start)
-            self._segments.drop_first(count, self.config.file_delete_delay_ms)
-            self._segments.sync_names()
-            _log.info(
-                "segments_deleted",
-                partition=str(self.partition),
-                count=count,
-                reason=deletable.reason,
-                log_start=start,
-            )
-            return count
+        """Drop the segments that are too old or too many (`LogTrimmer.apply_retention`)."""
+        return self._trimmer.apply_retention()
 
     def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
-        """Put compacted segments in the place of their sources: at once for readers, and whole or
-        not at all in a crash.
-
-        Args:
-            old: neighbours in the log, not the active one.
-            new: written aside with the stage `.cleaned`, their bytes and indexes synced. None, when
-                nothing of the old ones is left.
-
-        Raises:
-            InvalidArgument: `old` is not in the log any more (retention was faster); drop `new`.
-        """
-        with self._structure, self._storage.io(f"replace segments of {self.partition}"):
-            self._check_open()
-            if old and self._recovery_point < old[-1].end_offset:
-                self.flush()
-            # Recovery takes a gap between segments above this point for a loss.
-            self._storage.save_offsets()
-            for segment in new:
-                segment.sync()
-                segment.sync_indexes()
-                segment.synced_bytes = segment.size_bytes
-                # Every file of a new segment exists, so that a missing `.swap` means: in its place.
-                self._storage.files.get(segment.transaction_index.path, create=True)
-            self._segments.replace(old, new, self.config.file_delete_delay_ms)
+        """Put compacted segments in the place of others (`LogTrimmer.replace_segments`)."""
+        self._trimmer.replace_segments(old, new)
 
     def remove_deleted(self) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago."""
-        with self._structure, self._storage.io(f"remove segments of {self.partition}"):
-            self._check_open()
-            return self._segments.remove_due()
+        return self._trimmer.remove_deleted()
 
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Flush everything and let go of memory and files; opening again needs no scan."""
-        if self._closed:
+        state = self._state
+        if state.closed:
             return
-        with self._structure, self._storage.io(f"close {self.partition}"):
-            with self._lock:
-                grown = self._tip.segment.close_indexes()
-            self.flush(force=grown)
-            with self._flushing:
-                self._closed = True
+        with state.structure_lock, state.storage.io(f"close {self.partition}"):
+            with state.lock:
+                grown = state.tip.segment.close_indexes()
+            self._flusher.flush(force=grown)
+            with state.flush_lock:
+                state.closed = True
                 self.epochs.flush()
-                for segment in self._segments.all:
+                for segment in state.segments.all:
                     segment.close()
 
     def abandon(self) -> None:
         """Let go without writing anything: the directory is offline, or is being removed."""
-        with self._structure, self._flushing, self._syncing:
-            self._closed = True
-            for segment in self._segments.all:
+        state = self._state
+        with state.structure_lock, state.flush_lock, state.sync_lock:
+            state.closed = True
+            for segment in state.segments.all:
                 segment.discard()

@@ -15,7 +15,7 @@ from headrace.model.topic_config import LogConfig
 
 
 class RetainedSegment(Protocol):
-    """What retention looks at. `max_timestamp_ms` may cost a read, so it is asked for last."""
+    """What is read of a segment. `max_timestamp_ms` may cost a disk read, so it is read last."""
 
     @property
     def base_offset(self) -> int: ...
@@ -56,7 +56,7 @@ def deletable_segments(
     high_watermark: int,
     now_ms: int,
 ) -> Deletable:
-    """How many of the oldest segments this log may drop now.
+    """Return how many of the oldest segments this log may drop now.
 
     The active segment, the last one, counts too: when it may go, the log rolls first.
     """
@@ -112,7 +112,7 @@ def _older(than_ms: int) -> Callable[[RetainedSegment], bool]:
 
 
 def _fits(spare: int) -> Callable[[RetainedSegment], bool]:
-    """A segment goes while the log stays at least retention.bytes large without it."""
+    """Let a segment go while the log stays at least retention.bytes large without it."""
     left = spare
 
     def may_go(segment: RetainedSegment) -> bool:

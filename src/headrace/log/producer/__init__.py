@@ -1,1 +1,1 @@
-"""What a log knows of its idempotent and transactional producers, and how it is kept."""
+"""What a log knows of its idempotent and transactional producers, and how that is stored."""

@@ -1,34 +1,30 @@
-"""Finding a producer's batches again that a snapshot left out.
+"""Finding the batches of a producer that a snapshot left out.
 
-A snapshot keeps the last batch of each producer, as Kafka's does, but a producer may have five on
-their way. One whose answers were lost in a restart sends them all again, and only the last would be
-known for a duplicate. The others are in the log: their heads are read when somebody asks.
+A snapshot keeps the last batch of each producer, as Kafka's does, but a producer may have five in
+flight. If a restart loses the responses, it sends all of them again, and only the last would be
+recognised as a duplicate. The others are in the log: their heads are read when such a batch comes.
 """
 
 from collections import deque
 
-from headrace.log.producer.producer_state import (
-    REMEMBERED_BATCHES,
-    BatchMetadata,
-    ProducerEntry,
-    sequence_after,
-)
-from headrace.log.segment.scan import walk_heads
+from headrace.log.producer.producer_entry import REMEMBERED_BATCHES, BatchMetadata, ProducerEntry
+from headrace.log.segment.batch_scan import walk_heads
 from headrace.log.segment.segment import Segment
+from headrace.records.batch import add_sequence
 
-# How far back is looked, in entries of the offset index. One stands for 4 KiB of small batches or
-# for one large batch, so this is a few thousand heads at most: some milliseconds, once a producer.
+# How far back the search goes, in entries of the offset index. One stands for 4 KiB of small
+# batches or for one large batch: a few thousand heads at most, some milliseconds per producer.
 _ENTRIES = 64
 
 
 def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata]:
-    """The batches that come right before the oldest remembered one, oldest first.
+    """Return the batches that come right before the oldest remembered one, oldest first.
 
     Args:
         segment: the one that holds the oldest remembered batch; others are not looked into.
     """
     oldest = entry.batches[0]
-    found: deque[BatchMetadata] = deque(maxlen=REMEMBERED_BATCHES - len(entry.batches))
+    recalled: deque[BatchMetadata] = deque(maxlen=REMEMBERED_BATCHES - len(entry.batches))
     position = segment.offset_index.lookup_before(oldest.first_offset, _ENTRIES).position
     for head in walk_heads(segment.file(), position, segment.size_bytes):
         if head.base_offset >= oldest.first_offset:
@@ -37,9 +33,9 @@ def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata
             continue
         if head.is_control:
             continue
-        if found and sequence_after(found[-1].last_sequence) != head.base_sequence:
-            found.clear()
-        found.append(
+        if recalled and add_sequence(recalled[-1].last_sequence, 1) != head.base_sequence:
+            recalled.clear()
+        recalled.append(
             BatchMetadata(
                 head.base_sequence,
                 head.last_sequence,
@@ -48,6 +44,6 @@ def recall_batches(segment: Segment, entry: ProducerEntry) -> list[BatchMetadata
                 head.max_timestamp,
             )
         )
-    if found and sequence_after(found[-1].last_sequence) != oldest.first_sequence:
-        found.clear()
-    return list(found)
+    if recalled and add_sequence(recalled[-1].last_sequence, 1) != oldest.first_sequence:
+        recalled.clear()
+    return list(recalled)

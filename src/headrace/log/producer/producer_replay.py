@@ -1,20 +1,21 @@
-"""Telling the producer state and the transaction index about a batch that is in the log.
+"""Bringing the producer state and the transaction index up to a batch that is in the log.
 
-Append and recovery share this one way, so that the state after a replay is the state of before.
+Append and recovery share this code, so that a replay gives the state that the appends gave.
 """
 
 from collections.abc import Sequence
 
-from headrace.log.index.transaction_index import AbortedTransaction
+from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.producer.producer_state import ProducerState
-from headrace.log.segment.scan import walk_heads
-from headrace.log.segment.segment import Placed, Segment
+from headrace.log.segment.batch_scan import walk_heads
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_list import floor
 from headrace.records.batch import Batch
 from headrace.records.control import ControlType, read_control
 
 
-def remember_batch(producers: ProducerState, segment: Segment | None, placed: Placed) -> None:
+def remember_batch(producers: ProducerState, segment: Segment | None, placed: PlacedBatch) -> None:
     """Bring `producers` up to a batch, and the transaction index of `segment` up to its marker.
 
     Args:
@@ -52,7 +53,7 @@ def replay_producers(
     knows these bytes to be sound.
 
     Args:
-        indexed: the segment whose transaction index is told of its markers again.
+        indexed: the segment whose transaction index gets its entries again.
     """
     for segment in segments[floor(segments, start) :]:
         if segment.base_offset >= end:
@@ -66,12 +67,16 @@ def replay_producers(
                 batch = head
                 if head.is_control:
                     batch = Batch(file.pread(head.size_bytes, position))
-                placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+                placed = PlacedBatch(
+                    batch, batch.base_offset, batch.last_offset, batch.max_timestamp
+                )
                 remember_batch(producers, segment if segment is indexed else None, placed)
             position += head.size_bytes
 
 
-def _remember_marker(producers: ProducerState, segment: Segment | None, placed: Placed) -> None:
+def _remember_marker(
+    producers: ProducerState, segment: Segment | None, placed: PlacedBatch
+) -> None:
     batch: Batch = placed.batch
     control = read_control(batch)
     if control is None or not control.ends_transaction:
@@ -86,7 +91,7 @@ def _remember_marker(producers: ProducerState, segment: Segment | None, placed: 
     )
     if completed is not None and completed.aborted and segment is not None:
         segment.transaction_index.append(
-            AbortedTransaction(
+            AbortedTransactionEntry(
                 completed.producer_id,
                 completed.first_offset,
                 completed.last_offset,

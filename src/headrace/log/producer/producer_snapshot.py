@@ -8,9 +8,10 @@ from pathlib import Path
 import crc32c
 
 from headrace.log.filesystem import FileSystem
-from headrace.log.producer.producer_state import BatchMetadata, ProducerEntry, sequence_before
+from headrace.log.producer.producer_entry import BatchMetadata, ProducerEntry
 from headrace.model.error import CorruptSnapshot, InvalidArgument
 from headrace.model.ids import NO_SEQUENCE
+from headrace.records.batch import add_sequence
 
 VERSION = 1
 
@@ -23,14 +24,14 @@ _NAME = re.compile(r"(\d{20})\.snapshot")
 
 
 def snapshot_path(directory: Path, offset: int) -> Path:
-    """Where the snapshot of everything below `offset` lies."""
+    """Return where the snapshot of everything below `offset` lies."""
     if offset < 0:
         raise InvalidArgument(f"a snapshot cannot stand at offset {offset}")
     return directory / f"{offset:020d}.snapshot"
 
 
 def snapshot_offset(name: str) -> int | None:
-    """The offset a snapshot is named after; None when `name` is not a snapshot's."""
+    """Return the offset a snapshot is named after; None when `name` is not a snapshot's."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -41,7 +42,7 @@ def write_snapshot(filesystem: FileSystem, path: Path, producers: Iterable[Produ
 
 
 def read_snapshot(filesystem: FileSystem, path: Path) -> list[ProducerEntry]:
-    """The producers of a snapshot file.
+    """Return the producers of a snapshot file.
 
     Raises:
         CorruptSnapshot: it does not check. Remove it, take the one before and replay from there.
@@ -53,8 +54,8 @@ def read_snapshot(filesystem: FileSystem, path: Path) -> list[ProducerEntry]:
 
 
 def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
-    """Kafka's version 1. Only the last batch of each producer is kept: after a restart a
-    duplicate of an earlier one is refused as out of order.
+    """Encode the producers as Kafka's version 1. Only the last batch of each is kept: after a
+    restart a duplicate of an earlier one is looked for in the log (`producer_recall`).
     """
     packed = [_pack(producer) for producer in producers]
     body = b"".join((_COUNT.pack(len(packed)), *packed))
@@ -62,7 +63,7 @@ def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
-    """The inverse of `encode_snapshot`; never reads more entries than there are bytes for."""
+    """Reverse `encode_snapshot`; never reads more entries than there are bytes for."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc = _HEAD.unpack_from(data)
@@ -99,6 +100,6 @@ def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
         raise CorruptSnapshot(f"producer {producer_id} with offset delta {delta} cannot be")
     batches = []
     if offset >= 0:
-        start = sequence if sequence == NO_SEQUENCE else sequence_before(sequence, delta)
+        start = sequence if sequence == NO_SEQUENCE else add_sequence(sequence, -delta)
         batches.append(BatchMetadata(start, sequence, offset, delta, timestamp))
     return ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, first, batches)

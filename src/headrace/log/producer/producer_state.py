@@ -1,15 +1,15 @@
 """What a partition knows of its producers: their sequences and their transactions (KIP-98).
 
-Theory of operation. An idempotent producer numbers its records per partition; the leader takes a
-batch only if it continues the last one, and answers a batch it has already taken with the offsets
-it got then. A transactional producer's records stay invisible to read_committed readers until its
-marker comes; the *first unstable offset* is where those readers must stop.
+Theory of operation. An idempotent producer numbers its records per partition. The leader appends a
+batch only if it continues the last one, and answers a batch that it has already with the offsets it
+has. A transactional producer's records stay invisible to read_committed readers until its marker
+comes; the *first unstable offset* is where those readers must stop.
 
-Rule 1: this file does no I/O and asks no clock. `check` looks, `append` and `end_transaction`
+Rule 1: this file does no I/O and reads no clock. `check` looks, `append` and `end_transaction`
 change; the owner writes to the log in between. So a failed write leaves no trace here.
 
 Rule 2: the state is a function of the log. Replaying the batches after a snapshot, with
-`Origin.REPLICATION`, gives what the leader had. Everything that decides must be in the batch.
+`AppendOrigin.REPLICATION`, gives what the leader had. Everything that decides must be in the batch.
 
 Rule 3: as Kafka since 2.5 (KIP-360), a producer we know nothing of may begin at any sequence: its
 state may have expired, and refusing would cost it its records. Transaction version 2 (KIP-890) is
@@ -27,6 +27,12 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
+from headrace.log.producer.producer_entry import (
+    REMEMBERED_BATCHES,
+    BatchMetadata,
+    Duplicate,
+    ProducerEntry,
+)
 from headrace.model.error import (
     CoordinatorFenced,
     InvalidArgument,
@@ -34,35 +40,13 @@ from headrace.model.error import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
+from headrace.model.ids import NO_PRODUCER_ID
+from headrace.model.offset import NO_OFFSET, Offset
 
-# What max.in.flight.requests.per.connection may be at most for an idempotent producer.
-REMEMBERED_BATCHES = 5
 DEFAULT_EXPIRATION_MS = 24 * 60 * 60 * 1000
-_SEQUENCE_MAX = 2**31 - 1
-_NO_COORDINATOR_EPOCH = -1
 
 
-def sequence_after(sequence: int, count: int = 1) -> int:
-    """The sequence `count` later. After 2^31 - 1 comes 0.
-
-    >>> sequence_after(2**31 - 1)
-    0
-    """
-    return (sequence + count) & _SEQUENCE_MAX
-
-
-def sequence_before(sequence: int, count: int) -> int:
-    """The inverse of `sequence_after`.
-
-    >>> sequence_before(0, 1) == 2**31 - 1
-    True
-    """
-    return (sequence - count) & _SEQUENCE_MAX
-
-
-class Origin(Enum):
+class AppendOrigin(Enum):
     """Who appends, which decides how much is checked."""
 
     CLIENT = "client"
@@ -73,28 +57,6 @@ class Origin(Enum):
 
     REPLICATION = "replication"
     """The leader, or our own log on replay: it was checked there, and is only remembered."""
-
-
-class BatchMetadata(NamedTuple):
-    """What is remembered of one batch."""
-
-    first_sequence: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp_ms: int
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-
-class Duplicate(NamedTuple):
-    """The batch was taken before; this is the answer it got."""
-
-    base_offset: Offset
-    last_offset: Offset
-    timestamp_ms: int
 
 
 class CompletedTransaction(NamedTuple):
@@ -114,99 +76,6 @@ class CompletedTransaction(NamedTuple):
     last_stable_offset: Offset
 
 
-class ProducerEntry:
-    """One producer. Only the log that has it changes it."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_timestamp_ms",
-        "next_sequence",
-        "producer_id",
-        "transaction_first_offset",
-    )
-
-    def __init__(
-        self,
-        producer_id: int,
-        epoch: int = NO_PRODUCER_EPOCH,
-        coordinator_epoch: int = _NO_COORDINATOR_EPOCH,
-        last_timestamp_ms: int = NO_TIMESTAMP_MS,
-        transaction_first_offset: int = NO_OFFSET,
-        batches: Iterable[BatchMetadata] = (),
-    ) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp_ms = last_timestamp_ms
-        self.transaction_first_offset = transaction_first_offset
-        self.batches: deque[BatchMetadata] = deque(batches, REMEMBERED_BATCHES)
-        self.next_sequence = sequence_after(self.last_sequence)
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_offset(self) -> int:
-        """Of the last batch with records, -1 when none of this epoch is known."""
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    @property
-    def in_transaction(self) -> bool:
-        return self.transaction_first_offset >= 0
-
-    def take_epoch(self, epoch: int) -> None:
-        """Sequences start anew with an epoch, so those of the old one mean nothing any more."""
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-            self.next_sequence = 0
-
-    def take(
-        self,
-        first_sequence: int,
-        last_sequence: int,
-        base_offset: int,
-        last_offset: int,
-        timestamp_ms: int,
-    ) -> None:
-        """Remember a batch of its present epoch that is in the log."""
-        self.batches.append(
-            BatchMetadata(
-                first_sequence, last_sequence, last_offset, last_offset - base_offset, timestamp_ms
-            )
-        )
-        self.next_sequence = (last_sequence + 1) & _SEQUENCE_MAX
-        self.last_timestamp_ms = timestamp_ms
-
-    def duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> Duplicate | None:
-        if epoch != self.epoch:
-            return None
-        for batch in self.batches:
-            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
-                return Duplicate(
-                    Offset(batch.first_offset), Offset(batch.last_offset), batch.timestamp_ms
-                )
-        return None
-
-    def expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Idle for too long. Never while a transaction is open: its marker must find it."""
-        return not self.in_transaction and now_ms - self.last_timestamp_ms >= expiration_ms
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ProducerEntry):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"ProducerEntry({fields})"
-
-
 class ProducerState:
     """The producers of one partition, by id, and its open transactions."""
 
@@ -214,7 +83,7 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
-        # Those of which a snapshot said the last batch, and nobody has asked for those before it.
+        # Producers whose last batch came from a snapshot, and whose earlier ones are not recalled.
         self._snapshotted: set[int] = set()
         # First offset to producer id. Offsets only grow, so the order of arrival is their order.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
@@ -233,15 +102,15 @@ class ProducerState:
         return self._producers.get(producer_id)
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """All producers: a snapshot's content, and DescribeProducers' answer."""
+        """Return all producers: what a snapshot holds, and what DescribeProducers reports."""
         return iter(self._producers.values())
 
     # -- batches -------------------------------------------------------------------------------
 
     def expecting(self, producer_id: int, epoch: int, sequence: int) -> ProducerEntry | None:
-        """The producer, if this is just what comes next from it and no transaction is open.
+        """Return the producer, if this is just what comes next from it and no transaction is open.
 
-        None says nothing: ask `check`.
+        None decides nothing: call `check`.
         """
         entry = self._producers.get(producer_id)
         if (
@@ -261,10 +130,10 @@ class ProducerState:
         last_sequence: int,
         *,
         transactional: bool = False,
-        origin: Origin = Origin.CLIENT,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
         strict_start: bool = False,
     ) -> Duplicate | None:
-        """May this batch be appended? None is yes; a `Duplicate` is the answer it got before.
+        """Check whether a batch may be appended: None if so, a `Duplicate` if the log has it.
 
         Args:
             strict_start: the producer speaks transaction version 2: if we do not know it, it must
@@ -275,11 +144,11 @@ class ProducerState:
             OutOfOrderSequence: it does not continue what is there.
             InvalidTransactionState: a plain write while the producer's transaction is open.
         """
-        if producer_id < 0 or origin is Origin.REPLICATION:
+        if producer_id < 0 or origin is AppendOrigin.REPLICATION:
             return None
         entry = self._producers.get(producer_id)
         if entry is None:
-            if strict_start and first_sequence != 0 and origin is Origin.CLIENT:
+            if strict_start and first_sequence != 0 and origin is AppendOrigin.CLIENT:
                 raise OutOfOrderSequence(
                     f"producer {producer_id} is not known here and must begin with sequence 0, "
                     f"not {first_sequence}"
@@ -302,10 +171,10 @@ class ProducerState:
         epoch: int,
         first_sequence: int,
         last_sequence: int,
-        origin: Origin,
+        origin: AppendOrigin,
     ) -> Duplicate | None:
-        """Anything but the next batch of the same epoch."""
-        if origin is Origin.CLIENT:
+        """Check anything but the next batch of the same epoch."""
+        if origin is AppendOrigin.CLIENT:
             duplicate = entry.duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
@@ -315,7 +184,7 @@ class ProducerState:
                 f"was seen: it has been replaced"
             )
         expected = 0 if epoch != entry.epoch else entry.next_sequence
-        if origin is Origin.CLIENT and first_sequence != expected:
+        if origin is AppendOrigin.CLIENT and first_sequence != expected:
             raise OutOfOrderSequence(
                 f"producer {entry.producer_id} epoch {epoch} sends sequence {first_sequence} where "
                 f"{expected} comes next"
@@ -341,14 +210,14 @@ class ProducerState:
         if entry is None:
             entry = self._producers[producer_id] = ProducerEntry(producer_id)
         if entry.epoch != epoch:
-            entry.take_epoch(epoch)
-        entry.take(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
+            entry.start_epoch(epoch)
+        entry.remember(first_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
         if transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
 
     def forgotten(self, producer_id: int, epoch: int) -> ProducerEntry | None:
-        """The producer, if a snapshot knew only the last batch of this epoch; asked once each.
+        """Return the producer, once, if a snapshot knew only the last batch of this epoch.
 
         The log has what came before (`producer_recall`): hand it to `recall`.
         """
@@ -366,7 +235,7 @@ class ProducerState:
     # -- transactions --------------------------------------------------------------------------
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Has this very producer written in a transaction here that is not decided yet?"""
+        """Return whether this very producer has an undecided transaction with records here."""
         entry = self._producers.get(producer_id)
         return entry is not None and entry.epoch == epoch and entry.in_transaction
 
@@ -378,7 +247,7 @@ class ProducerState:
         *,
         transaction_version: int = 0,
     ) -> None:
-        """May the coordinator's marker be appended? Not asked for replicated ones.
+        """Check whether a coordinator's marker may be appended. Replicated ones are not checked.
 
         Since transaction version 2 the coordinator raises the epoch before it writes the marker, so
         a marker with the epoch we know is late, and would end the transaction after its own. Only
@@ -425,7 +294,7 @@ class ProducerState:
         if entry is None:
             entry = self._producers[producer_id] = ProducerEntry(producer_id)
         first_offset = entry.transaction_first_offset
-        entry.take_epoch(epoch)
+        entry.start_epoch(epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp_ms = timestamp_ms
         entry.transaction_first_offset = NO_OFFSET
@@ -444,12 +313,12 @@ class ProducerState:
         )
 
     def first_undecided_offset(self) -> Offset | None:
-        """Where the oldest open transaction begins; compaction stops there."""
+        """Return where the oldest open transaction begins; compaction stops there."""
         return Offset(next(iter(self._ongoing))) if self._ongoing else None
 
     def first_unstable_offset(self) -> Offset | None:
-        """Where the oldest transaction begins that is open, or decided by a marker that is not
-        replicated yet. The last stable offset is this, within log start and high watermark.
+        """Return where the oldest transaction begins that is open, or decided by a marker that is
+        not replicated yet. The last stable offset is this, within log start and high watermark.
         """
         unreplicated = self._unreplicated
         if not self._ongoing and not unreplicated:
@@ -460,7 +329,7 @@ class ProducerState:
         return first
 
     def advance(self, high_watermark: int) -> None:
-        """Markers below `high_watermark` are replicated; free when no transaction waits for it.
+        """Count markers below `high_watermark` as replicated; free when no transaction waits.
 
         Called for a new log start as well: nothing below it is waited for.
         """
@@ -474,7 +343,7 @@ class ProducerState:
     # -- lifetime ------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> list[int]:
-        """Forget the producers that were idle for `producer.id.expiration.ms`; tells which."""
+        """Forget the producers that were idle for `producer.id.expiration.ms`; return which."""
         gone = [
             producer_id
             for producer_id, entry in self._producers.items()

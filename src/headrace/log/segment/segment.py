@@ -1,4 +1,4 @@
-"""One stretch of a partition's log: a file of batches and its three indexes."""
+"""One segment of a partition's log: a file of batches and its three indexes."""
 
 from array import array
 from bisect import bisect_left
@@ -12,7 +12,8 @@ from headrace.log.filesystem import Bytes, File
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
-from headrace.log.segment.scan import FoundBatch, find_batch
+from headrace.log.segment.batch_scan import BatchPosition, find_batch
+from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.log.segment.segment_name import (
     LOG,
     OFFSET_INDEX,
@@ -27,12 +28,12 @@ from headrace.records.batch import HEADER_BYTES, LOG_OVERHEAD, Batch
 
 _INT_MAX = 2**31 - 1
 
-# How many of the newest batches are known by heart: a consumer at the tail is rarely further back,
+# How many of the newest batches are held in memory: a consumer at the tail is rarely further back,
 # and 10,000 partitions of them stay at a few dozen MB.
 _RECENT_KEPT = 32
 _RECENT_MAX = 2 * _RECENT_KEPT
 
-# The pool of open files learns once in a MiB (1 << 20) that a file is being written to.
+# A segment asks the pool for its file once per MiB (1 << 20) written, so that it counts as used.
 _USED_SHIFT = 20
 
 # An entry of an index (12 bytes at most) stands for a batch, which has 61 bytes at least: with
@@ -42,7 +43,7 @@ _LEAST_PER_INDEX_BYTE = 2
 Recent: TypeAlias = "tuple[array[int], array[int], array[int]]"
 
 
-# Makes a NamedTuple in half the time its own constructor takes.
+# Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
 
 
@@ -51,7 +52,7 @@ def _no_recent() -> Recent:
 
 
 def _no_file() -> None:
-    """Stands where the reference to a file does."""
+    """Stand in for the weak reference to a file that is not open."""
 
 
 class _Room(NamedTuple):
@@ -61,15 +62,6 @@ class _Room(NamedTuple):
     size_bytes: int
     timestamp_ms: int
     last_offset: int
-
-
-class Placed(NamedTuple):
-    """A batch and the offsets it has in this log, which its own head may not say yet."""
-
-    batch: Batch
-    base_offset: int
-    last_offset: int
-    max_timestamp_ms: int
 
 
 class Segment:
@@ -124,7 +116,7 @@ class Segment:
         new: bool = False,
         stage: str = "",
     ) -> None:
-        """Touches nothing on disk.
+        """Touch nothing on disk.
 
         Args:
             end_offset: exclusive; the next segment's base when there is one.
@@ -174,9 +166,9 @@ class Segment:
             file.truncate(0)
 
     def append(
-        self, buffers: Sequence[Bytes], placed: Sequence[Placed], interval_bytes: int
+        self, buffers: Sequence[Bytes], placed: Sequence[PlacedBatch], interval_bytes: int
     ) -> None:
-        """`write` and then `note` each batch: what compaction does with a segment of its own."""
+        """Write batches and note each one: what compaction does with a segment of its own."""
         self.write(buffers)
         position = self.size_bytes
         for batch, base_offset, last_offset, timestamp_ms in placed:
@@ -243,7 +235,7 @@ class Segment:
     def should_roll(
         self, config: LogConfig, size_bytes: int, last_offset: int, timestamp_ms: int
     ) -> bool:
-        """Whether a batch of this size, last offset and time belongs into a new segment."""
+        """Return whether a batch of this size, last offset and time belongs into a new segment."""
         room = self._room
         if (
             room is not None
@@ -274,8 +266,8 @@ class Segment:
         return False
 
     def _indexable_bytes(self, config: LogConfig) -> int:
-        """Up to which size no index is full: as far as can be said without looking again, and never
-        less than the present size unless one is full now.
+        """Return up to which size no index is full, as far as can be said without counting entries
+        again; never less than the present size unless one is full now.
 
         An index gets at most one entry for a whole index.interval.bytes of log.
         """
@@ -296,26 +288,28 @@ class Segment:
         return config.roll_ms
 
     def can_hold(self, last_offset: int) -> bool:
-        """Indexes store offsets relative to the base in 31 bits."""
+        """Return whether an index entry can hold `last_offset`: 31 bits over the base offset."""
         return last_offset - self.base_offset <= _INT_MAX
 
     def _waited_ms(self, timestamp_ms: int) -> int:
-        """How old the first batch is when the next one comes, by their own clocks (as Kafka does):
-        copying an old topic rolls as the original did."""
+        """Return how old the first batch is when the next one comes, by their own clocks (as Kafka
+        does): copying an old topic rolls as the original did.
+        """
         first_ms = self.first_timestamp_ms
         if first_ms >= 0 and timestamp_ms >= 0:
             return timestamp_ms - first_ms
         return self._storage.clock.wall_ms() - self.created_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """Up to segment.jitter.ms, another for each segment, the same after a restart."""
+        """Return up to segment.jitter.ms: different for each segment, the same after a restart."""
         bound = min(config.segment_jitter_ms, config.segment_ms)
         return crc32(str(self.path).encode()) % (bound + 1)
 
     def close_indexes(self) -> bool:
-        """No batch follows: the time index gets its last word, the memory of the tail goes.
+        """Add the last entry of the time index, because no batch follows, and drop what is known of
+        the newest batches.
 
-        Tells whether the time index grew.
+        Return whether the time index grew.
         """
         self._recent = _no_recent()
         if self.size_bytes == 0 or self.max_timestamp_ms < 0:
@@ -336,18 +330,18 @@ class Segment:
 
         With batches [0..9][10..19], truncating to 15 leaves [0..9]: a batch goes whole.
         """
-        found = self.find(offset)
-        if found is None:
+        first_dropped = self.find(offset)
+        if first_dropped is None:
             return
         file = self.file()
-        file.truncate(found.position)
+        file.truncate(first_dropped.position)
         file.sync()
-        self.size_bytes = self.synced_bytes = found.position
-        self.end_offset = found.base_offset
-        self.offset_index.truncate_to(found.base_offset)
-        self.time_index.truncate_to(found.base_offset)
-        self.transaction_index.truncate_to(found.base_offset)
-        # The recovery point stands here now: nobody will look at these indexes after a crash.
+        self.size_bytes = self.synced_bytes = first_dropped.position
+        self.end_offset = first_dropped.base_offset
+        self.offset_index.truncate_to(first_dropped.base_offset)
+        self.time_index.truncate_to(first_dropped.base_offset)
+        self.transaction_index.truncate_to(first_dropped.base_offset)
+        # The recovery point stands here now: recovery will not check these indexes after a crash.
         self.sync_indexes()
         self._since_index_bytes = 0
         self._recent = _no_recent()
@@ -356,7 +350,7 @@ class Segment:
     # -- reading
 
     def file(self) -> File:
-        """The file, from the pool.
+        """Return the file, from the pool.
 
         Raises:
             FileNotFoundError: the segment was retired meanwhile; look for it in the log again.
@@ -366,8 +360,8 @@ class Segment:
             raise FileNotFoundError(f"{self.path.name} left the log")
         return file
 
-    def find(self, offset: int) -> FoundBatch | None:
-        """The first batch that reaches to `offset` or further; None when none does."""
+    def find(self, offset: int) -> BatchPosition | None:
+        """Find the first batch that reaches to `offset` or further; None when none does."""
         size = self.size_bytes
         lasts, bases, positions = self._recent
         if lasts and offset > lasts[0]:
@@ -376,7 +370,7 @@ class Segment:
                 return None
             position = positions[row]
             end = positions[row + 1] if row + 1 < len(lasts) else size
-            return _new(FoundBatch, (position, end - position, bases[row], lasts[row]))
+            return _new(BatchPosition, (position, end - position, bases[row], lasts[row]))
         if size == 0:
             return None
         start = self.offset_index.lookup(offset).position
@@ -426,7 +420,7 @@ class Segment:
         self._first_timestamp_ms = None
 
     def _load_time(self) -> None:
-        """The time index knows the maximum up to its last entry; what follows is looked at."""
+        """Load the newest timestamp, from the last entry of the time index and the heads behind."""
         entry = self.time_index.last_entry
         top, top_offset = entry.timestamp_ms, int(entry.offset)
         position = self.offset_index.lookup(self.offset_index.last_offset).position

@@ -37,9 +37,9 @@ class SegmentList:
         self._storage = storage
         self._directory = directory
         self._lock = lock
-        # Held while names are synced: who finds nothing changed may rely on it being durable.
+        # Held while names are synced: a caller that finds nothing changed relies on durable names.
         self._names_lock = Lock()
-        self._doomed: list[tuple[int, Segment]] = []
+        self._deleted: list[tuple[int, Segment]] = []
         self.all: tuple[Segment, ...] = tuple(segments)
         self.names_changed = False
 
@@ -48,7 +48,7 @@ class SegmentList:
         return self.all[-1]
 
     def add(self, base_offset: int) -> Segment:
-        """A new, empty active segment. Its name is durable after `sync_names`."""
+        """Add a new, empty active segment. Its name is durable after `sync_names`."""
         segment = Segment(self._storage, self._directory, base_offset, new=True)
         segment.create()
         with self._lock:
@@ -64,21 +64,21 @@ class SegmentList:
                 self._storage.filesystem.sync_directory(self._directory)
 
     def drop_first(self, count: int, delay_ms: int) -> tuple[Segment, ...]:
-        """Let the oldest go. The log start above them is durable already."""
+        """Drop the oldest segments. The log start above them is durable already."""
         with self._lock:
             dropped, self.all = self.all[:count], self.all[count:]
             for segment in dropped:
                 segment.retired = True
-        self._bury(dropped, delay_ms)
+        self._mark_deleted(dropped, delay_ms)
         return dropped
 
     def drop_last(self, count: int, delay_ms: int) -> None:
-        """Let the newest go, the very last one first, so that a crash leaves no gap."""
+        """Drop the newest segments, the very last one first, so that a crash leaves no gap."""
         for _ in range(count):
             with self._lock:
                 segment, self.all = self.all[-1], self.all[:-1]
                 segment.retired = True
-            self._bury((segment,), delay_ms)
+            self._mark_deleted((segment,), delay_ms)
             self.sync_names()
 
     def replace(self, old: Sequence[Segment], new: Sequence[Segment], delay_ms: int) -> None:
@@ -96,9 +96,9 @@ class SegmentList:
             self.all = (*self.all[:start], *new, *self.all[start + len(old) :])
             for segment in old:
                 segment.retired = True
-        self._bury(old, delay_ms)
-        # While a `.swap` is there the loader drops the old ones it covers; afterwards they would
-        # come back beside it.
+        self._mark_deleted(old, delay_ms)
+        # While a `.swap` is there the loader drops the old ones it covers. Later it would load them
+        # beside the new one.
         self.sync_names()
         for segment in new:
             segment.rename("")
@@ -115,26 +115,26 @@ class SegmentList:
             f"replaced: {list(old)} are not"
         )
 
-    def _bury(self, segments: Sequence[Segment], delay_ms: int) -> None:
+    def _mark_deleted(self, segments: Sequence[Segment], delay_ms: int) -> None:
         due_ms = self._storage.clock.monotonic_ms() + delay_ms
         for segment in segments:
             segment.discard()
             segment.rename(DELETED)
         with self._lock:
             self.names_changed = True
-            self._doomed.extend((due_ms, segment) for segment in segments)
+            self._deleted.extend((due_ms, segment) for segment in segments)
 
     def remove_due(self, *, all_of_them: bool = False) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago."""
         now_ms = self._storage.clock.monotonic_ms()
         with self._lock:
-            due = [segment for due_ms, segment in self._doomed if all_of_them or due_ms <= now_ms]
-            self._doomed = [item for item in self._doomed if item[1] not in due]
+            due = [segment for due_ms, segment in self._deleted if all_of_them or due_ms <= now_ms]
+            self._deleted = [item for item in self._deleted if item[1] not in due]
         for segment in due:
             segment.remove()
         return len(due)
 
 
 def floor(segments: Sequence[Segment], offset: int) -> int:
-    """The number of the last segment that starts at or below `offset`, 0 if none does."""
+    """Return the number of the last segment that starts at or below `offset`, 0 if none does."""
     return max(0, bisect_right(segments, offset, key=_BASE_OFFSET) - 1)

@@ -25,7 +25,8 @@ _OFFSET_DIGITS = 20
 
 
 def segment_file_name(base_offset: int, suffix: str, stage: str = "") -> str:
-    """
+    """Return the name of one of a segment's files.
+
     >>> segment_file_name(42, LOG, SWAP)
     '00000000000000000042.log.swap'
     """
@@ -33,7 +34,7 @@ def segment_file_name(base_offset: int, suffix: str, stage: str = "") -> str:
 
 
 def parse_segment_file_name(name: str) -> tuple[int, str, str] | None:
-    """(base offset, suffix, stage) of a segment's file; None for any other name.
+    """Return (base offset, suffix, stage) of a segment's file; None for any other name.
 
     >>> parse_segment_file_name("00000000000000000042.timeindex")
     (42, '.timeindex', '')

@@ -10,7 +10,7 @@ _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
 
 
 def _crc_table() -> npt.NDArray[np.uint64]:
-    """Tables for eight bytes at a time."""
+    """Build the tables for eight bytes at a time."""
     table = np.zeros((8, 256), dtype=np.uint64)
     for byte in range(256):
         value = byte
@@ -38,7 +38,7 @@ _ALL32 = np.uint64(0xFFFFFFFF)
 
 @part
 def crc32c(at: int, end: int) -> int:
-    """CRC32C of the bytes between two addresses, at 1.4 GB/s."""
+    """Return the CRC32C of the bytes between two addresses, at 1.4 GB/s."""
     crc = _ALL32
     while at + 8 <= end:
         word = load64(at) ^ crc

@@ -5,20 +5,16 @@ up to SKIP; INFLATED, START, END and BUFFER say where a batch's records lie, and
 caller for a compressed batch; ROWS is `read_rows`'s answer.
 """
 
-import numpy as np
-
 from headrace.records.kernel.memory import (
     Bytes,
     Int64s,
     address,
+    int16_at,
+    int32_at,
     int64,
+    int64_at,
     kernel,
     load8,
-    load32,
-    load64,
-    part,
-    swap32,
-    swap64,
 )
 
 POSITION = 0
@@ -34,7 +30,7 @@ PRODUCER_ID = 9
 PRODUCER_EPOCH = 10
 BASE_SEQUENCE = 11
 COUNT = 12
-SKIP = 13  # not 0: no record of this batch is wanted (one of SKIP_*)
+SKIP = 13  # not 0: no record of this batch is read (one of SKIP_*)
 INFLATED = 14  # 1: the records lie in the arena, 0: in the scanned bytes
 START = 15
 END = 16
@@ -51,8 +47,8 @@ BATCHES = 0
 CONSUMED = 1  # the position behind the last batch in the table
 STATE = 2
 SEEN_ATTRIBUTES = 3  # of all batches that are not out of range, or'ed together
-WANTED_COUNT = 4  # records in the batches that are not skipped
-WANTED_BYTES = 5  # and the bytes of those, as they lie there
+SELECTED_COUNT = 4  # records in the batches that are not skipped
+SELECTED_BYTES = 5  # and the bytes of those, as they lie there
 RESULT_SLOTS = 6
 
 # What STATE says.
@@ -68,21 +64,6 @@ _MIN_RECORD_BYTES = 7
 _MAGIC = 2
 _LAST_CODEC = 4
 _CONTROL_BIT = 0x20
-
-
-@part
-def int64_at(at: int) -> int:
-    return int64(swap64(load64(at)))
-
-
-@part
-def int32_at(at: int) -> int:
-    return int64(np.int32(swap32(load32(at))))
-
-
-@part
-def int16_at(at: int) -> int:
-    return int64(np.int16(int64(load8(at)) << 8 | int64(load8(at + 1))))
 
 
 @kernel
@@ -138,8 +119,8 @@ def scan_heads(
             if attributes & _CONTROL_BIT:
                 skip = SKIP_CONTROL
             else:
-                result[WANTED_COUNT] += count
-                result[WANTED_BYTES] += body
+                result[SELECTED_COUNT] += count
+                result[SELECTED_BYTES] += body
         table[row, POSITION] = position
         table[row, SIZE] = end - position
         table[row, BASE_OFFSET] = base_offset

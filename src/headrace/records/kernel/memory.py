@@ -9,8 +9,9 @@ loads, stores and copies here check nothing: the check stands where they are cal
 `tests/property/records` runs them against guard pages.
 Rule 2: a kernel has one signature. What is read is always a read-only array (`readable`,
 `read_only`), so that bytes and bytearrays do not compile it twice.
-Rule 3: numba keys its disk cache by the file of the kernel, not by what that kernel calls. After a
-change here or in `kernel/varint.py`, delete `kernel/__pycache__`.
+Rule 3: numba keys its disk cache by the file of the kernel, not by what that kernel calls or by the
+constants it imports. After a change of a part, or of a constant that another file uses, delete
+`kernel/__pycache__`.
 """
 
 import sys
@@ -53,17 +54,17 @@ def kernel(function: _Function) -> _Function:
 
 
 def part(function: _Function) -> _Function:
-    """A piece of kernels, always compiled into them."""
+    """Compile a piece of kernels, always inlined into them."""
     return cast(_Function, njit(nogil=True, forceinline=True)(function))
 
 
 def readable(buffer: Any) -> Bytes:
-    """The bytes of a buffer as the array a kernel takes for its input, without a copy."""
+    """Return the bytes of a buffer as the array that kernels read from, without a copy."""
     return read_only(np.frombuffer(buffer, dtype=np.uint8))
 
 
 def read_only(array: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """The array, marked as one that is only read."""
+    """Return the array, marked as one that is only read."""
     array.flags.writeable = False
     return array
 
@@ -168,6 +169,24 @@ copy32: Callable[[int, int], None] = _intrinsic(_copy32)
 
 copy: Callable[[int, int, int], None] = _intrinsic(_copy)
 """memcpy: to, from, size."""
+
+
+@part
+def int64_at(at: int) -> int:
+    """Read a big-endian int64."""
+    return int64(swap64(load64(at)))
+
+
+@part
+def int32_at(at: int) -> int:
+    """Read a big-endian int32."""
+    return int64(np.int32(swap32(load32(at))))
+
+
+@part
+def int16_at(at: int) -> int:
+    """Read a big-endian int16."""
+    return int64(np.int16(int64(load8(at)) << 8 | int64(load8(at + 1))))
 
 
 @part

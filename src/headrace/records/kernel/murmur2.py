@@ -1,7 +1,7 @@
 """Kafka's 32-bit murmur2 of every key of a column, and the partition that follows from it.
 
 Rule 1: the numbers are those of Java's `Utils.murmur2` and of librdkafka's `murmur2_random`: a key
-that goes anywhere else than their records of the same key is a reader's ordering broken.
+that went to another partition than in their records would lose its order for readers.
 Rule 2: offsets that come from Arrow are checked against the bytes they point into.
 """
 

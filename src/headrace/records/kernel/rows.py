@@ -10,7 +10,7 @@ records than its bytes can hold, so the output arrays, sized by those counts, su
 Rule 2: all keys, and all values, together are shorter than all record bytes: an output of that size
 suffices too.
 Rule 3: the first thing wrong stops the walk; `result` then names what and where. What the outputs
-hold then is garbage that nobody reads.
+hold then is garbage, and no caller reads it.
 """
 
 import numpy as np
@@ -48,12 +48,12 @@ from headrace.records.kernel.varint import BAD, read_varint
 
 MIN_RECORD_BYTES = 7
 
-# Which columns are wanted. An array of a column that is not may be empty.
-WANT_OFFSET = 1
-WANT_TIMESTAMP = 2
-WANT_KEY = 4
-WANT_VALUE = 8
-WANT_HEADERS = 16
+# Flags of the columns to read. The array of any other column may be empty.
+COLUMN_OFFSET = 1
+COLUMN_TIMESTAMP = 2
+COLUMN_KEY = 4
+COLUMN_VALUE = 8
+COLUMN_HEADERS = 16
 AS_VIEWS = 32
 
 # The slots of `result`.
@@ -70,7 +70,7 @@ ERROR_BATCH = 9
 ERROR_RECORD = 10
 RESULT_SLOTS = 11
 
-# What ERROR says, and in `PROBLEMS` how a user is told.
+# What ERROR says; `PROBLEMS` has a sentence for each.
 OK = 0
 BAD_LENGTH = 1
 BAD_TIMESTAMP = 2
@@ -141,7 +141,7 @@ def read_rows(
     table: Int64s,
     first_batch: int,
     past_batch: int,
-    want: int,
+    columns: int,
     first_offset: int,
     past_offset: int,
     offsets: Int64s,
@@ -157,13 +157,13 @@ def read_rows(
     result: Int64s,
 ) -> None:
     """Walk the batches of `table` from `first_batch` up to `past_batch`, and fill the columns that
-    `want` names. A next call goes on where `result` says this one ended.
+    `columns` names. A next call goes on where `result` says this one ended.
 
     `*_index` holds the int32 offsets of a binary column (the first 0 is the caller's), or with
     `AS_VIEWS` the views. `*_valid` comes in as all ones. `header_index` holds the offsets of the
     list column, all zero at first, and `header_at` where each record's headers start.
     """
-    views = want & AS_VIEWS != 0
+    views = columns & AS_VIEWS != 0
     fetched_start = address(fetched)
     fetched_end = fetched_start + fetched.shape[0]
     arena_start = address(arena)
@@ -257,13 +257,13 @@ def read_rows(
             offset = base_offset + delta
             if offset < first_offset or offset >= past_offset:
                 continue
-            if want & WANT_OFFSET:
+            if columns & COLUMN_OFFSET:
                 prefetch(offsets_to + row * 8 + _AHEAD_OUT_BYTES)
                 offsets[row] = offset
-            if want & WANT_TIMESTAMP:
+            if columns & COLUMN_TIMESTAMP:
                 prefetch(timestamps_to + row * 8 + _AHEAD_OUT_BYTES)
                 timestamps[row] = max_timestamp if append_time else base_timestamp + timestamp_delta
-            if want & WANT_KEY:
+            if columns & COLUMN_KEY:
                 if key_size < 0:
                     key_size = 0
                     key_nulls += 1
@@ -275,7 +275,7 @@ def read_rows(
                     put(key_to + key_end, key_to_end, key_at, source_end, key_size)
                     key_end += key_size
                     key_index[row + 1] = key_end
-            if want & WANT_VALUE:
+            if columns & COLUMN_VALUE:
                 if value_size < 0:
                     value_size = 0
                     value_nulls += 1
@@ -289,7 +289,7 @@ def read_rows(
                     put(value_to + value_end, value_to_end, value_at, source_end, value_size)
                     value_end += value_size
                     value_index[row + 1] = value_end
-            if want & WANT_HEADERS:
+            if columns & COLUMN_HEADERS:
                 header_count += headers
                 header_key_bytes += headers_key_bytes
                 header_value_bytes += headers_value_bytes

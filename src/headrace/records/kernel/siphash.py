@@ -1,6 +1,6 @@
 """SipHash-2-4 with 128 bits of output (Aumasson and Bernstein): a hash under a secret key.
 
-Who does not know the key cannot find two inputs with the same hash, whatever inputs he may choose.
+Without the key no one can find two inputs with the same hash, even with inputs of their choice.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def _sip_round(
 def siphash128(
     start: int, end: int, key0: np.uint64, key1: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """The hash of the bytes between two addresses, as two words."""
+    """Hash the bytes between two addresses, into two words."""
     v0 = np.uint64(0x736F6D6570736575) ^ key0
     v1 = np.uint64(0x646F72616E646F6D) ^ key1 ^ np.uint64(0xEE)
     v2 = np.uint64(0x6C7967656E657261) ^ key0
@@ -75,5 +75,5 @@ def siphash128(
 
 @kernel
 def siphash128_of(data: Bytes, key0: np.uint64, key1: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The hash of a whole array."""
+    """Hash a whole array."""
     return siphash128(address(data), address(data) + data.shape[0], key0, key1)

@@ -12,8 +12,9 @@ _LOW_63_BITS = 0x7FFFFFFFFFFFFFFF
 
 @part
 def read_varint(at: int, end: int) -> tuple[int, int]:
-    """(value, address behind it), reading nothing from `end` on. The address is BAD when the bytes
-    end inside the varint, or it is longer than ten bytes."""
+    """Return (value, address behind it), reading nothing from `end` on. The address is BAD when the
+    bytes end inside the varint, or it is longer than ten bytes.
+    """
     raw = int64(0)
     after = int64(BAD)
     if at < end:
@@ -30,7 +31,7 @@ def read_varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def read_long_varint(at: int, end: int) -> tuple[int, int]:
-    """(bits before zigzag, address behind them)."""
+    """Return (bits before zigzag, address behind them)."""
     raw = int64(0)
     after = int64(BAD)
     for index in range(min(MAX_VARLONG_BYTES, end - at)):
@@ -44,7 +45,7 @@ def read_long_varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def varint_bytes(value: int) -> int:
-    """How many bytes `value` takes."""
+    """Return how many bytes `value` needs."""
     zigzag = (value << 1) ^ (value >> 63)
     size = 1
     while zigzag & ~0x7F:

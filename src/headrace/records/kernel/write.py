@@ -51,7 +51,7 @@ _LARGEST_RECORD = 2**31 - 1 - _HEADER_BYTES - 64
 
 
 def room_bytes(rows: int, headers: int, content_bytes: int, batches: int) -> int:
-    """The most that rows with this much in their keys, values and headers can take."""
+    """Return the most that rows with this much in their keys, values and headers can need."""
     return (
         rows * _MOST_RECORD_OVERHEAD
         + headers * _MOST_HEADER_OVERHEAD
@@ -61,8 +61,9 @@ def room_bytes(rows: int, headers: int, content_bytes: int, batches: int) -> int
 
 
 def batch_limit(rows: int, headers: int, content_bytes: int, max_batch_bytes: int) -> int:
-    """The most batches there can be: of two that follow each other, the first record of the second
-    did not fit into the first, so both together take more than `max_batch_bytes`."""
+    """Return the most batches there can be: of two that follow each other, the first record of the
+    second did not fit into the first, so both together need more than `max_batch_bytes`.
+    """
     all_bytes = room_bytes(rows, headers, content_bytes, 0)
     per_batch = max(1, max_batch_bytes - 2 * _HEADER_BYTES)
     return min(rows, 2 * (all_bytes // per_batch) + 2)
@@ -70,7 +71,7 @@ def batch_limit(rows: int, headers: int, content_bytes: int, max_batch_bytes: in
 
 @part
 def is_valid(bitmap: int, bit: int) -> bool:
-    """`bitmap` is an address, and 0 when the column has no nulls."""
+    """Return whether a row is not null. `bitmap` is an address, 0 for a column without nulls."""
     return bitmap == 0 or (int64(load8(bitmap + (bit >> 3))) >> (bit & 7)) & 1 != 0
 
 

@@ -18,7 +18,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import NewTopic
 from headrace.log.partition.admission import unchecked
-from headrace.log.partition.read import LogSlice
+from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
 from headrace.model.ids import BrokerId
 from headrace.testing.local_broker import local_broker

@@ -14,7 +14,7 @@ from headrace.broker.network.limited_warning import LimitedWarning
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
 from headrace.log.filesystem import Disk
-from headrace.log.partition.read import LogSlice
+from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import PeerError
 from headrace.model.offset import Offset
 from headrace.wire.framing import BufferPool, Frame

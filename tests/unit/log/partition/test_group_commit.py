@@ -1,4 +1,4 @@
-"""One fsync for many who wait."""
+"""Group commit: one fsync for many requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ _PATIENCE_S = 20
 
 
 class SlowLog:
-    """A log whose disk waits until it is told to go on."""
+    """A log whose disk waits until the test lets it go on."""
 
     def __init__(self, *, free: bool = True) -> None:
         self.log_end_offset = 0

@@ -183,7 +183,7 @@ def test_damage_in_a_segment_that_must_have_been_synced_is_not_cut(
     assert disk.exists(log.segments[-1].path)
 
 
-def test_a_missing_middle_is_told_from_a_torn_tail(load: Load, disk: CrashDisk) -> None:
+def test_a_missing_middle_is_not_a_torn_tail(load: Load, disk: CrashDisk) -> None:
     log, _ = load()
     for _ in range(3):
         write(log, 3)

@@ -1,4 +1,4 @@
-"""Which segments may go."""
+"""Which segments retention drops."""
 
 from dataclasses import dataclass
 

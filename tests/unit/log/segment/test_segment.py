@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.segment.segment import Placed, Segment
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import CLEANED, DELETED, LOG, SWAP, parse_segment_file_name
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
@@ -31,7 +32,7 @@ def put(segment: Segment, *values: bytes, interval_bytes: int = 0, time_ms: int 
         *values, base_offset=segment.end_offset, timestamp_ms=SAMPLE_TIME_MS + time_ms
     )
     batch = Batch(data)
-    placed = Placed(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+    placed = PlacedBatch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
     segment.append([data], [placed], interval_bytes)
     return batch
 

@@ -1,0 +1,229 @@
+"""Appending batches to a log: from clients, from coordinators, and from the leader."""
+
+from collections.abc import Sequence
+
+from headrace.log.filesystem import Bytes
+from headrace.log.partition.admission import admit, unchecked
+from headrace.log.partition.append_failure import append_failure, write_failure
+from headrace.log.partition.appended import Appended
+from headrace.log.partition.log_state import LogState, Tip
+from headrace.log.partition.plain_append import PlainAppend
+from headrace.log.partition.producer_check import ProducerCheck
+from headrace.log.partition.segment_roller import SegmentRoller
+from headrace.log.producer.producer_replay import remember_batch
+from headrace.log.producer.producer_state import AppendOrigin
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.model.error import InvalidArgument, UnexpectedAppendOffset
+from headrace.model.offset import NO_TIMESTAMP_MS, LogStartOffset, Offset
+from headrace.records.batch import LOG_OVERHEAD, Batch, stamp
+from headrace.records.control import ControlType, build_marker
+
+# Builds a NamedTuple in half the time its own constructor needs.
+_new = tuple.__new__
+
+
+class Appender:
+    """Checks, stamps and writes batches at the end of the log, and rolls segments.
+
+    Invariant: what memory claims is in the file. The file may hold more after a failed write; the
+    next one goes over it.
+
+    Threads: one appends.
+    """
+
+    __slots__ = ("_log", "_plain", "_producers", "_roller")
+
+    def __init__(self, log: LogState, plain: PlainAppend, roller: SegmentRoller) -> None:
+        self._log = log
+        self._plain = plain
+        self._roller = roller
+        self._producers = ProducerCheck(log)
+
+    def append(
+        self,
+        records: Bytes,
+        leader_epoch: int,
+        *,
+        from_client: bool = True,
+        strict_start: bool = False,
+    ) -> Appended:
+        """Check one or more whole batches, give them the next offsets, and write them.
+
+        Nothing is copied: a new head of 16 bytes goes before the rest of each batch as it came.
+
+        Args:
+            from_client: False for batches the broker builds itself (group offsets, transaction
+                state): their epoch is checked but not sequence, key, time or size.
+            strict_start: a transaction version 2 producer that is not known here must begin at
+                sequence 0 (KIP-890).
+
+        Raises:
+            CorruptBatch, UnsupportedBatch, BatchTooLarge, InvalidRecord, InvalidTimestamp: the
+                batch cannot be appended to this log.
+            OutOfOrderSequence, InvalidProducerEpoch, InvalidTransactionState: its producer is
+                behind, fenced or in another transaction.
+            DiskFull, StorageError: it could not be written; nothing of it is in the log.
+        """
+        if from_client and type(records) is memoryview and records.format == "B":
+            appended = self._plain.append(records, leader_epoch)
+            if appended is not None:
+                return appended
+        log = self._log
+        config = log.config
+        now_ms = log.storage.clock.wall_ms()
+        batches = admit(records, config, now_ms) if from_client else unchecked(records)
+        if leader_epoch < 0:
+            raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
+        origin = AppendOrigin.CLIENT if from_client else AppendOrigin.COORDINATOR
+        with log.lock:
+            duplicate = None
+            if len(batches) > 1 or batches[0].producer_id >= 0:
+                duplicate = self._producers.check(batches, origin, strict_start)
+            if duplicate is not None:
+                return Appended(
+                    base_offset=duplicate.base_offset,
+                    last_offset=duplicate.last_offset,
+                    log_append_time_ms=(
+                        duplicate.timestamp_ms if config.log_append_time else NO_TIMESTAMP_MS
+                    ),
+                    log_start_offset=LogStartOffset(log.log_start),
+                    duplicate=True,
+                )
+            append_time_ms = now_ms if config.log_append_time else None
+            return self._append_stamped(batches, leader_epoch, append_time_ms)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction in this partition with a COMMIT or an ABORT marker.
+
+        Raises:
+            InvalidProducerEpoch, CoordinatorFenced: from a coordinator that is behind.
+        """
+        log = self._log
+        marker = build_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=log.storage.clock.wall_ms(),
+        )
+        with log.lock:
+            log.producers.check_marker(
+                producer_id,
+                producer_epoch,
+                coordinator_epoch,
+                transaction_version=transaction_version,
+            )
+            return self._append_stamped([Batch(marker)], leader_epoch, None)
+
+    def append_as_follower(self, records: Bytes) -> Appended:
+        """Write batches fetched from the leader, with the offsets and epochs they have.
+
+        A last batch that the fetch cut off is left out.
+
+        Raises:
+            UnexpectedAppendOffset: a batch lies below the log end: truncate first.
+        """
+        if type(records) is memoryview and records.format == "B":
+            appended = self._plain.append(records, None)
+            if appended is not None:
+                return appended
+        log = self._log
+        batches = unchecked(records, whole=False)
+        with log.lock:
+            next_offset = log.tip.end_offset
+            placed: list[PlacedBatch] = []
+            for batch in batches:
+                if batch.base_offset < next_offset:
+                    raise UnexpectedAppendOffset(
+                        f"{log.partition} ends at {next_offset}, so a batch from the leader "
+                        f"cannot start at {batch.base_offset}"
+                    )
+                last_offset = batch.last_offset
+                placed.append(
+                    PlacedBatch(batch, batch.base_offset, last_offset, batch.max_timestamp)
+                )
+                next_offset = last_offset + 1
+            if not placed:
+                return Appended(log_start_offset=LogStartOffset(log.log_start))
+            view = batches[0].buffer[batches[0].position : batches[-1].end]
+            return self._write([view], len(view), placed)
+
+    def _append_stamped(
+        self, batches: list[Batch], leader_epoch: int, append_time_ms: int | None
+    ) -> Appended:
+        next_offset = self._log.tip.end_offset
+        buffers: list[Bytes] = []
+        placed: list[PlacedBatch] = []
+        size_bytes = 0
+        for batch in batches:
+            head = stamp(batch, next_offset, leader_epoch, append_time_ms)
+            start = batch.position
+            batch_bytes = LOG_OVERHEAD + batch.length
+            buffers.append(head)
+            buffers.append(batch.buffer[start + len(head) : start + batch_bytes])
+            last_offset = next_offset + batch.last_offset_delta
+            timestamp_ms = batch.max_timestamp if append_time_ms is None else append_time_ms
+            placed.append(_new(PlacedBatch, (batch, next_offset, last_offset, timestamp_ms)))
+            next_offset = last_offset + 1
+            size_bytes += batch_bytes
+        return self._write(buffers, size_bytes, placed, leader_epoch, append_time_ms)
+
+    def _write(
+        self,
+        buffers: Sequence[Bytes],
+        size_bytes: int,
+        placed: Sequence[PlacedBatch],
+        leader_epoch: int | None = None,
+        append_time_ms: int | None = None,
+    ) -> Appended:
+        """Write the bytes first, then change what memory says of them, and the log end last."""
+        log = self._log
+        storage = log.storage
+        if storage.failure is not None:
+            storage.check_online()
+        if log.closed:
+            log.check_open()
+        last = placed[-1]
+        try:
+            segment = log.tip.segment
+            if segment.should_roll(log.config, size_bytes, last.last_offset, last.max_timestamp_ms):
+                segment = self._roller.start_segment(placed[0].base_offset, last.last_offset)
+            for item in placed:
+                epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
+                if epoch >= 0:
+                    log.epochs.assign(epoch, item.base_offset)
+            try:
+                segment.write(buffers)
+            except OSError as error:
+                raise write_failure(log, segment, error) from error
+            position = segment.size_bytes
+            interval_bytes = log.config.index_interval_bytes
+            for item in placed:
+                batch, base_offset, last_offset, timestamp_ms = item
+                batch_bytes = LOG_OVERHEAD + batch.length
+                segment.note(
+                    base_offset, last_offset, timestamp_ms, position, batch_bytes, interval_bytes
+                )
+                if batch.producer_id >= 0:
+                    remember_batch(log.producers, segment, item)
+                position += batch_bytes
+        except OSError as error:
+            raise append_failure(log, error) from error
+        segment.size_bytes = position
+        log.tip = _new(Tip, (last.last_offset + 1, segment, position))
+        return Appended(
+            Offset(placed[0].base_offset),
+            Offset(last.last_offset),
+            NO_TIMESTAMP_MS if append_time_ms is None else append_time_ms,
+            LogStartOffset(log.log_start),
+            size_bytes=size_bytes,
+        )

@@ -1,0 +1,202 @@
+"""`leader-epoch-checkpoint`: which leader wrote which part of a partition (KIP-101, KIP-279)."""
+
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from headrace.log.checkpoint import read_checkpoint, to_number, write_checkpoint
+from headrace.log.filesystem import FileSystem
+from headrace.model.error import InvalidArgument
+from headrace.model.ids import NO_LEADER_EPOCH, LeaderEpoch
+from headrace.model.offset import NO_OFFSET, Offset
+
+FILE_NAME: Final = "leader-epoch-checkpoint"
+
+_EPOCH = attrgetter("epoch")
+_START = attrgetter("start_offset")
+
+
+class EpochStart(NamedTuple):
+    """The first offset that the leader of `epoch` wrote."""
+
+    epoch: LeaderEpoch
+    start_offset: Offset
+
+
+class EpochEnd(NamedTuple):
+    """The answer to OffsetForLeaderEpoch; both are -1 when the epoch is unknown."""
+
+    epoch: LeaderEpoch
+    end_offset: Offset
+
+
+_UNKNOWN = EpochEnd(NO_LEADER_EPOCH, NO_OFFSET)
+
+
+def _with(entries: tuple[EpochStart, ...], new: EpochStart) -> tuple[EpochStart, ...]:
+    """Return `entries` with `new` at the end, in place of all that it contradicts."""
+    kept = min(
+        bisect_left(entries, new.epoch, key=_EPOCH),
+        bisect_left(entries, new.start_offset, key=_START),
+    )
+    return (*entries[:kept], new)
+
+
+class LeaderEpochs:
+    """Where each leader epoch of a partition begins.
+
+    Invariant: epochs and start offsets both increase strictly from entry to entry. A new entry that
+    contradicts older ones wins, because it describes what is in the log now: they are dropped.
+
+    Byte format (Kafka's): a checkpoint text with lines of `<epoch> <start offset>`.
+
+    Crash: with `write_through`, `assign` is durable on return, so an epoch that wrote records is
+    never missing. The two truncations are written at once too; a crash in between leaves entries
+    that point outside the log, and the loader truncates again when it knows the log's start and
+    end. Without it nothing is written before `flush`: a log that flushes its epochs before it moves
+    its recovery point finds the later ones in the batches it scans, and saves two fsyncs in the
+    first append of every partition.
+
+    Threads: one assigns and truncates; any may read. Readers see the old tuple or the new one.
+    """
+
+    __slots__ = (
+        "_entries",
+        "_filesystem",
+        "_lock",
+        "_unwritten",
+        "_write_through",
+        "known_epoch",
+        "path",
+    )
+
+    def __init__(self, filesystem: FileSystem, path: Path, *, write_through: bool = True) -> None:
+        """Touch nothing on disk; the first use reads the file."""
+        self.path = path
+        self._write_through = write_through
+        self._unwritten = False
+        self._filesystem = filesystem
+        self._lock = Lock()
+        self._entries: tuple[EpochStart, ...] | None = None
+        self.known_epoch: LeaderEpoch = NO_LEADER_EPOCH
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        """All epochs, oldest first.
+
+        Raises:
+            CorruptLog: the file does not hold.
+        """
+        entries = self._entries
+        return self._load() if entries is None else entries
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch:
+        """The newest epoch, -1 when there is none."""
+        entries = self.entries
+        return entries[-1].epoch if entries else NO_LEADER_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that the leader of `epoch` writes from `start_offset` on. Cheap when that is known.
+
+        A known epoch keeps its start, unless the new one is lower.
+        """
+        known = self._entries
+        if known and epoch == self.known_epoch and start_offset >= known[-1].start_offset:
+            return
+        if epoch < 0 or start_offset < 0:
+            raise InvalidArgument(
+                f"leader epoch {epoch} cannot start at offset {start_offset}: both are at least 0"
+            )
+        entries = self.entries
+        if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
+            return
+        self._replace(_with(entries, EpochStart(LeaderEpoch(epoch), Offset(start_offset))))
+
+    def end_offset(self, requested_epoch: int, log_end_offset: int) -> EpochEnd:
+        """Return where the greatest epoch at or below `requested_epoch` ends (KIP-279).
+
+        Epochs {1 from 0, 3 from 40} and a log end of 90: 1 ends at 40, and so does 2, returned as
+        epoch 1; 3 ends at 90; 0 is below all known ones and ends where the first of them begins; 4
+        is unknown.
+        """
+        entries = self.entries
+        if requested_epoch < 0 or not entries or requested_epoch > entries[-1].epoch:
+            return _UNKNOWN
+        after = bisect_right(entries, requested_epoch, key=_EPOCH)
+        if after == len(entries):
+            return EpochEnd(entries[-1].epoch, Offset(log_end_offset))
+        epoch = entries[after - 1].epoch if after else LeaderEpoch(requested_epoch)
+        return EpochEnd(epoch, entries[after].start_offset)
+
+    def epoch_at(self, offset: int) -> LeaderEpoch:
+        """Return the epoch that wrote `offset`, -1 when it lies before all that are known."""
+        entries = self.entries
+        row = bisect_right(entries, offset, key=_START) - 1
+        return entries[row].epoch if row >= 0 else NO_LEADER_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drop the epochs that start at `end_offset` or later, because the log ends there now."""
+        entries = self.entries
+        kept = bisect_left(entries, end_offset, key=_START)
+        if kept < len(entries):
+            self._replace(entries[:kept])
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Let the epoch that wrote `start_offset` start there, because the log does now.
+
+        Epochs {1 from 0, 3 from 40} truncated to 50 are {3 from 50}, to 40 are {3 from 40}.
+        """
+        entries = self.entries
+        row = bisect_right(entries, start_offset, key=_START) - 1
+        if row < 0 or (row == 0 and entries[0].start_offset == start_offset):
+            return
+        first = EpochStart(entries[row].epoch, Offset(start_offset))
+        self._replace((first, *entries[row + 1 :]))
+
+    def clear(self) -> None:
+        """Drop every epoch, because the log was emptied."""
+        if self.entries:
+            self._replace(())
+
+    def move(self, path: Path) -> None:
+        """Go on at `path`, because the partition's directory was renamed."""
+        self.path = path
+
+    def _replace(self, entries: tuple[EpochStart, ...]) -> None:
+        """Replace the entries, on disk first: a crash never undoes what readers act on."""
+        if self._write_through:
+            self._write(entries)
+        else:
+            self._unwritten = True
+        self._entries = entries
+        self.known_epoch = entries[-1].epoch if entries else NO_LEADER_EPOCH
+
+    def flush(self) -> None:
+        """Make the entries durable that are not yet. Any thread may call it."""
+        if self._unwritten:
+            self._unwritten = False
+            try:
+                self._write(self.entries)
+            except OSError:
+                self._unwritten = True
+                raise
+
+    def _write(self, entries: tuple[EpochStart, ...]) -> None:
+        lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
+        write_checkpoint(self._filesystem, self.path, lines)
+
+    def _load(self) -> tuple[EpochStart, ...]:
+        with self._lock:
+            if self._entries is not None:
+                return self._entries
+            entries: tuple[EpochStart, ...] = ()
+            for number, words in read_checkpoint(self._filesystem, self.path, fields=2):
+                epoch, start = (to_number(self.path, number, word) for word in words)
+                # As Kafka reads it: a later line wins over those it contradicts.
+                entries = _with(entries, EpochStart(LeaderEpoch(epoch), Offset(start)))
+            self.known_epoch = entries[-1].epoch if entries else NO_LEADER_EPOCH
+            self._entries = entries
+            return entries

@@ -1,0 +1,110 @@
+"""Dropping the end of a log, or all of it."""
+
+import structlog
+
+from headrace.log.partition.log_state import LogState, Tip
+from headrace.log.producer.producer_replay import replay_producers
+from headrace.log.segment.segment_list import floor
+from headrace.model.error import InvalidArgument
+
+_log = structlog.get_logger(__name__)
+
+
+class LogTruncator:
+    """Drops batches from the end, durably, and brings everything that is known of them back to
+    what was known before them: offsets, leader epochs, producers and their snapshots.
+
+    Crash: recovery points and log starts are saved before a file changes, so that recovery believes
+    nothing that is about to go.
+
+    Threads: the one appender. This is the one place that holds `lock` while the disk works.
+    """
+
+    __slots__ = ("_log",)
+
+    def __init__(self, log: LogState) -> None:
+        self._log = log
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop the batches that reach to `offset` or further; False when there are none.
+
+        With batches [0..9][10..19] truncating to 15 leaves [0..9] and a log end of 10: a batch goes
+        whole. Durable on return, so that what is appended next cannot mix with what was there.
+        """
+        if offset < 0:
+            raise InvalidArgument(f"a log cannot be truncated to offset {offset}")
+        log = self._log
+        with log.structure_lock, log.storage.io(f"truncate {log.partition}"), log.lock:
+            if offset >= log.tip.end_offset:
+                return False
+            segments = log.segments
+            if offset < max(log.log_start, segments.all[0].base_offset):
+                self._restart_at(offset)
+                return True
+            kept = floor(segments.all, offset)
+            first_dropped = segments.all[kept].find(offset)
+            end = offset if first_dropped is None else min(offset, first_dropped.base_offset)
+            self._lower_offsets(end)
+            segments.drop_last(len(segments.all) - kept - 1, log.config.file_delete_delay_ms)
+            active = segments.active
+            active.truncate_to(offset)
+            active.end_offset = end
+            log.tip = Tip(end, active, active.size_bytes)
+            log.epochs.truncate_from_end(end)
+            log.epochs.flush()
+            with log.snapshot_lock:
+                log.snapshots.remove_above(end)
+            segments.names_changed = True
+            segments.sync_names()
+            self._reload_producers(end)
+            _log.info("log_truncated", partition=str(log.partition), end_offset=end)
+            return True
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`: a follower that fell behind the leader's start."""
+        if offset < 0:
+            raise InvalidArgument(f"a log cannot start at offset {offset}")
+        log = self._log
+        with log.structure_lock, log.storage.io(f"truncate {log.partition}"), log.lock:
+            self._restart_at(offset)
+
+    def _restart_at(self, offset: int) -> None:
+        """Empty the log and let it start at `offset`.
+
+        Crash: the new start is durable before a file goes. A crash leaves the old log, or an empty
+        one at `offset`, because the loader drops all that lies below the start.
+        """
+        log = self._log
+        log.log_start = offset
+        self._lower_offsets(offset)
+        log.high_watermark = offset
+        segments = log.segments
+        segments.drop_last(len(segments.all), log.config.file_delete_delay_ms)
+        active = segments.add(offset)
+        log.tip = Tip(offset, active, 0)
+        log.epochs.clear()
+        log.epochs.flush()
+        with log.snapshot_lock:
+            log.snapshots.remove_above(-1)
+        log.producers.clear()
+        segments.names_changed = True
+        segments.sync_names()
+        log.synced = offset
+
+    def _lower_offsets(self, end: int) -> None:
+        """Count nothing from `end` on as durable any more, not even after a crash."""
+        log = self._log
+        log.truncations += 1
+        log.recovery_point = min(log.recovery_point, end)
+        log.synced = min(log.synced, end)
+        log.high_watermark = min(log.high_watermark, end)
+        log.owed_snapshots = {at: data for at, data in log.owed_snapshots.items() if at <= end}
+        log.storage.save_offsets()
+
+    def _reload_producers(self, end: int) -> None:
+        """Load the producers as of `end`: the last snapshot below it, and the heads since."""
+        log = self._log
+        start, entries = log.snapshots.latest(end) or (log.segments.all[0].base_offset, [])
+        log.producers.load(entries)
+        replay_producers(log.producers, log.segments.all, start, end)
+        log.producers.advance(log.high_watermark)

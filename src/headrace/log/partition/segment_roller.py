@@ -1,0 +1,63 @@
+"""Closing the active segment of a log and starting the next one."""
+
+from collections.abc import Callable
+
+from headrace.log.partition.log_state import LogState, Tip
+from headrace.log.producer.producer_snapshot import encode_snapshot
+from headrace.log.segment.segment import Segment
+from headrace.model.ids import TopicPartition
+
+_INT_MAX = 2**31 - 1
+
+
+class SegmentRoller:
+    """Starts a new active segment at the log end.
+
+    Invariant: unsynced data lies in the last two segments only. Rolling waits until the segment
+    before the closing one is synced; recovery relies on it (`loader`, rule 2).
+
+    Threads: the appender, and retention when everything in the log is too old.
+    """
+
+    __slots__ = ("_log", "_on_roll")
+
+    def __init__(self, log: LogState, on_roll: Callable[[TopicPartition], object]) -> None:
+        """`on_roll` is called after each roll, while the log's lock is held: it must not wait."""
+        self._log = log
+        self._on_roll = on_roll
+
+    def roll(self) -> Segment:
+        """Close the active segment and start a new one at the log end; no-op when it is empty."""
+        log = self._log
+        with log.structure_lock, log.lock, log.storage.io(f"roll {log.partition}"):
+            if log.tip.segment.size_bytes == 0:
+                return log.tip.segment
+            return self.start_segment(log.tip.end_offset, log.tip.end_offset)
+
+    def start_segment(self, base_offset: int, last_offset: int) -> Segment:
+        """Start a segment for a write from `base_offset` to `last_offset`. The caller holds `lock`.
+
+        The new segment starts at the log end. Only when a follower's offsets jump too far for an
+        index does it start at the new batch. Its files and the old one's tail are not synced.
+        """
+        log = self._log
+        end = log.tip.end_offset
+        base = end if last_offset - end <= _INT_MAX else base_offset
+        closing = log.tip.segment
+        closing.close_indexes()
+        self._sync_before(closing)
+        log.owed_snapshots[base] = encode_snapshot(log.producers.entries())
+        segment = log.segments.add(base)
+        log.tip = Tip(end, segment, 0)
+        self._on_roll(log.partition)
+        return segment
+
+    def _sync_before(self, closing: Segment) -> None:
+        """Wait for the disk if it is more than a segment behind."""
+        segments = self._log.segments.all
+        if len(segments) > 1 and segments[-1] is closing:
+            previous = segments[-2]
+            if previous.synced_bytes < previous.size_bytes:
+                previous.sync()
+                previous.synced_bytes = previous.size_bytes
+            self._log.segments.sync_names()

@@ -1,0 +1,143 @@
+"""The fast path of an append does what the slow path does, to the byte."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.log.log_directory import LogDirectory
+from headrace.log.partition.appended import Appended
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.clock import ManualClock
+from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
+from headrace.model.topic_config import LogConfig
+from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
+
+CLICKS = TopicPartition("clicks", 0)
+
+configs = st.builds(
+    LogConfig,
+    segment_bytes=st.sampled_from([300, 1000, 2**30]),
+    segment_ms=st.sampled_from([1, 1000, 10**9]),
+    segment_index_bytes=st.sampled_from([24, 60, 10_485_760]),
+    index_interval_bytes=st.sampled_from([0, 100, 4096]),
+    max_message_bytes=st.sampled_from([100, 1_048_588]),
+    message_timestamp_type=st.sampled_from(["CreateTime", "CreateTime", "LogAppendTime"]),
+    message_timestamp_before_max_ms=st.sampled_from([2**63 - 1, 2**63 - 1, 10]),
+    cleanup_policy=st.sampled_from([("delete",), ("delete",), ("compact",)]),
+)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes:
+    values = draw(st.lists(st.binary(max_size=60), min_size=1, max_size=3))
+    numbered = draw(st.booleans())
+    batch = bytearray(
+        sample_batch(
+            *values,
+            timestamp_ms=draw(
+                st.sampled_from([-1, SAMPLE_TIME_MS - 5000, SAMPLE_TIME_MS, SAMPLE_TIME_MS + 10**8])
+            ),
+            step_ms=draw(st.sampled_from([0, 3])),
+            producer_id=9 if numbered else -1,
+            producer_epoch=0 if numbered else -1,
+            sequence=draw(st.integers(0, 4)) if numbered else -1,
+        )
+    )
+    if draw(st.sampled_from([False, False, False, True])):
+        batch[draw(st.integers(0, len(batch) - 1))] ^= 1 << draw(st.integers(0, 7))
+    return bytes(batch[: draw(st.sampled_from([len(batch), len(batch), len(batch), 40]))])
+
+
+def outcome(log: PartitionLog, records: bytes | memoryview, epoch: int) -> Appended | str:
+    try:
+        return log.append(records, epoch)
+    except HeadraceError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Which snapshots of producers a flush has written already, and which it has pruned, is a
+    matter of time."""
+    files = sorted((folder / str(CLICKS)).iterdir())
+    return {
+        file.name: file.read_bytes()
+        for file in files
+        if file.suffix in (".log", ".index", ".timeindex", ".txnindex")
+    }
+
+
+@settings(deadline=None)
+@given(
+    config=configs,
+    appended=st.lists(st.tuples(batches(), st.sampled_from([0, 0, 0, 1, 2, -1])), max_size=12),
+)
+def test_the_fast_path_leaves_the_same_bytes_and_results_as_the_slow_path(
+    config: LogConfig, appended: list[tuple[bytes, int]]
+) -> None:
+    with TemporaryDirectory() as name:
+        fast, slow = Path(name, "fast"), Path(name, "slow")
+        fast_directory = LogDirectory.open(fast, configs=lambda _: config, clock=ManualClock())
+        slow_directory = LogDirectory.open(slow, configs=lambda _: config, clock=ManualClock())
+        fast_log, slow_log = fast_directory.create(CLICKS), slow_directory.create(CLICKS)
+        highest = 0
+        for records, epoch in appended:
+            epoch = max(epoch, highest) if epoch >= 0 else epoch
+            highest = max(epoch, highest)
+
+            # Only a view, as the broker has it, goes the fast path.
+            assert outcome(fast_log, memoryview(records), epoch) == outcome(
+                slow_log, records, epoch
+            )
+            assert fast_log.log_end_offset == slow_log.log_end_offset
+            assert fast_log.epochs.entries == slow_log.epochs.entries
+            assert list(fast_log.producer_entries()) == list(slow_log.producer_entries())
+
+        fast_directory.close()
+        slow_directory.close()
+        assert content(fast) == content(slow)
+
+
+def copied(log: PartitionLog, records: bytes | memoryview) -> Appended | str:
+    try:
+        return log.append_as_follower(records)
+    except HeadraceError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@settings(deadline=None)
+@given(
+    config=configs,
+    appended=st.lists(st.tuples(batches(), st.sampled_from([0, 0, 0, 1, 2])), max_size=12),
+    spoiled=st.integers(0, 60),
+)
+def test_the_fast_path_of_a_copy_leaves_the_same_bytes_as_the_slow_path(
+    config: LogConfig, appended: list[tuple[bytes, int]], spoiled: int
+) -> None:
+    with TemporaryDirectory() as name:
+        folders = [Path(name, each) for each in ("leader", "fast", "slow")]
+        opened = [
+            LogDirectory.open(each, configs=lambda _: config, clock=ManualClock())
+            for each in folders
+        ]
+        leader, fast_log, slow_log = [each.create(CLICKS) for each in opened]
+        highest = 0
+        for number, (records, epoch) in enumerate(appended):
+            highest = max(epoch, highest)
+            end = leader.log_end_offset
+            if isinstance(outcome(leader, records, highest), str):
+                continue
+            batch = bytearray(leader.read(end, 1 << 20, max_offset=leader.log_end_offset).read())
+            if number == 3 and spoiled < len(batch):
+                batch[spoiled] ^= 1
+
+            assert copied(fast_log, memoryview(bytes(batch))) == copied(slow_log, bytes(batch))
+            assert fast_log.log_end_offset == slow_log.log_end_offset
+            assert fast_log.epochs.entries == slow_log.epochs.entries
+            assert list(fast_log.producer_entries()) == list(slow_log.producer_entries())
+
+        for each in opened:
+            each.close()
+        assert content(folders[1]) == content(folders[2])

@@ -1,0 +1,229 @@
+"""What a log appends, and what the append returns."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.clock import ManualClock
+from headrace.model.error import (
+    BatchTooLarge,
+    CorruptBatch,
+    InvalidArgument,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTimestamp,
+    OutOfOrderSequence,
+    UnexpectedAppendOffset,
+)
+from headrace.records.batch import LOG_APPEND_TIME, Batch
+from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
+from testkit.sample.filled_log import fill, offsets
+
+OpenLog = Callable[..., PartitionLog]
+
+
+# -- append ----------------------------------------------------------------------------------------
+
+
+def test_an_append_gets_the_next_offsets(log: PartitionLog) -> None:
+    first = log.append(sample_batch(b"a", b"b"), 0)
+    second = log.append(sample_batch(b"c"), 0)
+
+    assert (first.base_offset, first.last_offset) == (0, 1)
+    assert (second.base_offset, second.last_offset) == (2, 2)
+    assert log.log_end_offset == 3
+
+
+def test_only_offset_and_epoch_of_a_batch_change(log: PartitionLog) -> None:
+    sent = sample_batch(b"a", b"b")
+    log.append(sample_batch(b"before"), 3)
+    log.append(sent, 7)
+    log.set_high_watermark(3)
+
+    stored = log.read(1, 1000).read()
+
+    assert stored[16:] == sent[16:]
+    assert (Batch(stored).base_offset, Batch(stored).leader_epoch) == (1, 7)
+
+
+def test_several_batches_of_one_append_follow_each_other(log: PartitionLog) -> None:
+    appended = log.append(sample_batch(b"a", b"b") + sample_batch(b"c"), 0)
+    log.set_high_watermark(3)
+
+    assert (appended.base_offset, appended.last_offset) == (0, 2)
+    assert offsets(log, 0) == [0, 2]
+
+
+def test_log_append_time_stamps_the_batch(open_log: OpenLog, clock: ManualClock) -> None:
+    log = open_log(message_timestamp_type="LogAppendTime")
+    clock.advance(5000)
+    appended = log.append(sample_batch(b"a", timestamp_ms=1), 0)
+    log.set_high_watermark(1)
+
+    stored = Batch(log.read(0, 1000).read())
+
+    stored.validate()
+    assert stored.timestamp_type == LOG_APPEND_TIME
+    assert stored.max_timestamp == appended.log_append_time_ms == clock.wall_ms()
+
+
+def test_a_broken_batch_changes_nothing(log: PartitionLog) -> None:
+    broken = bytearray(sample_batch(b"a"))
+    broken[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        log.append(broken, 0)
+    assert log.log_end_offset == 0
+
+
+def test_an_append_of_nothing_is_refused(log: PartitionLog) -> None:
+    with pytest.raises(InvalidRecord):
+        log.append(b"", 0)
+
+
+def test_a_cut_off_batch_is_refused(log: PartitionLog) -> None:
+    with pytest.raises(CorruptBatch):
+        log.append(sample_batch(b"a")[:-1], 0)
+
+
+def test_a_batch_above_max_message_bytes_is_refused(open_log: OpenLog) -> None:
+    log = open_log(max_message_bytes=200)
+    with pytest.raises(BatchTooLarge, match=r"max\.message\.bytes"):
+        log.append(sample_batch(b"x" * 200), 0)
+    log.append(sample_batch(b"x" * 200), 0, from_client=False)
+
+
+def test_a_record_from_the_future_is_refused(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_after_max_ms=1000)
+    with pytest.raises(InvalidTimestamp):
+        log.append(sample_batch(b"a", timestamp_ms=SAMPLE_TIME_MS + 1001), 0)
+
+
+def test_a_record_from_long_ago_is_refused(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_before_max_ms=1000)
+    with pytest.raises(InvalidTimestamp):
+        log.append(sample_batch(b"a", timestamp_ms=SAMPLE_TIME_MS - 1001), 0)
+
+
+def test_a_compacted_topic_wants_keys(open_log: OpenLog) -> None:
+    log = open_log(cleanup_policy=("compact",))
+    log.append(sample_batch(b"a"), 0)
+    with pytest.raises(InvalidRecord, match="no key"):
+        log.append(sample_batch(b"a", b"b", keys=[b"k", None]), 0)
+
+
+def test_a_leader_needs_an_epoch(log: PartitionLog) -> None:
+    with pytest.raises(InvalidArgument):
+        log.append(sample_batch(b"a"), -1)
+
+
+# -- producers -------------------------------------------------------------------------------------
+
+
+def test_a_batch_sent_twice_is_stored_once(log: PartitionLog) -> None:
+    batch = sample_batch(b"a", b"b", producer_id=1, producer_epoch=0, sequence=0)
+    first = log.append(batch, 0)
+
+    second = log.append(batch, 0)
+
+    assert second.duplicate
+    assert (second.base_offset, second.last_offset) == (first.base_offset, first.last_offset)
+    assert log.log_end_offset == 2
+
+
+def numbered(sequence: int, producer_id: int = 7, producer_epoch: int = 0) -> bytes:
+    return sample_batch(
+        b"x" * 50, producer_id=producer_id, producer_epoch=producer_epoch, sequence=sequence
+    )
+
+
+def test_all_of_the_last_five_batches_are_known_after_a_clean_stop(open_log: OpenLog) -> None:
+    log = open_log()
+    for sequence in range(8):
+        log.append(numbered(sequence), 0)
+        log.append(numbered(sequence, producer_id=8), 0)
+    log.close()
+
+    log = open_log()
+
+    for sequence in range(3, 8):
+        again = log.append(numbered(sequence), 0)
+        assert again.duplicate
+        assert again.base_offset == again.last_offset == 2 * sequence
+    with pytest.raises(OutOfOrderSequence):
+        log.append(numbered(2), 0)
+    assert not log.append(numbered(8), 0).duplicate
+
+
+def test_batches_of_an_earlier_epoch_are_not_known_again(open_log: OpenLog) -> None:
+    log = open_log()
+    log.append(numbered(0), 0)
+    log.append(numbered(0, producer_epoch=1), 0)
+    log.append(numbered(1, producer_epoch=1), 0)
+    log.close()
+
+    log = open_log()
+
+    with pytest.raises(InvalidProducerEpoch):
+        log.append(numbered(0), 0)
+    assert log.append(numbered(0, producer_epoch=1), 0).base_offset == 1
+
+
+def test_a_gap_in_the_sequence_is_refused(log: PartitionLog) -> None:
+    log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(sample_batch(b"b", producer_id=1, producer_epoch=0, sequence=2), 0)
+
+
+def test_sequences_continue_within_one_append(log: PartitionLog) -> None:
+    pair = [
+        sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0),
+        sample_batch(b"b", producer_id=1, producer_epoch=0, sequence=1),
+    ]
+    log.append(b"".join(pair), 0)
+    with pytest.raises(OutOfOrderSequence):
+        log.append(
+            sample_batch(b"c", producer_id=1, producer_epoch=0, sequence=2)
+            + sample_batch(b"d", producer_id=1, producer_epoch=0, sequence=4),
+            0,
+        )
+    assert log.log_end_offset == 2
+
+
+def test_an_old_epoch_is_fenced(log: PartitionLog) -> None:
+    log.append(sample_batch(b"a", producer_id=1, producer_epoch=3, sequence=0), 0)
+    with pytest.raises(InvalidProducerEpoch):
+        log.append(sample_batch(b"b", producer_id=1, producer_epoch=2, sequence=1), 0)
+
+
+def test_idle_producers_are_forgotten(log: PartitionLog, clock: ManualClock) -> None:
+    log.append(sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=0), 0)
+    clock.advance(1000)
+    assert log.expire_producers(1000) == 1
+    assert list(log.producer_entries()) == []
+
+
+# -- following -------------------------------------------------------------------------------------
+
+
+def test_a_follower_keeps_offsets_and_epochs(log: PartitionLog) -> None:
+    log.append_as_follower(sample_batch(b"a", base_offset=5, leader_epoch=2))
+    log.append_as_follower(sample_batch(b"b", base_offset=9, leader_epoch=3))
+    log.set_high_watermark(10)
+
+    assert log.log_end_offset == 10
+    assert offsets(log, 0) == [5, 9]
+    assert [tuple(entry) for entry in log.epochs.entries] == [(2, 5), (3, 9)]
+
+
+def test_a_follower_leaves_out_a_cut_off_batch(log: PartitionLog) -> None:
+    two = sample_batch(b"a", leader_epoch=0) + sample_batch(b"b", base_offset=1, leader_epoch=0)
+    log.append_as_follower(two[:-3])
+    assert log.log_end_offset == 1
+    assert log.append_as_follower(two[-20:]).size_bytes == 0
+
+
+def test_a_follower_refuses_what_it_has(log: PartitionLog) -> None:
+    fill(log, 3)
+    with pytest.raises(UnexpectedAppendOffset):
+        log.append_as_follower(sample_batch(b"a", base_offset=2, leader_epoch=0))

@@ -1,0 +1,171 @@
+"""What is on disk, and what a failing disk does."""
+
+import errno
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from threading import Thread
+
+import pytest
+
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.clock import ManualClock
+from headrace.model.error import (
+    DiskFull,
+    LogClosed,
+    LogDirectoryOffline,
+    OffsetOutOfRange,
+    StorageError,
+)
+from headrace.records.batch import iter_batches
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Fault
+from testkit.sample.batch import sample_batch
+from testkit.sample.filled_log import fill
+
+OpenLog = Callable[..., PartitionLog]
+
+
+# -- durability ------------------------------------------------------------------------------------
+
+
+def test_sync_makes_everything_durable_with_one_fsync(log: PartitionLog, disk: CrashDisk) -> None:
+    fill(log, 3)
+    log.sync()
+    fill(log, 3)
+    before = disk.sync_count
+
+    assert log.sync() == 6
+
+    assert disk.sync_count == before + 1
+    assert log.synced_offset == 6
+    assert log.recovery_point == 0
+
+
+def test_flush_moves_the_recovery_point(log: PartitionLog) -> None:
+    fill(log, 3)
+    assert log.flush() == log.recovery_point == log.synced_offset == 3
+
+
+def test_flush_messages_and_flush_ms_say_when_to_sync(
+    open_log: OpenLog, clock: ManualClock
+) -> None:
+    log = open_log(flush_messages=3, flush_ms=1000)
+    fill(log, 2)
+    assert not log.sync_due()
+    fill(log, 1)
+    assert log.sync_due()
+    log.sync()
+    assert not log.sync_due()
+    fill(log, 1)
+    clock.advance(1000)
+    assert log.sync_due()
+
+
+def test_rolling_twice_syncs_the_first(log: PartitionLog, disk: CrashDisk) -> None:
+    fill(log, 1)
+    log.roll()
+    fill(log, 1)
+    log.roll()
+    assert disk.unsynced_bytes(log.segments[0].path) == 0
+    assert disk.unsynced_bytes(log.segments[1].path) > 0
+
+
+def test_a_full_disk_refuses_the_append_and_nothing_else(
+    log: PartitionLog, disk: CrashDisk
+) -> None:
+    fill(log, 2)
+    disk.inject(Fault(errno.ENOSPC, lambda call: call.name == "pwritev", written_bytes=30))
+
+    with pytest.raises(DiskFull, match="no room"):
+        log.append(sample_batch(b"a"), 0)
+
+    assert log.log_end_offset == 2
+    assert log.segments[0].file().size() == log.segments[0].size_bytes
+    assert log.append(sample_batch(b"b"), 0).base_offset == 2
+
+
+def test_a_failed_write_takes_the_directory_offline_once(
+    log: PartitionLog, disk: CrashDisk
+) -> None:
+    fill(log, 2)
+    disk.inject(Fault(errno.EIO, lambda call: call.name == "pwritev", written_bytes=30))
+
+    with pytest.raises(StorageError, match="cannot append"):
+        log.append(sample_batch(b"a"), 0)
+
+    assert log.log_end_offset == 2
+    for call in (lambda: log.append(sample_batch(b"b"), 0), log.sync, lambda: log.read(0, 1)):
+        with pytest.raises(LogDirectoryOffline):
+            call()
+
+
+def test_a_failed_sync_is_not_tried_again(log: PartitionLog, disk: CrashDisk) -> None:
+    fill(log, 2)
+    disk.inject(Fault(errno.EIO, lambda call: call.name == "sync"))
+    with pytest.raises(StorageError, match="cannot sync"):
+        log.sync()
+    with pytest.raises(LogDirectoryOffline):
+        log.sync()
+    assert log.synced_offset == 0
+
+
+def test_a_disk_that_fails_while_closing_is_reported_as_such(
+    log: PartitionLog, disk: CrashDisk
+) -> None:
+    fill(log, 2)
+    log.segments[0].reload_time()
+    disk.inject(Fault(errno.EIO, lambda call: call.name == "pread"))
+    with pytest.raises(StorageError, match="cannot close"):
+        log.close()
+
+
+def test_a_closed_log_takes_nothing(log: PartitionLog) -> None:
+    fill(log, 2)
+    log.close()
+    with pytest.raises(LogClosed):
+        log.append(sample_batch(b"a"), 0)
+    log.close()
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+def test_readers_and_background_work_do_not_disturb_appends(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=1024, index_interval_bytes=100, retention_bytes=8000)
+    problems: list[BaseException] = []
+    done = False
+
+    def watch(work: Callable[[], object]) -> None:
+        try:
+            while not done:
+                work()
+        except Exception as error:  # noqa: BLE001 - shown by the assert below
+            problems.append(error)
+
+    rng = Random(1)
+
+    def read() -> None:
+        start = rng.randint(log.log_start_offset, log.high_watermark)
+        try:
+            batches = list(iter_batches(log.read(start, 4096).read()))
+        except OffsetOutOfRange:
+            return  # retention was faster
+        assert not batches or batches[0].base_offset <= start <= batches[0].last_offset
+        for before, after in pairwise(batches):
+            assert after.base_offset == before.next_offset
+
+    threads = [
+        Thread(target=watch, args=(work,)) for work in (read, log.flush, log.apply_retention)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(1500):
+        log.append(sample_batch(b"x" * 40, b"y"), 0)
+        log.set_high_watermark(log.log_end_offset)
+    done = True
+    for thread in threads:
+        thread.join()
+
+    assert problems == []
+    assert log.log_end_offset == 3000

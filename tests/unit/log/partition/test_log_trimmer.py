@@ -1,0 +1,149 @@
+"""DeleteRecords, retention, and the exchange of compacted segments."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.log.segment.placed_batch import PlacedBatch
+from headrace.log.segment.segment import Segment
+from headrace.log.segment.segment_name import CLEANED, DELETED
+from headrace.model.clock import ManualClock
+from headrace.model.error import (
+    InvalidArgument,
+    OffsetOutOfRange,
+)
+from headrace.records.batch import iter_batches
+from testkit.fault.crash_disk import CrashDisk
+from testkit.sample.filled_log import fill, offsets
+
+OpenLog = Callable[..., PartitionLog]
+
+
+def test_deleted_records_are_out_of_range(log: PartitionLog) -> None:
+    fill(log, 10)
+
+    assert log.delete_records(4) == 4
+
+    with pytest.raises(OffsetOutOfRange):
+        log.read(3, 1000)
+    assert offsets(log, 4)[0] == 4
+
+
+def test_minus_one_deletes_up_to_the_high_watermark(log: PartitionLog) -> None:
+    fill(log, 10)
+    log.set_high_watermark(7)
+    assert log.delete_records(-1) == 7
+
+
+@pytest.mark.parametrize("before", [-2, 8])
+def test_deleting_past_the_high_watermark_is_refused(log: PartitionLog, before: int) -> None:
+    fill(log, 10)
+    log.set_high_watermark(7)
+    with pytest.raises(OffsetOutOfRange):
+        log.delete_records(before)
+
+
+def test_retention_by_time_drops_old_segments_and_moves_the_start(
+    open_log: OpenLog, clock: ManualClock
+) -> None:
+    log = open_log(segment_bytes=1024, retention_ms=1000)
+    fill(log, 30)
+    clock.advance(1001)
+    fill(log, 1, timestamp_ms=clock.wall_ms())
+
+    dropped = log.apply_retention()
+
+    assert dropped > 0
+    assert log.log_start_offset == log.segments[0].base_offset > 0
+
+
+def test_when_everything_is_old_an_empty_segment_is_left(
+    open_log: OpenLog, clock: ManualClock
+) -> None:
+    log = open_log(retention_ms=1000)
+    fill(log, 5)
+    clock.advance(5000)
+
+    assert log.apply_retention() == 1
+
+    assert log.log_start_offset == log.log_end_offset == 5
+    assert [segment.size_bytes for segment in log.segments] == [0]
+
+
+def test_dropped_files_wait_for_the_delay(
+    open_log: OpenLog, clock: ManualClock, disk: CrashDisk, directory: Path
+) -> None:
+    log = open_log(segment_bytes=1024, retention_bytes=0, file_delete_delay_ms=500)
+    fill(log, 30)
+    log.apply_retention()
+    assert any(name.endswith(DELETED) for name in disk.list(directory))
+    assert log.remove_deleted() == 0
+
+    clock.advance(500)
+
+    assert log.remove_deleted() > 0
+    assert not any(name.endswith(DELETED) for name in disk.list(directory))
+
+
+# -- replacing segments ----------------------------------------------------------------------------
+
+
+def rewrite(log: PartitionLog, source: Segment, *offsets: int) -> Segment:
+    """What compaction would leave of a segment: the batches that start at these offsets."""
+    new = Segment(log.storage, log.path, source.base_offset, new=True, stage=CLEANED)
+    new.create()
+    for batch in iter_batches(source.file().pread(source.size_bytes, 0)):
+        if batch.base_offset in offsets:
+            placed = PlacedBatch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+            new.append([batch.data], [placed], 0)
+    new.end_offset = source.end_offset
+    new.close_indexes()
+    return new
+
+
+def test_replaced_segments_are_read_at_once(
+    log: PartitionLog, disk: CrashDisk, directory: Path
+) -> None:
+    fill(log, 5)
+    log.roll()
+    fill(log, 5)
+
+    log.replace_segments(log.segments[:1], [rewrite(log, log.segments[0], 1, 3)])
+
+    assert offsets(log, 0) == [1, 3]
+    assert offsets(log, 2) == [3]
+    assert offsets(log, 4) == [5, 6, 7, 8, 9]
+    assert not any("swap" in name or "cleaned" in name for name in disk.list(directory))
+
+
+def test_a_reader_that_holds_the_old_segment_looks_again(log: PartitionLog) -> None:
+    fill(log, 5)
+    log.roll()
+    old = log.segments[0]
+    log.replace_segments([old], [rewrite(log, old, 2)])
+
+    with pytest.raises(FileNotFoundError):
+        old.file()
+
+
+def test_several_segments_become_one(log: PartitionLog) -> None:
+    fill(log, 5)
+    log.roll()
+    fill(log, 5)
+    log.roll()
+    new = rewrite(log, log.segments[0], 0)
+    new.end_offset = 10
+
+    log.replace_segments(log.segments[:2], [new])
+
+    assert [segment.base_offset for segment in log.segments] == [0, 10]
+    assert log.read(1, 1000).size == 0
+
+
+def test_the_active_segment_cannot_be_replaced(log: PartitionLog) -> None:
+    fill(log, 5)
+    new = rewrite(log, log.segments[0], 0)
+    with pytest.raises(InvalidArgument):
+        log.replace_segments(log.segments, [new])

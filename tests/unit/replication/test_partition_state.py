@@ -1,0 +1,111 @@
+"""The high watermark: alone, and with followers."""
+
+import pytest
+
+from headrace.model.error import InvalidArgument
+from headrace.replication.partition_state import PartitionState
+
+
+def leader(isr=(1,), log_end=0, high_watermark=0):
+    return PartitionState(
+        broker_id=1, leader_epoch=5, isr=isr, log_end=log_end, high_watermark=high_watermark
+    )
+
+
+class TestAlone:
+    def test_the_high_watermark_is_the_log_end(self):
+        state = leader(log_end=7)
+
+        assert state.high_watermark == 7
+        assert state.appended(9)
+        assert state.high_watermark == 9
+        assert state.is_committed(9)
+
+    def test_it_is_enough_for_one_in_sync_replica(self):
+        state = leader(isr=(1, 2))
+        state.set_isr((1,))
+
+        assert state.has_enough(1)
+        assert not state.has_enough(2)
+
+    def test_the_only_replica_is_enough_whatever_min_insync_replicas_asks_for(self):
+        assert leader().has_enough(2)
+
+    def test_a_log_does_not_shrink_under_its_leader(self):
+        with pytest.raises(InvalidArgument, match="cannot shrink"):
+            leader(log_end=7).appended(6)
+
+    def test_a_high_watermark_lies_in_the_log(self):
+        with pytest.raises(InvalidArgument):
+            leader(log_end=3, high_watermark=4)
+
+
+class TestWithFollowers:
+    def test_the_slowest_in_sync_replica_holds_it_back(self):
+        state = leader(isr=(1, 2, 3), log_end=10)
+        state.follower_fetched(2, 8, leader_epoch=5)
+
+        assert state.high_watermark == 0
+        assert state.follower_fetched(3, 6, leader_epoch=5)
+        assert state.high_watermark == 6
+
+    def test_a_replica_that_is_not_in_sync_does_not(self):
+        state = leader(isr=(1, 2), log_end=10)
+        state.follower_fetched(3, 2, leader_epoch=5)
+
+        state.follower_fetched(2, 10, leader_epoch=5)
+
+        assert state.high_watermark == 10
+
+    def test_a_word_of_another_epoch_does_not_count(self):
+        state = leader(isr=(1, 2), log_end=10)
+
+        assert not state.follower_fetched(2, 10, leader_epoch=4)
+        assert state.high_watermark == 0
+
+    def test_it_never_goes_back(self):
+        state = leader(isr=(1, 2), log_end=10)
+        state.follower_fetched(2, 10, leader_epoch=5)
+
+        assert not state.follower_fetched(2, 3, leader_epoch=5)
+        assert state.high_watermark == 10
+
+    def test_a_smaller_isr_lets_it_go_on(self):
+        state = leader(isr=(1, 2), log_end=10)
+
+        assert state.set_isr(state.shrunk({2}))
+        assert state.high_watermark == 10
+
+    def test_a_follower_joins_when_it_has_what_is_committed(self):
+        state = leader(isr=(1,), log_end=10)
+        state.follower_fetched(2, 9, leader_epoch=5)
+        assert state.expanded(2) == {1}
+
+        state.follower_fetched(2, 10, leader_epoch=5)
+
+        assert state.expanded(2) == {1, 2}
+
+    def test_the_leader_stays_in_sync(self):
+        assert leader(isr=(1, 2)).shrunk({1, 2}) == {1}
+        with pytest.raises(InvalidArgument, match="leads and is not among"):
+            leader().set_isr({2})
+
+
+class TestCutOff:
+    def test_a_leader_without_fetches_is_alone_though_no_follower_is_behind(self):
+        state = leader(isr=(1, 2), log_end=10)
+        state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
+
+        assert not state.is_alone(150, 60)
+        assert state.is_alone(200, 60)
+        assert not state.late(200, 60)
+
+    def test_one_that_fetches_is_enough_not_to_be(self):
+        state = leader(isr=(1, 2, 3), log_end=10)
+        state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
+        state.follower_fetched(3, 10, leader_epoch=5, now_ms=200)
+
+        assert not state.is_alone(220, 60)
+
+    def test_the_only_replica_is_never_cut_off(self):
+        assert not leader(isr=(1,), log_end=10).is_alone(1000, 60)
