@@ -38,11 +38,13 @@ test: setup $(PEERS_STAMP)  ## Run every test
 unit: $(STAMP)  ## Run the unit and property tests only
 	$(PYTHON) -m pytest tests/unit tests/property
 
-check: $(STAMP)  ## Lint, type-check and check the layering
+check: $(STAMP)  ## Lint, type-check, and check the layers, the structure and the words
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(PYTHON) tools/measure-structure --check
+	$(PYTHON) tools/check-words
 
 format: $(STAMP)  ## Put the code in shape
 	$(VENV)/bin/ruff check --fix .

@@ -8,9 +8,9 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from headrace.testing.readiness import wait_until
+from testkit.fault.cluster_process import ClusterProcess
 from testkit.peer.apache_kafka import STOCK
 from testkit.peer.kafka_cluster import KafkaCluster
-from testkit.process.cluster_process import ClusterProcess
 from testkit.process.process_usage import ProcessUsage
 
 # How long a broker that was killed is waited for, on both sides: Kafka's default of 9 s, shortened.

@@ -35,8 +35,8 @@ from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
 from headrace.spark.sink.each_batch import each_batch
 from headrace.testing.readiness import wait_until
+from testkit.peer.spark_session import stop_java
 from testkit.peer.transactional import read_to_end
-from testkit.process.spark_session import stop_java
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))

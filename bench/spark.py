@@ -26,7 +26,7 @@ from bench.broker_pair import Broker, headrace, new_topic
 from bench.row import Row, alternate, median, seconds, spread
 from bench.spark_session import bench_session
 from headrace.testing.readiness import wait_until
-from testkit.process.spark_session import stop_java
+from testkit.peer.spark_session import stop_java
 
 ROUNDS = int(os.environ.get("HEADRACE_BENCH_ROUNDS", "3"))
 SCALE = float(os.environ.get("HEADRACE_BENCH_SCALE", "1"))

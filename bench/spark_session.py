@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.spark.ready_session import session
 from testkit.peer.connector_jars import CONNECTOR_JARS
-from testkit.process.spark_session import spark_environment
+from testkit.peer.spark_session import spark_environment
 
 
 def bench_session(folder: Path) -> Any:

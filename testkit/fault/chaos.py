@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from headrace.client.error import ClientError
 from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import CLIENTS, Point, broker_point, zookeeper_point
+from testkit.fault.cluster_process import ClusterProcess
 from testkit.fault.history import Anomaly
 from testkit.fault.small_disk import SmallDisk
 from testkit.fault.workload import Workload
-from testkit.process.cluster_process import ClusterProcess
 
 _MORE_RECORDS = 10
 _WAIT_SECONDS = 120.0

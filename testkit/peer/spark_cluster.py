@@ -10,8 +10,8 @@ from types import TracebackType
 import pyspark
 
 from testkit.peer.java import SHORT_RUN, find_java
+from testkit.peer.spark_session import spark_environment
 from testkit.process.child_process import ChildProcess
-from testkit.process.spark_session import spark_environment
 
 _MASTER = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
 _REGISTERED = re.compile("Successfully registered with master")

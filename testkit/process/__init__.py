@@ -1,1 +1,1 @@
-"""Headrace in processes of its own, and clients that talk to it."""
+"""Headrace in processes of its own, and clients that send it requests."""

@@ -30,8 +30,8 @@ from headrace.ingest.config.reader import plan_agent
 from headrace.model.ids import TopicPartition
 from headrace.testing.readiness import free_port, wait_until
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.flow_process import FlowProcess
 from testkit.sample.figure_server import FigureServer
+from testkit.sample.flow_process import FlowProcess
 from testkit.sample.site_traffic import COUNTING, FLOWS, site_traffic
 
 EVERY_LEGAL_CHARACTER = (

@@ -5,8 +5,8 @@ Theory of operation
 Everything that happens is an event in one queue, ordered by virtual time; every choice comes from
 one random generator. So a seed is a whole history: run it again and the same happens. The brokers
 here are made of the same pure parts as the real ones: the controller and its commands (`cluster`),
-the leader's arithmetic (`replication.partition_state`), and the search for the offset where logs diverge
-(`replication.divergence`). Disk, sockets and ZooKeeper are simulated.
+the leader's arithmetic (`replication.partition_state`), and the search for the offset where logs
+diverge (`replication.divergence`). Disk, sockets and ZooKeeper are simulated.
 
 What goes wrong: messages are lost, late and out of order; brokers are cut off from each other and
 from ZooKeeper, for less and for more than their sessions; commits are done and their answers lost;

@@ -9,11 +9,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import BrokenNetwork
+from testkit.fault.cluster_process import ClusterProcess
 from testkit.fault.namespace_network import NamespaceNetwork
 from testkit.fault.relay_network import RelayNetwork
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.zookeeper import ZooKeeper
-from testkit.process.cluster_process import ClusterProcess
 
 _roots = count(1)
 _topics = count(1)

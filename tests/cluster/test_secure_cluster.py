@@ -13,8 +13,8 @@ from headrace.testing.local_cluster import local_cluster
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from testkit.peer.certificate import Certificate
 from testkit.peer.peer import PeerMissing, require_peer
-from testkit.process.certificate import Certificate
 from testkit.sample.batch import sample_batch
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

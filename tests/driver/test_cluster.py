@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.spark_cluster import EXECUTOR_MEMORY, SparkCluster
+from testkit.peer.spark_driver import run_driver
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.spark_driver import run_driver
 
 COUNT = 400
 # One task of every stage per executor.

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from testkit.peer.connector_jars import CONNECTOR_JARS
 from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.spark_driver import run_driver
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.spark_driver import run_driver
 
 pytestmark = pytest.mark.timeout(1500)
 DRIVER = Path(__file__).with_name("program") / "connector.py"

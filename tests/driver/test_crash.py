@@ -25,9 +25,9 @@ from headrace.audit.reporter import Reporter
 from headrace.audit.tally import Tally
 from headrace.client.settings import ClientSettings
 from headrace.flow.land import logged_files, stray_files
+from testkit.fault.killable_driver import START_SECONDS, KillableDriver
 from testkit.peer.transactional import read_to_end
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.killable_driver import START_SECONDS, KillableDriver
 
 DRIVER = Path(__file__).with_name("program") / "crash.py"
 KILLS = int(os.environ.get("HEADRACE_DRIVER_KILLS", "2"))

@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 from headrace.flow.monitoring.registry import FOLDER_VARIABLE
 from headrace.process.child import die_with_parent
 from headrace.testing.readiness import wait_until
+from testkit.peer.spark_session import quiet_config, spark_environment
 from testkit.peer.transactional import read_to_end
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace
-from testkit.process.spark_session import quiet_config, spark_environment
 
 WORDS = """
 from headrace.flow.storm.sink import TopicSink
@@ -71,8 +71,8 @@ class Flow:
         return run_headrace("flow", *arguments, environment={FOLDER_VARIABLE: str(self._flows)})
 
     def executed(self) -> dict[str, int]:
-        told = json.loads(self.command("metrics", self.name, "--format", "json").out)
-        return {each["component"]: each["executed"] for each in told["components"]}
+        figures = json.loads(self.command("metrics", self.name, "--format", "json").out)
+        return {each["component"]: each["executed"] for each in figures["components"]}
 
     def feed(self, *lines: str) -> None:
         for line in lines:
@@ -117,7 +117,7 @@ def test_a_flow_runs_is_looked_at_changed_and_stopped(flow: Flow) -> None:
     flow.feed("a", "b")
     flow.wait("the first words", lambda: sorted(flow.written()) == ["A", "B"])
     flow.wait("its figures", lambda: flow.executed().get("shout") == 2)
-    told = json.loads(flow.command("describe", flow.name, "--format", "json").out)
+    described = json.loads(flow.command("describe", flow.name, "--format", "json").out)
 
     refused = flow.command("rebalance", flow.name, "-e", "shuot=2")
     changed = flow.command("rebalance", flow.name, "-e", "shout=2")
@@ -126,8 +126,8 @@ def test_a_flow_runs_is_looked_at_changed_and_stopped(flow: Flow) -> None:
     flow.wait("a word after the change", lambda: sorted(flow.written()) == ["A", "B", "C"])
     stopped = flow.command("stop", flow.name)
 
-    assert told["run"]["console"].startswith("http://")
-    assert [each["name"] for each in told["graph"]["nodes"]] == ["lines", "shout", "out"]
+    assert described["run"]["console"].startswith("http://")
+    assert [each["name"] for each in described["graph"]["nodes"]] == ["lines", "shout", "out"]
     assert (refused.code, "has no component shuot" in refused.err) == (1, True)
     assert changed.code == 0, changed.err
     assert after["graph"]["nodes"][1]["parallelism"] == 2

@@ -26,7 +26,7 @@ WINDOW = 11
 
 @pytest.fixture
 def client_id() -> str:
-    """Nobody else's quota."""
+    """A quota that no other test uses."""
     return f"client-{uuid4().hex[:8]}"
 
 

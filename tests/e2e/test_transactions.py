@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition as Position
 
 from headrace.testing.readiness import wait_until
 from headrace.wire.api import ApiKey
+from testkit.fault.copier import Copier
 from testkit.peer.transactional import (
     read_to_end,
     transact,
@@ -18,7 +19,6 @@ from testkit.peer.transactional import (
     write,
 )
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.copier import Copier
 from testkit.process.member import create_topic, produce
 from testkit.process.wire_client import WireClient
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from testkit.peer.peer import PeerMissing, require_peer
-from testkit.process.spark_session import local_spark
+from testkit.peer.spark_session import local_spark
 
 
 @pytest.fixture(scope="session")

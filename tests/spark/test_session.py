@@ -12,7 +12,7 @@ from pyspark.sql.functions import col, udf
 import headrace.spark
 from headrace.model.error import InvalidArgument
 from headrace.process.java import find_java
-from testkit.process.spark_session import quiet_config
+from testkit.peer.spark_session import quiet_config
 
 
 def test_python_workers_run_the_interpreter_of_the_driver(spark: SparkSession) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import headrace.spark
 from testkit.peer.java import SHORT_RUN
-from testkit.process.spark_driver import answer, driver_task
-from testkit.process.spark_session import quiet_config
+from testkit.peer.spark_driver import answer, driver_task
+from testkit.peer.spark_session import quiet_config
 
 task = driver_task()
 folder = Path(task["folder"])

@@ -7,8 +7,8 @@ from realtime import RealTime
 
 import headrace.spark
 from headrace.testing.readiness import wait_until
-from testkit.process.spark_driver import answer, driver_task
-from testkit.process.spark_session import quiet_config
+from testkit.peer.spark_driver import answer, driver_task
+from testkit.peer.spark_session import quiet_config
 
 task = driver_task()
 folder = Path(task["folder"])

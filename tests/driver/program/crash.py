@@ -10,8 +10,8 @@ from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
-from testkit.process.spark_driver import answer, driver_task
-from testkit.process.spark_session import quiet_config
+from testkit.peer.spark_driver import answer, driver_task
+from testkit.peer.spark_session import quiet_config
 
 NOW = {"availableNow": True}
 

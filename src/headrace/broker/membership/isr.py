@@ -1,7 +1,7 @@
 """Maintains the in-sync replicas of the partitions this broker leads: proposes, commits, withdraws.
 
-Rule 1: a proposal counts from the moment it is made (`replication.partition_state`), and until the cluster's
-state has been read after its commit: a commit whose response was lost may have been done.
+Rule 1: a proposal counts from the moment it is made (`replication.partition_state`), and until the
+cluster's state has been read after its commit: a commit whose response was lost may have been done.
 Rule 2: one proposal per partition at a time; those of all partitions go in one commit.
 Rule 3: a proposal that was refused is made again if it still holds.
 Rule 4: while the session with the cluster's store is over, a partition whose followers fetch no

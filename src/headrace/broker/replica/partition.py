@@ -1,6 +1,6 @@
 """One partition this broker leads: its log, its leader epoch, and the fetches that wait for more.
 
-Rule 1: `replication.partition_state` says where the high watermark stands. With one replica that is the log
+Rule 1: `replication.partition_state` moves the high watermark. With one replica that is the log
 end, and it moves before the append is answered.
 Rule 2: a waiter is called after every move of the high watermark or the last stable offset, on the
 event loop, and removes itself when it is done. A follower's fetch waits for the log end instead.

@@ -19,8 +19,8 @@ from headrace.client.settings import ClientSettings
 from headrace.cluster.topic_command import NewTopic
 from headrace.model.error import ConfigError
 from headrace.testing.local_broker import local_broker
+from testkit.peer.certificate import Certificate
 from testkit.peer.peer import PeerMissing, require_peer
-from testkit.process.certificate import Certificate
 
 WAIT_SECONDS = 60
 

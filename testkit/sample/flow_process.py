@@ -8,7 +8,7 @@ from types import TracebackType
 
 from headrace.flow.monitoring.registry import FOLDER_VARIABLE
 from headrace.process.child import die_with_parent
-from testkit.process.spark_session import quiet_config, spark_environment
+from testkit.peer.spark_session import quiet_config, spark_environment
 
 _PROGRAM = """
 from headrace.flow.storm import TopicSink, TopicSpout, Topology

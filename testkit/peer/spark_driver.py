@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.model.error import HeadraceError
 from headrace.process.child import die_with_parent
-from testkit.process.spark_session import spark_environment
+from testkit.peer.spark_session import spark_environment
 
 _RUN_SECONDS = 240.0
 _OUTPUT_LINES = 60

@@ -12,8 +12,8 @@ from typing import Any
 
 from headrace.process.child import die_with_parent
 from headrace.testing.readiness import wait_until
-from testkit.process.spark_driver import run_driver
-from testkit.process.spark_session import spark_environment
+from testkit.peer.spark_driver import run_driver
+from testkit.peer.spark_session import spark_environment
 
 START_SECONDS = 300.0
 """How long a driver may take to make progress, on a busy machine."""

@@ -1,6 +1,6 @@
 """A worker that copies a topic exactly once, in a process of its own that a test can kill.
 
-    python -m testkit.process.copier ADDRESS SOURCE TARGET GROUP TRANSACTIONAL_ID HOLD
+    python -m testkit.fault.copier ADDRESS SOURCE TARGET GROUP TRANSACTIONAL_ID HOLD
 
 It reads as a member of GROUP and writes each value to the same partition of TARGET, the offsets in
 the same transaction. It prints a line for each transaction it committed. Before the commit of the
@@ -40,7 +40,7 @@ class Copier:
     ) -> None:
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "testkit.process.copier"),
+                *(sys.executable, "-m", "testkit.fault.copier"),
                 *(address, source, target, group, transactional_id, str(hold)),
             ],
             stdout=subprocess.PIPE,
