@@ -19,6 +19,7 @@ PAGES = {
     "headrace.spark": "docs/spark.md",
     "headrace.flow": "docs/flow.md",
     "headrace.ingest": "docs/agent.md",
+    "headrace.audit": "docs/audit.md",
 }
 # Libraries that cost a noticeable part of a second to import.
 HEAVY = {"numba", "numpy", "pandas", "pyarrow", "pyspark", "kio", "structlog", "typer", "starlette"}
@@ -88,3 +89,20 @@ def test_a_public_name_is_documented(door: str, name: str) -> None:
 def test_a_wrong_name_is_an_attribute_error(door: str) -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = importlib.import_module(door).no_such_name
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_pages_import_from_doors_only(page: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    modules = {
+        module
+        for block in blocks
+        for module in re.findall(r"^\s*(?:from|import) (headrace[\w.]*)", block, re.M)
+    }
+
+    behind = {each for each in modules if not each.startswith("headrace.testing")} - {*doors()}
+    assert behind == set()
