@@ -1,0 +1,84 @@
+"""What the pages name exists: files, modules, and names in modules."""
+
+import importlib
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headrace.model.broker_config import BROKER_CONFIG
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {path.name for path in (ROOT / "src" / "headrace").iterdir() if path.is_dir()}
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|js|md|yaml|toml))`")
+DOTTED = re.compile(r"`((?:headrace|testkit)(?:\.\w+)+|[a-z]+(?:\.\w+)+)(?:\(\))?`")
+# Names of keys, topics and files that look like modules.
+NOT_CODE = re.compile(
+    r"audit\.(on|off|tier|topic|bucketMs)|client\.(rack|id)|broker\.id|cluster\.snapshot"
+    r"|headrace\.console\.changes|spark\.(sql|jars|pyspark|python|driver|executor|cores)\b.*|\w+\.py"
+)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def files() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [f"/{name}" for name in listed.stdout.splitlines()]
+
+
+def exists(dotted: str) -> bool:
+    """Whether it is a module, or a name in one."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[length:]:
+            if not hasattr(value, name):
+                return name in getattr(value, "__annotations__", {})
+            value = getattr(value, name)
+        return True
+    return False
+
+
+def code_names(text: str) -> set[str]:
+    """The dotted names in a page that mean code; the others are configuration keys."""
+    found = set()
+    for dotted in DOTTED.findall(text):
+        if NOT_CODE.fullmatch(dotted):
+            continue
+        first, second = dotted.split(".")[:2]
+        if first in ("headrace", "testkit") and (second in PACKAGES or first == "testkit"):
+            found.add(dotted)
+        elif first in PACKAGES and dotted not in BROKER_CONFIG and _is_module(first, second):
+            found.add(f"headrace.{dotted}")
+    return found
+
+
+def _is_module(package: str, name: str) -> bool:
+    # Of the log, only what names one of its files or folders is code: `log.dirs` is a key.
+    folder = ROOT / "src" / "headrace" / package
+    return package != "log" or (folder / name).is_dir() or (folder / f"{name}.py").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_everything_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    tracked = files()
+
+    lost = {name for name in FILE.findall(text) if not any(f.endswith(f"/{name}") for f in tracked)}
+    lost |= {name for name in code_names(text) if not exists(name)}
+    lost |= {link for link in LINK.findall(text) if not (page.parent / link).exists()}
+    assert lost == set()
