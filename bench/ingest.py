@@ -19,7 +19,7 @@ from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import extents
 from headrace.client.settings import ClientSettings
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.avro_rpc import (
     AvroRequestor,
     AvroResponder,
@@ -235,7 +235,7 @@ def hop(folder: Path, start: Start) -> float:
     """Events a second through an agent in the middle, with a durable channel."""
     own = new_folder(folder)
     port = free_port()
-    batch = Batch.plain([b"x" * EVENT_BYTES] * 1000)
+    batch = EventBatch.plain([b"x" * EVENT_BYTES] * 1000)
     receiver = CountingReceiver()
     receiver.listener.start()
     try:
@@ -264,7 +264,7 @@ def send_for(send_one: Callable[[], None], most: int) -> int:
     return most
 
 
-def send(sender: AvroRequestor, batch: Batch) -> None:
+def send(sender: AvroRequestor, batch: EventBatch) -> None:
     while sender.append_batch(batch) is not AvroStatus.OK:
         time.sleep(0.01)
 

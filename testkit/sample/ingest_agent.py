@@ -17,7 +17,7 @@ from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
 from headrace.ingest.config.reader import plan_agent
 from headrace.ingest.error import ChannelError, DeliveryFailed
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.selectors.replicating import ReplicatingSelector
 from headrace.ingest.settings import Settings, flag
 from headrace.ingest.sink import Sink
@@ -64,10 +64,10 @@ class CollectingSink(Sink):
 
     def __init__(self, name: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        self.batches: list[Batch] = []
+        self.batches: list[EventBatch] = []
         self.failing = settings.flag("failing")
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         if self.failing:
             raise DeliveryFailed(f"sink {self.name} fails on purpose")
         self.batches.append(batch)
@@ -89,7 +89,7 @@ class RecordingProcessor(ChannelProcessor):
             "it", Settings.from_texts(ReplicatingSelector.SETTINGS, {}), {}
         )
         super().__init__("it", (), selector)
-        self.batches: list[Batch] = []
+        self.batches: list[EventBatch] = []
         self.refusals = 0
         self._lock = Lock()
 
@@ -105,7 +105,7 @@ class RecordingProcessor(ChannelProcessor):
     def events(self) -> list[Event]:
         return [event for batch in list(self.batches) for event in batch]
 
-    def _parts(self, batch: Batch) -> list:  # type: ignore[type-arg]
+    def _parts(self, batch: EventBatch) -> list:  # type: ignore[type-arg]
         with self._lock:
             if self.refusals:
                 self.refusals -= 1
@@ -113,7 +113,7 @@ class RecordingProcessor(ChannelProcessor):
             self.batches.append(batch)
         return []
 
-    def process_patiently(self, batch: Batch, stopping: object) -> bool:
+    def process_patiently(self, batch: EventBatch, stopping: object) -> bool:
         self._parts(batch)
         return True
 
@@ -142,7 +142,7 @@ def memory_channel(**texts: str) -> Channel:
     return channel
 
 
-def run_sink(type_name: str, texts: Mapping[str, str], *batches: Batch) -> None:
+def run_sink(type_name: str, texts: Mapping[str, str], *batches: EventBatch) -> None:
     """Start a sink, deliver the batches to it, and stop it."""
     sink = make("sink", type_name, texts)
     assert isinstance(sink, Sink)

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.broker.server import Server
 from headrace.cluster.topic import TopicRecord
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import NotEnoughReplicas, NotLeader, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.testing.local_cluster import local_cluster, start_member
@@ -35,7 +35,9 @@ def view_of(server):
 
 
 async def create(servers, **options):
-    plan = await servers[0].broker.controller.create_topics([NewTopic(name="orders", **options)])
+    plan = await servers[0].broker.controller.create_topics(
+        [TopicToCreate(name="orders", **options)]
+    )
     created = plan.outcomes["orders"]
     assert isinstance(created, TopicRecord), created
     for server in servers:

@@ -8,7 +8,7 @@ from headrace.client.address import Address
 from headrace.client.network.connection import BrokerConnection
 from headrace.client.settings import ClientSettings
 from headrace.cluster.topic import TopicRecord
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.testing.local_cluster import local_cluster
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -96,7 +96,7 @@ def test_brokers_copy_after_they_have_logged_in_and_no_one_else_does(
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=settings) as servers:
             plan = await servers[0].broker.controller.create_topics(
-                [NewTopic(name="orders", partitions=1)]
+                [TopicToCreate(name="orders", partitions=1)]
             )
             created = plan.outcomes["orders"]
             assert isinstance(created, TopicRecord), created

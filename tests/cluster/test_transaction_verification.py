@@ -3,7 +3,7 @@ before it takes records of a transaction."""
 
 import asyncio
 
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.coordinator import coordinator_partition
 from headrace.testing.local_cluster import local_cluster
 from headrace.testing.readiness import wait_until
@@ -30,7 +30,7 @@ def address_of(server):
 async def places(servers):
     """The leader of orders-0, another broker, and a transactional id which that one coordinates."""
     broker = servers[0].broker
-    await broker.controller.create_topics([NewTopic(name="orders", partitions=1)])
+    await broker.controller.create_topics([TopicToCreate(name="orders", partitions=1)])
     state = await broker.controller.internal_topic(STATE)
     async with asyncio.timeout(WAIT_SECONDS):
         while not all(each.broker.topics.exists(STATE, 0) for each in servers):

@@ -12,7 +12,7 @@ from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
 from headrace.ingest.channel import Channel
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.sink import Sink
 from headrace.ingest.sinks.kafka import KafkaSink
 from headrace.testing.channel_contract import ChannelContract, drain, fill
@@ -68,14 +68,14 @@ def kafka_sink(broker: BrokerProcess, topic: str, **texts: str) -> KafkaSink:
     return sink
 
 
-def deliver(sink: Sink, batch: Batch) -> None:
+def deliver(sink: Sink, batch: EventBatch) -> None:
     sink.start()
     sink.deliver(batch)
     sink.stop()
 
 
 def test_bodies_become_values_and_the_key_header_the_key(broker: BrokerProcess, topic: str) -> None:
-    batch = Batch([b"one", b"\xff", b""], [{"key": "k"}, {}, {"other": "x"}])
+    batch = EventBatch([b"one", b"\xff", b""], [{"key": "k"}, {}, {"other": "x"}])
     deliver(kafka_sink(broker, topic), batch)
     found = rows(broker, topic)
     assert found["value"] == [b"one", b"\xff", b""]
@@ -84,14 +84,14 @@ def test_bodies_become_values_and_the_key_header_the_key(broker: BrokerProcess, 
 
 def test_a_header_chooses_the_topic(broker: BrokerProcess, topic: str) -> None:
     other = f"{topic}-other"
-    batch = Batch([b"1", b"2", b"3"], [{}, {"topic": other}, {}])
+    batch = EventBatch([b"1", b"2", b"3"], [{}, {"topic": other}, {}])
     deliver(kafka_sink(broker, topic), batch)
     assert (values(broker, topic), values(broker, other)) == ([b"1", b"3"], [b"2"])
 
 
 def test_headers_and_times_of_records_come_from_headers(broker: BrokerProcess, topic: str) -> None:
     sink = kafka_sink(broker, topic, header__origin="host", timestampHeader="timestamp")
-    deliver(sink, Batch([b"1", b"2"], [{"host": "web1", "timestamp": "1700000000000"}, {}]))
+    deliver(sink, EventBatch([b"1", b"2"], [{"host": "web1", "timestamp": "1700000000000"}, {}]))
     found = rows(broker, topic)
     assert found["headers"][0] == [{"key": "origin", "value": b"web1"}]
     assert found["timestamp"][0].timestamp() == 1_700_000_000  # type: ignore[attr-defined]
@@ -99,7 +99,7 @@ def test_headers_and_times_of_records_come_from_headers(broker: BrokerProcess, t
 
 def test_the_flume_format_comes_back_through_the_source(broker: BrokerProcess, topic: str) -> None:
     events = [Event({"a": "ä"}, b"x"), Event({}, b"y")]
-    deliver(kafka_sink(broker, topic, useFlumeEventFormat="true"), Batch.of(events))
+    deliver(kafka_sink(broker, topic, useFlumeEventFormat="true"), EventBatch.of(events))
     text = f"""
     a1.sources = r1
     a1.channels = c1
@@ -165,8 +165,8 @@ def test_a_transactional_sink_writes_a_batch_and_its_marks_together(
     sink.channel = channel
     sink.start()
     with channel.begin() as transaction:
-        transaction.put(Batch([b"1"], [{}], {"file": "10"}))
-        transaction.put(Batch([b"2"], [{}], {"file": "20"}))
+        transaction.put(EventBatch([b"1"], [{}], {"file": "10"}))
+        transaction.put(EventBatch([b"2"], [{}], {"file": "20"}))
     sink.process()
     sink.stop()
     assert values(broker, topic) == [b"1", b"2"]
@@ -184,7 +184,7 @@ def test_a_commit_without_an_answer_is_not_written_twice(
     sink.channel = channel
     sink.start()
     with channel.begin() as transaction:
-        transaction.put(Batch([b"1"], [{}], {"file": "10"}))
+        transaction.put(EventBatch([b"1"], [{}], {"file": "10"}))
     commit = Writer.commit
 
     def commit_and_fail(writer: Writer) -> None:
@@ -196,7 +196,7 @@ def test_a_commit_without_an_answer_is_not_written_twice(
     with pytest.raises(DeliveryFailed, match="the answer was lost"):
         sink.process()
     with channel.begin() as transaction:
-        transaction.put(Batch([b"2"], [{}], {"file": "20"}))
+        transaction.put(EventBatch([b"2"], [{}], {"file": "20"}))
     sink.process()
     sink.stop()
     assert values(broker, topic) == [b"1", b"2"]
@@ -210,7 +210,7 @@ def test_a_fenced_sink_cannot_write_any_more(broker: BrokerProcess, topic: str) 
     heir = kafka_sink(broker, topic, kafka__transactional__id=topic)
     heir.start()
     with channel.begin() as transaction:
-        transaction.put(Batch([b"old"], [{}], {"file": "10"}))
+        transaction.put(EventBatch([b"old"], [{}], {"file": "10"}))
     with pytest.raises(DeliveryFailed):
         zombie.process()
     assert heir.ledger is not None

@@ -18,7 +18,7 @@ from headrace.client.read.offset_lookup import extents
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.ingest.error import IngestError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.avro_rpc import AvroRequestor, AvroStatus
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.sources.avro import AvroSource
@@ -301,7 +301,7 @@ class AvroClient:
         if not self._pending:
             self._pending = [b"%d" % (self._number + row) for row in range(SOURCE_BATCH)]
             self._number += SOURCE_BATCH
-        if requestor.append_batch(Batch.plain(self._pending)) is AvroStatus.OK:
+        if requestor.append_batch(EventBatch.plain(self._pending)) is AvroStatus.OK:
             self.acknowledged += self._pending
             self._pending = []
 

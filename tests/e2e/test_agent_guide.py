@@ -19,7 +19,7 @@ from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.ingest.agent.agent import Agent
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.tcp_server import TcpServer
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
@@ -107,7 +107,7 @@ def send_hop(agent: Agent) -> None:
         texts["compression-type"] = source.settings.text("compression-type")
     sink = make("sink", kind, texts)
     assert isinstance(sink, Sink)
-    sink.deliver(Batch.plain([LINE]))
+    sink.deliver(EventBatch.plain([LINE]))
     sink.stop()
 
 

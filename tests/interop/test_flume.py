@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.sinks.remote import RemoteSink
 from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.thrift import ThriftSource
@@ -137,8 +137,8 @@ def test_our_sinks_reach_flume_s_sources(tmp_path: Path) -> None:
         for (kind, texts), name, port in zip(HOPS, names, ports, strict=True):
             sink = make("sink", kind, {"hostname": "127.0.0.1", "port": str(port), **texts})
             assert isinstance(sink, RemoteSink)
-            sink.deliver(Batch.of(events[:20]))
-            sink.deliver(Batch.of(events[20:]))
+            sink.deliver(EventBatch.of(events[:20]))
+            sink.deliver(EventBatch.of(events[20:]))
             sink.stop()
             folder = tmp_path / name
             wait_until(partial(wrote_all, folder), what=f"50 events in Flume by {kind}")

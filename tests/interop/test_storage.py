@@ -7,7 +7,7 @@ import pyarrow.fs
 import pyarrow.parquet
 import pytest
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.file.storage_folder import open_folder
 from headrace.ingest.sink import Sink
 from testkit.peer.mini_hdfs import MiniHdfs
@@ -54,7 +54,7 @@ def place(request: pytest.FixtureRequest) -> str:
     return found
 
 
-def deliver(texts: dict[str, str], *batches: Batch) -> None:
+def deliver(texts: dict[str, str], *batches: EventBatch) -> None:
     sink = make("sink", "hdfs", {"hdfs.rollCount": "0", "hdfs.rollSize": "0", **texts})
     assert isinstance(sink, Sink)
     sink.start()
@@ -79,7 +79,7 @@ def files(uri: str) -> dict[str, bytes]:
 
 
 def test_events_go_into_buckets_by_header(place: str) -> None:
-    batch = Batch([b"one", b"two", b"three"], [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}])
+    batch = EventBatch([b"one", b"two", b"three"], [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}])
     deliver({"hdfs.path": place.format("text/%{kind}"), "hdfs.fileType": "DataStream"}, batch)
     found = files(place.format("text"))
     assert sorted((path.split("/")[0], data) for path, data in found.items()) == [
@@ -92,14 +92,14 @@ def test_events_go_into_buckets_by_header(place: str) -> None:
 def test_what_was_delivered_is_there_though_nobody_closed_the_sink(place: str) -> None:
     sink = make("sink", "hdfs", {"hdfs.path": place.format("crash"), "hdfs.fileType": "DataStream"})
     assert isinstance(sink, Sink)
-    sink.deliver(Batch.plain([b"safe"]))
+    sink.deliver(EventBatch.plain([b"safe"]))
     assert list(files(place.format("crash")).values()) == [b"safe\n"]
 
 
 def test_parquet(place: str) -> None:
     deliver(
         {"hdfs.path": place.format("parquet"), "hdfs.fileType": "Parquet"},
-        Batch.plain([b"body"], {"host": "web1"}),
+        EventBatch.plain([b"body"], {"host": "web1"}),
     )
     (data,) = files(place.format("parquet")).values()
     table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 from headrace.broker.auth.resource import Operation, ResourceType
@@ -11,18 +10,9 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.model.config_code import ConfigResourceType
 from headrace.model.ids import BrokerId
 from headrace.wire.error_code import ErrorCode
-
-
-class ConfigResourceType(IntEnum):
-    """Kafka's codes."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)

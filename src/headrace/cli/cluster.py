@@ -10,10 +10,11 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_fields, print_json, print_rows, print_table
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.describe_command import config_rows
-from headrace.client.admin.admin import Admin, ResourceType
+from headrace.client.admin.admin import Admin
 from headrace.client.error import BrokerError, ClientError, Unreachable
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
+from headrace.model.config_code import ConfigResourceType
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 register(app)
@@ -154,7 +155,7 @@ def configs(
             if node_id not in known:
                 raise ClientError(f"there is no broker {node_id}: the cluster has {sorted(known)}")
         described = Admin(pool).describe_configs(
-            ResourceType.BROKER, [str(each) for each in chosen]
+            ConfigResourceType.BROKER, [str(each) for each in chosen]
         )
     rows: list[dict[str, Any]] = []
     missing = set(keys or ())

@@ -20,8 +20,8 @@ Writing:
 
 Administration, through a `ConnectionPool`:
     Admin: creates, changes and deletes topics; reads and changes configurations.
-    NewTopic, ConfigChange, ConfigOperation, ConfigEntry, ConfigSource, ResourceType: its arguments
-        and results.
+    NewTopic, ConfigChange, ConfigOperation, ConfigEntry, ConfigSource, ConfigResourceType: its
+        arguments and results.
     GroupAdmin: lists, describes and changes consumer groups.
     GroupListing, GroupDescription, MemberDescription: its results.
     ReplicaAdmin: elects leaders and moves replicas.
@@ -59,6 +59,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigError",
     "ConfigOperation",
+    "ConfigResourceType",
     "ConfigSource",
     "ConnectionLost",
     "ConnectionPool",
@@ -82,7 +83,6 @@ __all__ = [
     "Reader",
     "ReaderOptions",
     "ReplicaAdmin",
-    "ResourceType",
     "TopicPartition",
     "Unreachable",
     "Unsupported",
@@ -91,15 +91,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from headrace.client.admin.admin import (
-        Admin,
-        ConfigChange,
-        ConfigEntry,
-        ConfigOperation,
-        ConfigSource,
-        NewTopic,
-        ResourceType,
-    )
+    from headrace.client.admin.admin import Admin, ConfigChange, ConfigEntry, NewTopic
     from headrace.client.admin.replica_admin import ReplicaAdmin
     from headrace.client.error import (
         AuthenticationFailed,
@@ -129,6 +121,7 @@ if TYPE_CHECKING:
     from headrace.client.write.prepared_transaction import PreparedTransaction
     from headrace.client.write.transaction_calls import GroupMembership, OffsetAndMetadata
     from headrace.client.write.writer import Writer
+    from headrace.model.config_code import ConfigOperation, ConfigResourceType, ConfigSource
     from headrace.model.error import ConfigError, InvalidArgument
     from headrace.model.ids import TopicPartition
 else:
@@ -145,8 +138,8 @@ else:
             "ConfigChange": "headrace.client.admin.admin",
             "ConfigEntry": "headrace.client.admin.admin",
             "ConfigError": "headrace.model.error",
-            "ConfigOperation": "headrace.client.admin.admin",
-            "ConfigSource": "headrace.client.admin.admin",
+            "ConfigOperation": "headrace.model.config_code",
+            "ConfigSource": "headrace.model.config_code",
             "ConnectionLost": "headrace.client.error",
             "ConnectionPool": "headrace.client.network.pool",
             "DamagedBatch": "headrace.client.error",
@@ -169,7 +162,7 @@ else:
             "Reader": "headrace.client.read.reader",
             "ReaderOptions": "headrace.client.read.reader",
             "ReplicaAdmin": "headrace.client.admin.replica_admin",
-            "ResourceType": "headrace.client.admin.admin",
+            "ConfigResourceType": "headrace.model.config_code",
             "TopicPartition": "headrace.model.ids",
             "Unreachable": "headrace.client.error",
             "Unsupported": "headrace.client.error",

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.rejection import ClusterError, Rejection
@@ -10,18 +9,10 @@ from headrace.cluster.state import Change, ClusterState, Put, Remove
 from headrace.cluster.topic_command import config_problem
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config import ConfigTable, ConfigType
+from headrace.model.config_code import ConfigOperation
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
 from headrace.model.topic_config import TOPIC_CONFIG
-
-
-class ConfigOperation(Enum):
-    """What to do with one key; the value is the code on the wire."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True)

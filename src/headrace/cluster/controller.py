@@ -48,9 +48,9 @@ from headrace.cluster.store import (
 from headrace.cluster.term import CONTROLLER_PATH, TERM_PATH, term_holder, term_writes
 from headrace.cluster.topic_command import (
     NewPartitions,
-    NewTopic,
     TopicDefaults,
     TopicPlan,
+    TopicToCreate,
     create_partitions,
     create_topics,
     delete_topics,
@@ -97,7 +97,7 @@ class Controller:
 
     def create_topics(
         self,
-        topics: Sequence[NewTopic],
+        topics: Sequence[TopicToCreate],
         *,
         defaults: TopicDefaults,
         validate_only: bool = False,

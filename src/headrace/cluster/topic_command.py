@@ -18,7 +18,7 @@ UNSET = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class TopicToCreate:
     """One topic of a CreateTopics request. -1 asks for the broker's default (KIP-464).
 
     `assignments` gives the replicas by partition; partition count and factor are unset then.
@@ -58,7 +58,7 @@ class TopicPlan:
 
 def create_topics(
     state: ClusterState,
-    topics: Sequence[NewTopic],
+    topics: Sequence[TopicToCreate],
     *,
     defaults: TopicDefaults,
     new_id: Callable[[], TopicId] = random_topic_id,
@@ -104,7 +104,7 @@ def _name_problem(
 
 def _create(
     state: ClusterState,
-    request: NewTopic,
+    request: TopicToCreate,
     defaults: TopicDefaults,
     new_id: Callable[[], TopicId],
     budget: int,
@@ -150,7 +150,7 @@ def config_problem(configs: Mapping[str, str]) -> Rejection | None:
 
 
 def _automatic(
-    state: ClusterState, request: NewTopic, defaults: TopicDefaults, budget: int, start: int
+    state: ClusterState, request: TopicToCreate, defaults: TopicDefaults, budget: int, start: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     count = defaults.partitions if request.partitions == UNSET else request.partitions
     factor = (
@@ -192,7 +192,7 @@ def _too_many(count: int) -> Rejection:
     )
 
 
-def _manual(state: ClusterState, request: NewTopic) -> list[tuple[BrokerId, ...]] | Rejection:
+def _manual(state: ClusterState, request: TopicToCreate) -> list[tuple[BrokerId, ...]] | Rejection:
     if request.partitions != UNSET or request.replication_factor != UNSET:
         return Rejection(
             ClusterError.INVALID_REQUEST,

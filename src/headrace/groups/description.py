@@ -18,7 +18,7 @@ class GroupType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupListing:
+class ListedGroup:
     """One group of ListGroups."""
 
     group_id: str
@@ -83,13 +83,13 @@ class ConsumerDescription:
     members: tuple[ConsumerMemberDescription, ...]
 
 
-def list_group(group: ClassicGroup | ConsumerGroup) -> GroupListing:
+def list_group(group: ClassicGroup | ConsumerGroup) -> ListedGroup:
     """Describe a group of either protocol in one line."""
     if isinstance(group, ConsumerGroup):
         protocol_type, type_ = CONSUMER_PROTOCOL_TYPE, GroupType.CONSUMER
     else:
         protocol_type, type_ = group.protocol_type or "", GroupType.CLASSIC
-    return GroupListing(
+    return ListedGroup(
         group_id=group.group_id, protocol_type=protocol_type, state=group.state, type=type_
     )
 

@@ -47,7 +47,7 @@ from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbea
 from headrace.groups.description import (
     ClassicDescription,
     ConsumerDescription,
-    GroupListing,
+    ListedGroup,
     describe_classic,
     describe_consumer,
     list_group,
@@ -286,7 +286,7 @@ class GroupRegistry:
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> list[GroupListing]:
+    ) -> list[ListedGroup]:
         """Answer a ListGroups; the filters ignore case (KIP-518, KIP-848)."""
         lower_states = frozenset(state.lower() for state in states)
         lower_types = frozenset(type_.lower() for type_ in types)

@@ -17,7 +17,7 @@ Base classes:
 
 Values:
     Event               a body of bytes and headers of text
-    Batch               events in order: what components pass to each other
+    EventBatch               events in order: what components pass to each other
     Headers             the headers of an event
     Part                some events of a batch, and the channel that a selector sends them to
     Status              what a sink's `process` did
@@ -44,7 +44,6 @@ from typing import TYPE_CHECKING
 from headrace.model.lazy_import import lazy_names
 
 __all__ = [
-    "Batch",
     "Channel",
     "ChannelClosed",
     "ChannelError",
@@ -52,6 +51,7 @@ __all__ = [
     "Component",
     "DeliveryFailed",
     "Event",
+    "EventBatch",
     "Headers",
     "IngestError",
     "Interceptor",
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         ProtocolError,
         TransactionMisuse,
     )
-    from headrace.ingest.event import Batch, Event, Headers
+    from headrace.ingest.event import Event, EventBatch, Headers
     from headrace.ingest.interceptor import Interceptor
     from headrace.ingest.ledger import Ledger
     from headrace.ingest.selector import Part, Selector
@@ -113,7 +113,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "Batch": "headrace.ingest.event",
+            "EventBatch": "headrace.ingest.event",
             "Channel": "headrace.ingest.channel",
             "ChannelClosed": "headrace.ingest.error",
             "ChannelError": "headrace.ingest.error",

@@ -6,7 +6,7 @@ import structlog
 
 from headrace.ingest.backoff import Backoff
 from headrace.ingest.error import ChannelError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.selector import Part, Selector
 
@@ -35,7 +35,7 @@ class ChannelProcessor:
         """The smallest capacity of the channels: batches of this size are never split."""
         return min(each.transaction_capacity for each in self._selector.channels.values())
 
-    def process(self, batch: Batch) -> None:
+    def process(self, batch: EventBatch) -> None:
         """Deliver a batch, without a retry.
 
         Raises:
@@ -44,7 +44,7 @@ class ChannelProcessor:
         """
         _put_all(self._parts(batch))
 
-    def process_patiently(self, batch: Batch, stopping: Callable[[float], bool]) -> bool:
+    def process_patiently(self, batch: EventBatch, stopping: Callable[[float], bool]) -> bool:
         """Deliver a batch, and retry until it works: backpressure for sources whose peers do not
         retry.
 
@@ -65,12 +65,12 @@ class ChannelProcessor:
             if stopping(backoff.next_seconds()):
                 return False
 
-    def _parts(self, batch: Batch) -> list[Part]:
+    def _parts(self, batch: EventBatch) -> list[Part]:
         marks = batch.marks
         for interceptor in self._interceptors:
             batch = interceptor.intercept(batch)
         if batch.marks is not marks:  # the source's position does not depend on dropped events
-            batch = Batch(batch.bodies, batch.headers, marks)
+            batch = EventBatch(batch.bodies, batch.headers, marks)
         parts: list[Part] = []
         for part in self._selector.route(batch):
             limit = part.channel.transaction_capacity

@@ -1,7 +1,7 @@
 """Events, and the batches in which they move.
 
-An event is a body of bytes and headers of text. Components pass batches, never single events: a
-`Batch` is a list of bodies and a list of headers, so that a source that splits a file into lines
+An event is a body of bytes and headers of text. Components pass batches, never single events: an
+`EventBatch` is a list of bodies and a list of headers. So a source that splits a file into lines
 creates no object per line, and a sink can turn all bodies into a column at once.
 """
 
@@ -27,7 +27,7 @@ class Event(NamedTuple):
     body: bytes
 
 
-class Batch:
+class EventBatch:
     """Events in order.
 
     Rule 1: `bodies` and `headers` have the same length.
@@ -55,22 +55,22 @@ class Batch:
         self._body_bytes = -1
 
     @classmethod
-    def plain(cls, bodies: list[bytes], headers: Headers = NO_HEADERS) -> "Batch":
+    def plain(cls, bodies: list[bytes], headers: Headers = NO_HEADERS) -> "EventBatch":
         """Return a batch whose events all have the same headers, or none.
 
-        >>> len(Batch.plain([b"one", b"two"]))
+        >>> len(EventBatch.plain([b"one", b"two"]))
         2
         """
         return cls(bodies, [headers] * len(bodies))
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> "Batch":
+    def of(cls, events: Iterable[Event]) -> "EventBatch":
         """Return a batch of these events."""
         rows = list(events)
         return cls([event.body for event in rows], [event.headers for event in rows])
 
     @classmethod
-    def join(cls, batches: Sequence["Batch"]) -> "Batch":
+    def join(cls, batches: Sequence["EventBatch"]) -> "EventBatch":
         """Return the events of several batches in order. Of marks with the same key the last one
         wins."""
         if len(batches) == 1:
@@ -91,14 +91,14 @@ class Batch:
         return map(Event, self.headers, self.bodies)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Batch):
+        if not isinstance(other, EventBatch):
             return NotImplemented
         return self.bodies == other.bodies and self.headers == other.headers
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Batch of {len(self)} events>"
+        return f"<EventBatch of {len(self)} events>"
 
     @property
     def body_bytes(self) -> int:
@@ -107,12 +107,12 @@ class Batch:
             self._body_bytes = sum(map(len, self.bodies))
         return self._body_bytes
 
-    def cut(self, start: int, stop: int) -> "Batch":
+    def cut(self, start: int, stop: int) -> "EventBatch":
         """Return the events from `start` up to `stop`; marks stay with the end of the batch."""
         marks = self.marks if stop >= len(self) else None
-        return Batch(self.bodies[start:stop], self.headers[start:stop], marks)
+        return EventBatch(self.bodies[start:stop], self.headers[start:stop], marks)
 
-    def pieces(self, limit: int) -> Iterator["Batch"]:
+    def pieces(self, limit: int) -> Iterator["EventBatch"]:
         """Yield batches of at most `limit` events. A batch with marks stays whole."""
         if len(self) <= limit or self.marks is not None:
             yield self
@@ -120,11 +120,11 @@ class Batch:
         for start in range(0, len(self), limit):
             yield self.cut(start, start + limit)
 
-    def pick(self, rows: Sequence[int]) -> "Batch":
+    def pick(self, rows: Sequence[int]) -> "EventBatch":
         """Return only the events of these rows, in this order."""
-        return Batch([self.bodies[row] for row in rows], [self.headers[row] for row in rows])
+        return EventBatch([self.bodies[row] for row in rows], [self.headers[row] for row in rows])
 
-    def map_headers(self, change: Callable[[Headers], Headers]) -> "Batch":
+    def map_headers(self, change: Callable[[Headers], Headers]) -> "EventBatch":
         """Return the same bodies with changed headers. Neighbours that share headers still share
         them."""
         before: Headers | None = None
@@ -134,11 +134,11 @@ class Batch:
             if headers is not before:
                 before, after = headers, change(headers)
             changed.append(after)
-        return Batch(self.bodies, changed, self.marks)
+        return EventBatch(self.bodies, changed, self.marks)
 
-    def with_bodies(self, bodies: list[bytes]) -> "Batch":
+    def with_bodies(self, bodies: list[bytes]) -> "EventBatch":
         """Return the same headers with other bodies."""
-        return Batch(bodies, self.headers, self.marks)
+        return EventBatch(bodies, self.headers, self.marks)
 
     @property
     def same_headers(self) -> Headers | None:
@@ -150,4 +150,4 @@ class Batch:
         return first if shared else None
 
 
-EMPTY: Final = Batch([], [])
+EMPTY: Final = EventBatch([], [])

@@ -1,7 +1,7 @@
 """The base class of interceptors, which change events between a source and its channels."""
 
 from headrace.ingest.component import Component
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 
 
 class Interceptor(Component):
@@ -18,10 +18,10 @@ class Interceptor(Component):
                 return event._replace(body=event.body.upper())
     """
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         """Return the batch to pass on; never change the given one."""
         kept = [after for event in batch if (after := self.intercept_event(event)) is not None]
-        changed = Batch.of(kept)
+        changed = EventBatch.of(kept)
         changed.marks = batch.marks
         return changed
 

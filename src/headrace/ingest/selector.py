@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.component import Component
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings
 
 
@@ -17,7 +17,7 @@ class Part(NamedTuple):
     """
 
     channel: Channel
-    batch: Batch
+    batch: EventBatch
     optional: bool = False
 
 
@@ -32,7 +32,7 @@ class Selector(Component, ABC):
         self.channels = channels
 
     @abstractmethod
-    def route(self, batch: Batch) -> Sequence[Part]:
+    def route(self, batch: EventBatch) -> Sequence[Part]:
         """Return which events go to which channels, required parts before optional ones."""
 
     def _channels_of(self, key: str, text: str) -> list[Channel]:

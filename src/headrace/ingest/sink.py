@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.component import Component
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings
 
 
@@ -63,7 +63,7 @@ class Sink(Component, ABC):
         return self.DEFAULT_BATCH_SIZE
 
     @abstractmethod
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         """Deliver all events, or raise.
 
         Raises:

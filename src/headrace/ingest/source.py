@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.ledger import Ledger
 from headrace.ingest.settings import Settings
 
@@ -44,7 +44,7 @@ class Source(Component):
         super().__init__(name, settings)
         self.stopping = Signal()
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         """Put a batch into the channels.
 
         Raises:
@@ -58,7 +58,7 @@ class Source(Component):
             raise
         self.counters.add("EventAcceptedCount", len(batch))
 
-    def deliver_patiently(self, batch: Batch) -> bool:
+    def deliver_patiently(self, batch: EventBatch) -> bool:
         """Put a batch into the channels, however long that takes. Return False if the agent stops
         first."""
         self.counters.add("EventReceivedCount", len(batch))

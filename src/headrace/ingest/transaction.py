@@ -5,7 +5,7 @@ from enum import Enum
 from types import TracebackType
 
 from headrace.ingest.error import TransactionMisuse
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 
 
 class _State(Enum):
@@ -32,7 +32,7 @@ class Transaction(ABC):
     def __init__(self) -> None:
         self._state = _State.OPEN
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: EventBatch) -> None:
         """Add events.
 
         Raises:
@@ -42,7 +42,7 @@ class Transaction(ABC):
         if len(batch) or batch.marks is not None:
             self._put(batch)
 
-    def take(self, limit: int) -> Batch:
+    def take(self, limit: int) -> EventBatch:
         """Return up to `limit` events, oldest first; wait a while for the first one.
 
         The batch is empty if none came. A batch with marks is returned alone and whole, even if it
@@ -94,10 +94,10 @@ class Transaction(ABC):
             raise TransactionMisuse(f"{what} in a transaction that is {self._state.value}")
 
     @abstractmethod
-    def _put(self, batch: Batch) -> None: ...
+    def _put(self, batch: EventBatch) -> None: ...
 
     @abstractmethod
-    def _take(self, limit: int) -> Batch: ...
+    def _take(self, limit: int) -> EventBatch: ...
 
     @abstractmethod
     def _commit(self) -> None: ...

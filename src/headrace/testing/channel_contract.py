@@ -6,13 +6,13 @@ import pytest
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.error import ChannelError, TransactionMisuse
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 
 
 def fill(channel: Channel, bodies: list[bytes]) -> None:
     """Put events into a channel, in one transaction."""
     with channel.begin() as transaction:
-        transaction.put(Batch.plain(bodies))
+        transaction.put(EventBatch.plain(bodies))
 
 
 def drain(channel: Channel, limit: int = 1_000_000) -> list[bytes]:
@@ -36,7 +36,7 @@ class ChannelContract:
     def test_committed_events_are_taken_with_headers_and_in_order(self, channel: Channel) -> None:
         events = [Event({"n": str(n), "ä": "ü"}, b"body \x00\xff %d" % n) for n in range(5)]
         with channel.begin() as transaction:
-            transaction.put(Batch.of(events))
+            transaction.put(EventBatch.of(events))
         with channel.begin() as transaction:
             taken = transaction.take(10)
         assert list(taken) == events
@@ -48,7 +48,7 @@ class ChannelContract:
 
     def test_a_put_that_was_rolled_back_leaves_no_event(self, channel: Channel) -> None:
         transaction = channel.begin()
-        transaction.put(Batch.plain([b"no"]))
+        transaction.put(EventBatch.plain([b"no"]))
         transaction.rollback()
         assert drain(channel) == []
 
@@ -84,14 +84,14 @@ class ChannelContract:
 
     def test_more_than_a_transaction_may_have_is_refused(self, channel: Channel) -> None:
         with pytest.raises(ChannelError), channel.begin() as transaction:
-            transaction.put(Batch.plain([b"x"] * (channel.transaction_capacity + 1)))
+            transaction.put(EventBatch.plain([b"x"] * (channel.transaction_capacity + 1)))
         assert drain(channel) == []
 
     def test_a_finished_transaction_refuses_every_call(self, channel: Channel) -> None:
         transaction = channel.begin()
         transaction.commit()
         with pytest.raises(TransactionMisuse):
-            transaction.put(Batch.plain([b"late"]))
+            transaction.put(EventBatch.plain([b"late"]))
         with pytest.raises(TransactionMisuse):
             transaction.commit()
 

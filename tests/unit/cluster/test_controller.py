@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cluster.acl import Acl, AclFilter
 from headrace.cluster.broker import BrokerRecord, Endpoint
-from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
+from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.credential import ScramCredential, credential_problem, salted_password
 from headrace.cluster.feature import Feature
@@ -17,7 +17,8 @@ from headrace.cluster.quota import ANY, QuotaFilter
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.store import CreateNode
 from headrace.cluster.topic import TopicRecord
-from headrace.cluster.topic_command import NewPartitions, NewTopic, TopicDefaults
+from headrace.cluster.topic_command import NewPartitions, TopicDefaults, TopicToCreate
+from headrace.model.config_code import ConfigOperation
 from headrace.model.error import CorruptLog, StorageError
 from headrace.model.ids import BrokerId
 from testkit.fault.crash_disk import CrashDisk
@@ -46,7 +47,7 @@ def restarted(disk):
 
 
 def create(controller, name, **options):
-    plan = controller.create_topics([NewTopic(name=name)], defaults=DEFAULTS, **options)
+    plan = controller.create_topics([TopicToCreate(name=name)], defaults=DEFAULTS, **options)
     return plan.outcomes[name]
 
 

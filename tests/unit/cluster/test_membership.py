@@ -7,7 +7,7 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
 from headrace.cluster.rejection import ClusterError
 from headrace.cluster.topic import TopicRecord
-from headrace.cluster.topic_command import NewTopic, TopicDefaults
+from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
 from headrace.model.error import BrokerIdTaken, VersionConflict
 from headrace.model.ids import TopicPartition
 from testkit.simulation.cluster_store_contract import ClusterStoreContract
@@ -41,7 +41,7 @@ def member(ensemble, number, home=None):
 def create(controller):
     controller.reload()
     defaults = TopicDefaults(partitions=1, replication_factor=2)
-    controller.create_topics([NewTopic(name="orders")], defaults=defaults)
+    controller.create_topics([TopicToCreate(name="orders")], defaults=defaults)
 
 
 def partition(controller):
@@ -113,7 +113,8 @@ class TestWordOnItsWay:
         member(ensemble, 2)
 
         plan = one.create_topics(
-            [NewTopic(name="orders")], defaults=TopicDefaults(partitions=1, replication_factor=2)
+            [TopicToCreate(name="orders")],
+            defaults=TopicDefaults(partitions=1, replication_factor=2),
         )
 
         assert sorted(plan.outcomes["orders"].partitions[0].replicas) == [1, 2]

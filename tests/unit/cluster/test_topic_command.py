@@ -7,8 +7,8 @@ from headrace.cluster.state import Put, Remove
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import (
     NewPartitions,
-    NewTopic,
     TopicDefaults,
+    TopicToCreate,
     create_partitions,
     create_topics,
     delete_topics,
@@ -18,7 +18,7 @@ DEFAULTS = TopicDefaults(partitions=2, replication_factor=1)
 
 
 def create(state, *topics, **fields):
-    wanted = topics or (NewTopic(**fields),)
+    wanted = topics or (TopicToCreate(**fields),)
     plan = create_topics(state, wanted, defaults=DEFAULTS)
     return [plan.outcomes[topic.name] for topic in wanted]
 
@@ -46,13 +46,13 @@ class TestCreateTopics:
         assert topic.partitions[0].leader_epoch == 0
 
     def test_a_command_changes_nothing_itself(self, one_broker):
-        plan = create_topics(one_broker, [NewTopic(name="orders")], defaults=DEFAULTS)
+        plan = create_topics(one_broker, [TopicToCreate(name="orders")], defaults=DEFAULTS)
 
         assert plan.changes == [Put(plan.outcomes["orders"])]
         assert one_broker.topics == {}
 
     def test_every_topic_has_its_own_id(self, one_broker):
-        first, second = create(one_broker, NewTopic(name="a"), NewTopic(name="b"))
+        first, second = create(one_broker, TopicToCreate(name="a"), TopicToCreate(name="b"))
 
         assert first.topic_id != second.topic_id
 
@@ -83,7 +83,7 @@ class TestCreateTopics:
         assert "'my.orders'" in outcome.message
 
     def test_names_that_collide_within_a_request_do_too(self, one_broker):
-        first, second = create(one_broker, NewTopic(name="a.b"), NewTopic(name="a_b"))
+        first, second = create(one_broker, TopicToCreate(name="a.b"), TopicToCreate(name="a_b"))
 
         assert isinstance(first, TopicRecord)
         assert refused(second) is ClusterError.INVALID_TOPIC_EXCEPTION
@@ -95,12 +95,12 @@ class TestCreateTopics:
         assert isinstance(create(one_broker, name="a_b")[0], TopicRecord)
 
     def test_a_topic_stands_once_in_a_request(self, one_broker):
-        outcomes = create(one_broker, NewTopic(name="a"), NewTopic(name="a"))
+        outcomes = create(one_broker, TopicToCreate(name="a"), TopicToCreate(name="a"))
 
         assert {refused(outcome) for outcome in outcomes} == {ClusterError.INVALID_REQUEST}
 
     def test_one_bad_topic_does_not_harm_the_others(self, one_broker):
-        good, bad = create(one_broker, NewTopic(name="good"), NewTopic(name="b/ad"))
+        good, bad = create(one_broker, TopicToCreate(name="good"), TopicToCreate(name="b/ad"))
 
         assert isinstance(good, TopicRecord)
         assert isinstance(bad, Rejection)
@@ -113,7 +113,9 @@ class TestCreateTopics:
 
     def test_a_request_has_a_limit_over_all_its_topics(self, one_broker):
         first, second = create(
-            one_broker, NewTopic(name="a", partitions=9_000), NewTopic(name="b", partitions=1_001)
+            one_broker,
+            TopicToCreate(name="a", partitions=9_000),
+            TopicToCreate(name="b", partitions=1_001),
         )
 
         assert isinstance(first, TopicRecord)

@@ -11,7 +11,7 @@ from headrace.groups.classic.message import (
     SyncRequest,
 )
 from headrace.groups.consumer.message import ConsumerHeartbeat
-from headrace.groups.description import GroupListing, GroupType
+from headrace.groups.description import GroupType, ListedGroup
 from headrace.groups.error import GroupError
 from headrace.groups.offset.message import (
     CommitReply,
@@ -150,13 +150,11 @@ def test_groups_are_listed_by_state_and_type(shard: GroupShard) -> None:
     consumers = shard.registry.list_groups(types=["Consumer"])
 
     assert listed == [
-        GroupListing(
-            group_id="g", protocol_type="consumer", state="Stable", type=GroupType.CLASSIC
-        ),
-        GroupListing(
+        ListedGroup(group_id="g", protocol_type="consumer", state="Stable", type=GroupType.CLASSIC),
+        ListedGroup(
             group_id="k", protocol_type="consumer", state="Stable", type=GroupType.CONSUMER
         ),
-        GroupListing(group_id="simple", protocol_type="", state="Empty", type=GroupType.CLASSIC),
+        ListedGroup(group_id="simple", protocol_type="", state="Empty", type=GroupType.CLASSIC),
     ]
     assert [group.group_id for group in stable] == ["g", "k"]
     assert [group.group_id for group in consumers] == ["k"]

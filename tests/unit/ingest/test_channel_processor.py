@@ -5,7 +5,7 @@ import pytest
 from headrace.ingest.channel import Channel
 from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.error import ChannelFull
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.selector import Selector
 from headrace.testing.channel_contract import drain, fill
 from testkit.sample.ingest_agent import make, memory_channel
@@ -28,14 +28,14 @@ def processor(type_name: str, texts: dict[str, str], known: dict[str, Channel]) 
 
 def test_replicating_gives_every_channel_everything() -> None:
     known = channels("c1", "c2")
-    processor("replicating", {}, known).process(Batch.plain([b"a", b"b"]))
+    processor("replicating", {}, known).process(EventBatch.plain([b"a", b"b"]))
     assert [drain(each) for each in known.values()] == [[b"a", b"b"]] * 2
 
 
 def test_a_full_optional_channel_delays_no_other() -> None:
     known = channels("c1", "c2", capacity="1")
     fill(known["c2"], [b"full"])
-    processor("replicating", {"optional": "c2"}, known).process(Batch.plain([b"a"]))
+    processor("replicating", {"optional": "c2"}, known).process(EventBatch.plain([b"a"]))
     assert (drain(known["c1"]), drain(known["c2"])) == ([b"a"], [b"full"])
 
 
@@ -43,7 +43,7 @@ def test_a_full_required_channel_fails_the_batch() -> None:
     known = channels("c1", capacity="1")
     fill(known["c1"], [b"full"])
     with pytest.raises(ChannelFull):
-        processor("replicating", {}, known).process(Batch.plain([b"a"]))
+        processor("replicating", {}, known).process(EventBatch.plain([b"a"]))
 
 
 def test_a_second_try_gives_nothing_twice_to_channels_that_have_it() -> None:
@@ -56,14 +56,14 @@ def test_a_second_try_gives_nothing_twice_to_channels_that_have_it() -> None:
         drain(known["c2"])
         return False
 
-    assert processor("replicating", {}, known).process_patiently(Batch.plain([b"a"]), wait)
+    assert processor("replicating", {}, known).process_patiently(EventBatch.plain([b"a"]), wait)
     assert len(tries) == 1
     assert [drain(each) for each in known.values()] == [[b"a"], [b"a"]]
 
 
 def test_a_batch_above_the_transaction_capacity_goes_in_several() -> None:
     known = {"c1": memory_channel(capacity="100", transactionCapacity="3")}
-    processor("replicating", {}, known).process(Batch.plain([b"%d" % n for n in range(8)]))
+    processor("replicating", {}, known).process(EventBatch.plain([b"%d" % n for n in range(8)]))
     assert drain(known["c1"]) == [b"%d" % n for n in range(8)]
 
 
@@ -73,14 +73,14 @@ MAPPING = {"header": "state", "mapping.CA": "c1", "mapping.NY": "c1 c2", "defaul
 def test_multiplexing_goes_by_the_header_and_keeps_the_order() -> None:
     known = channels("c1", "c2", "c3")
     states = ["CA", "NY", "AZ", "CA"]
-    batch = Batch([b"%d" % n for n in range(5)], [*({"state": each} for each in states), {}])
+    batch = EventBatch([b"%d" % n for n in range(5)], [*({"state": each} for each in states), {}])
     processor("multiplexing", MAPPING, known).process(batch)
     assert [drain(each) for each in known.values()] == [[b"0", b"1", b"3"], [b"1"], [b"2", b"4"]]
 
 
 def test_multiplexing_without_a_default_drops_the_rest() -> None:
     known = channels("c1")
-    batch = Batch.plain([b"x"], {"state": "AZ"})
+    batch = EventBatch.plain([b"x"], {"state": "AZ"})
     processor("multiplexing", {"header": "state", "mapping.CA": "c1"}, known).process(batch)
     assert drain(known["c1"]) == []
 
@@ -89,7 +89,7 @@ def test_multiplexing_has_optional_channels_for_a_value() -> None:
     known = channels("c1", "c2", "c3", capacity="1")
     fill(known["c3"], [b"full"])
     texts = {**MAPPING, "optional.CA": "c1 c3"}
-    processor("multiplexing", texts, known).process(Batch.plain([b"x"], {"state": "CA"}))
+    processor("multiplexing", texts, known).process(EventBatch.plain([b"x"], {"state": "CA"}))
     assert [drain(each) for each in known.values()] == [[b"x"], [], [b"full"]]
 
 
@@ -97,7 +97,7 @@ def test_load_balancing_takes_turns_with_whole_batches() -> None:
     known = channels("c1", "c2")
     balanced = processor("load_balancing", {}, known)
     for number in range(4):
-        balanced.process(Batch.plain([b"%d" % number] * 2))
+        balanced.process(EventBatch.plain([b"%d" % number] * 2))
     assert [drain(each) for each in known.values()] == [
         [b"0", b"0", b"2", b"2"],
         [b"1", b"1", b"3", b"3"],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.avro_event import encode_event, encode_long
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.format.path_escape import PathEscape
@@ -163,7 +163,7 @@ def test_avro_closes_after_an_invalid_frame_and_serves_the_next_peer(data: bytes
         send(source.listener.port, data)
         sink = make("sink", "avro", {"hostname": "127.0.0.1", "port": str(source.listener.port)})
         assert isinstance(sink, Sink)
-        sink.deliver(Batch.plain([b"fine"]))
+        sink.deliver(EventBatch.plain([b"fine"]))
         sink.stop()
         assert got.bodies == [b"fine"]
 
@@ -174,7 +174,7 @@ STRANGE_TIMES = ["²", "٣", "-1", "9" * 15, "9" * 40, "9" * 5000, "", "noon", "
 @pytest.mark.parametrize("written", STRANGE_TIMES)
 def test_an_invalid_time_does_not_stop_a_sink(written: str, tmp_path: Path) -> None:
     headers = {"timestamp": written}
-    batch = Batch([b"body"], [headers])
+    batch = EventBatch([b"body"], [headers])
     assert time_ms(headers) is None
     ((_, table),) = TopicColumns("t", timestamp_header="timestamp").tables(batch)
     assert table.column("value").to_pylist() == [b"body"]
@@ -198,4 +198,4 @@ def test_a_header_in_a_path_stays_below_the_folder_and_fits(value: str, tmp_path
 def test_an_invalid_partition_is_a_failed_delivery(value: str) -> None:
     form = TopicColumns("t", partition_header="p")
     with pytest.raises(DeliveryFailed, match="no partition"):
-        form.tables(Batch([b"body"], [{"p": value}]))
+        form.tables(EventBatch([b"body"], [{"p": value}]))

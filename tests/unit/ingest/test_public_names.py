@@ -11,7 +11,7 @@ from headrace.testing.readiness import wait_until
 from testkit.sample.ingest_agent import running
 
 OWN = """\
-from headrace.ingest import Batch, Event, Interceptor, PollableSource, Sink, number, text
+from headrace.ingest import EventBatch, Event, Interceptor, PollableSource, Sink, number, text
 
 class Countdown(PollableSource):
     SETTINGS = (number("from", "Where to begin.", 3),)
@@ -22,7 +22,7 @@ class Countdown(PollableSource):
             self.left = self.settings.number("from")
         if not self.left:
             return False
-        self.deliver(Batch.plain([b"%d" % self.left]))
+        self.deliver(EventBatch.plain([b"%d" % self.left]))
         self.left -= 1
         return True
 
@@ -35,7 +35,7 @@ class Marked(Interceptor):
 class Keep(Sink):
     kept = []
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         self.kept += batch.bodies
 """
 FLOW = """\

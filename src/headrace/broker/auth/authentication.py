@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from headrace.broker.auth import plain, scram
-from headrace.broker.auth.exchange import AuthenticationFailed, Exchange, Step
+from headrace.broker.auth.exchange import Exchange, SaslAuthenticationFailed, Step
 from headrace.broker.auth.sasl_peer import SaslPeer
 from headrace.broker.auth.session import Attempt, Failure, Session
 from headrace.broker.auth.user_file import UserFile
@@ -77,14 +77,14 @@ class Authentication:
         """Return the answer to a token; the last one gives the connection its principal.
 
         Raises:
-            AuthenticationFailed: the caller ends the connection with `fail`.
+            SaslAuthenticationFailed: the caller ends the connection with `fail`.
         """
         step = attempt.exchange.respond(token)
         if step.user is None:
             return step
         principal = f"User:{step.user}"
         if connection.authenticated and connection.principal != principal:
-            raise AuthenticationFailed("a client cannot become another user on its connection")
+            raise SaslAuthenticationFailed("a client cannot become another user on its connection")
         ends_ms = self._clock.monotonic_ms() + self._session_ms if self._session_ms else None
         connection.authenticate(principal, Session(attempt.mechanism, ends_ms))
         return step

@@ -6,7 +6,7 @@ from typing import Protocol
 from headrace.model.error import PeerError
 
 
-class AuthenticationFailed(PeerError):
+class SaslAuthenticationFailed(PeerError):
     """The client did not prove who it is.
 
     The message goes to the client: it never holds a password, and never reveals whether the user or
@@ -29,10 +29,10 @@ class Exchange(Protocol):
         """Return the answer to the client's next token.
 
         Raises:
-            AuthenticationFailed: it is malformed, out of turn, or wrong.
+            SaslAuthenticationFailed: it is malformed, out of turn, or wrong.
         """
 
 
-def refused() -> AuthenticationFailed:
+def refused() -> SaslAuthenticationFailed:
     """Return the failure that is the same for an unknown user and for a wrong password."""
-    return AuthenticationFailed("authentication failed: the user or the password is wrong")
+    return SaslAuthenticationFailed("authentication failed: the user or the password is wrong")

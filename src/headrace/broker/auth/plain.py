@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 
-from headrace.broker.auth.exchange import AuthenticationFailed, Step, refused
+from headrace.broker.auth.exchange import SaslAuthenticationFailed, Step, refused
 
 MECHANISM = "PLAIN"
 
@@ -27,14 +27,14 @@ class Plain:
         try:
             authorization_id, user, password = token.decode().split("\0")
         except ValueError:
-            raise AuthenticationFailed(
+            raise SaslAuthenticationFailed(
                 "the PLAIN token is malformed: it is an authorization id, a user and a password "
                 "with NUL between them"
             ) from None
         if not user or not password:
-            raise AuthenticationFailed("the PLAIN token has no user or no password")
+            raise SaslAuthenticationFailed("the PLAIN token has no user or no password")
         if authorization_id not in ("", user):
-            raise AuthenticationFailed("the authorization id differs from the user")
+            raise SaslAuthenticationFailed("the authorization id differs from the user")
         known = self._passwords.get(user)
         # Compared even for an unknown user, and as digests, so that the time reveals nothing.
         same = compare_digest(_digest(password), _digest(known or ""))

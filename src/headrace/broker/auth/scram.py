@@ -23,7 +23,7 @@ from collections.abc import Callable
 from hashlib import new
 from hmac import compare_digest, digest
 
-from headrace.broker.auth.exchange import AuthenticationFailed, Step, refused
+from headrace.broker.auth.exchange import SaslAuthenticationFailed, Step, refused
 from headrace.cluster.credential import MIN_ITERATIONS, ScramCredential
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -67,12 +67,12 @@ class Scram:
     def _answer_first(self, token: bytes) -> Step:
         match = _CLIENT_FIRST.fullmatch(_text(token))
         if match is None:
-            raise AuthenticationFailed("the first SCRAM message of the client is malformed")
+            raise SaslAuthenticationFailed("the first SCRAM message of the client is malformed")
         user = _unescape(match["user"])
         if match["authorization"] is not None and _unescape(match["authorization"]) != user:
-            raise AuthenticationFailed("the authorization id differs from the user")
+            raise SaslAuthenticationFailed("the authorization id differs from the user")
         if "tokenauth=true" in match["extensions"].split(","):
-            raise AuthenticationFailed("delegation tokens are not supported: use a password")
+            raise SaslAuthenticationFailed("delegation tokens are not supported: use a password")
         self._user, self._header = user, match["header"]
         self._credential = self._lookup(user, self._mechanism)
         self._own_nonce = self._make_nonce()
@@ -89,14 +89,14 @@ class Scram:
     def _answer_final(self, token: bytes) -> Step:
         match = _CLIENT_FINAL.fullmatch(_text(token))
         if match is None:
-            raise AuthenticationFailed("the last SCRAM message of the client is malformed")
+            raise SaslAuthenticationFailed("the last SCRAM message of the client is malformed")
         if _decoded(match["channel"]) != self._header.encode():
-            raise AuthenticationFailed("the channel binding is not the one that was announced")
+            raise SaslAuthenticationFailed("the channel binding is not the one that was announced")
         # Our part must come back at the end, which is what Kafka asks for. Older librdkafka repeats
         # its own part before the two: asking for exactly both would lock it out.
         ended = match["nonce"][-len(self._own_nonce) :]
         if not compare_digest(ended.encode(), self._own_nonce.encode()):
-            raise AuthenticationFailed("the nonce is not the one that was agreed on")
+            raise SaslAuthenticationFailed("the nonce is not the one that was agreed on")
         said = f"{self._said},{match['unproved']}".encode()
         credential = self._credential
         if credential is None or not self._proves(credential, said, _decoded(match["proof"])):
@@ -116,14 +116,14 @@ def _text(token: bytes) -> str:
     try:
         return token.decode()
     except UnicodeDecodeError:
-        raise AuthenticationFailed("a SCRAM message is not UTF-8") from None
+        raise SaslAuthenticationFailed("a SCRAM message is not UTF-8") from None
 
 
 def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except Base64Error:
-        raise AuthenticationFailed("a SCRAM message holds bad Base64") from None
+        raise SaslAuthenticationFailed("a SCRAM message holds bad Base64") from None
 
 
 def _unescape(name: str) -> str:

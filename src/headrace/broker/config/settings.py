@@ -14,7 +14,7 @@ from headrace.broker.config.listener import (
     parse_protocols,
     split_address,
 )
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.config import GroupConfig
 from headrace.model.broker_config import parse_broker_config, topic_defaults
 from headrace.model.config import ConfigValue
@@ -162,12 +162,12 @@ class BrokerSettings:
             ],
         )
 
-    def internal_topic(self, name: str, brokers: int = 1) -> NewTopic:
+    def internal_topic(self, name: str, brokers: int = 1) -> TopicToCreate:
         """Return how a coordinator's topic is created: compacted, with no more replicas than
         brokers."""
         prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
         key = prefix[name]
-        return NewTopic(
+        return TopicToCreate(
             name=name,
             partitions=self[f"{key}.num.partitions"],
             replication_factor=max(1, min(self[f"{key}.replication.factor"], brokers)),

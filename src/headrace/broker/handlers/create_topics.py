@@ -10,7 +10,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.rejection import Rejection
 from headrace.cluster.topic import TopicRecord
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import BrokerId
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -27,7 +27,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, topic.name)
     }
     plan = await broker.controller.create_topics(
-        [_wanted(topic) for topic in request.topics if topic.name not in denied],
+        [_to_create(topic) for topic in request.topics if topic.name not in denied],
         validate_only=request.validate_only,
     )
     return {
@@ -46,8 +46,8 @@ def _denied(name: str) -> dict[str, Any]:
     }
 
 
-def _wanted(topic: CreatableTopic) -> NewTopic:
-    return NewTopic(
+def _to_create(topic: CreatableTopic) -> TopicToCreate:
+    return TopicToCreate(
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,

@@ -5,7 +5,6 @@ the dynamic one of all brokers, what the broker was started with, the default.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -17,22 +16,13 @@ from headrace.broker.config_resource import ConfigRefusal, ConfigTarget, find_ta
 from headrace.cluster.state import ClusterState
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config import ConfigKey
+from headrace.model.config_code import ConfigSource
 from headrace.model.ids import BrokerId
 from headrace.model.topic_config import TOPIC_CONFIG
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.DESCRIBE_CONFIGS
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from; Kafka's codes."""
-
-    DYNAMIC_TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
 
 
 Layer = tuple[ConfigSource, Mapping[str, str]]
@@ -93,22 +83,22 @@ def _find(
         record = state.topics.get(target.topic)
         if record is None:
             return None
-        layers = [(ConfigSource.DYNAMIC_TOPIC, record.configs), *layers]
+        layers = [(ConfigSource.DYNAMIC_TOPIC_CONFIG, record.configs), *layers]
         return [(key, _look_up(key, layers)) for key in TOPIC_CONFIG]
     if target.broker_id is not None:
         return [(key, _look_up(key, layers)) for key in BROKER_CONFIG]
     # All brokers: what was set for all of them, and nothing else.
     return [
-        (BROKER_CONFIG[name], [(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)])
+        (BROKER_CONFIG[name], [(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
         for name, text in _dynamic(state, None).items()
     ]
 
 
 def _broker_layers(broker: Broker, state: ClusterState) -> list[Layer]:
     return [
-        (ConfigSource.DYNAMIC_BROKER, _dynamic(state, broker.node_id)),
-        (ConfigSource.DYNAMIC_DEFAULT_BROKER, _dynamic(state, None)),
-        (ConfigSource.STATIC_BROKER, broker.settings.written),
+        (ConfigSource.DYNAMIC_BROKER_CONFIG, _dynamic(state, broker.node_id)),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, _dynamic(state, None)),
+        (ConfigSource.STATIC_BROKER_CONFIG, broker.settings.written),
     ]
 
 
@@ -121,11 +111,17 @@ def _look_up(key: ConfigKey, layers: list[Layer]) -> list[Found]:
     """Every value there is for a key, the one that counts first."""
     found: list[Found] = []
     for source, texts in layers:
-        name = key.name if source is ConfigSource.DYNAMIC_TOPIC else key.broker_default or key.name
+        name = (
+            key.name
+            if source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+            else key.broker_default or key.name
+        )
         # A topic's key without a broker's counterpart is looked for in the topic alone.
-        if name in texts and (source is ConfigSource.DYNAMIC_TOPIC or name in BROKER_CONFIG):
+        if name in texts and (source is ConfigSource.DYNAMIC_TOPIC_CONFIG or name in BROKER_CONFIG):
             found.append((name, texts[name], source))
-    found.append((key.broker_default or key.name, key.render(key.default), ConfigSource.DEFAULT))
+    found.append(
+        (key.broker_default or key.name, key.render(key.default), ConfigSource.DEFAULT_CONFIG)
+    )
     return found
 
 

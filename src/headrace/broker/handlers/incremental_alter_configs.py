@@ -10,9 +10,10 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config_resource import ConfigTarget, change_configs
-from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
+from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.model.config_code import ConfigOperation
 from headrace.wire.api import ApiKey
 
 API = ApiKey.INCREMENTAL_ALTER_CONFIGS

@@ -10,7 +10,7 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.config_resource import ConfigResourceType
+from headrace.model.config_code import ConfigResourceType
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

@@ -18,7 +18,7 @@ from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import topic_name_problem
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -87,7 +87,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
     wanted = [
         broker.settings.internal_topic(name, len(broker.members))
         if name in INTERNAL
-        else NewTopic(name=name)
+        else TopicToCreate(name=name)
         for name in dict.fromkeys(missing)
         if name not in denied
     ]

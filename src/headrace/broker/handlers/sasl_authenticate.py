@@ -5,7 +5,7 @@ from typing import Any
 
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 
-from headrace.broker.auth.exchange import AuthenticationFailed
+from headrace.broker.auth.exchange import SaslAuthenticationFailed
 from headrace.broker.auth.session import Attempt
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
@@ -30,7 +30,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         }
     try:
         step = authentication.respond(connection, attempt, token)
-    except AuthenticationFailed as error:
+    except SaslAuthenticationFailed as error:
         await authentication.fail(connection, str(error))
         return {
             "error_code": ErrorCode.sasl_authentication_failed,
@@ -46,7 +46,7 @@ def answer_raw_token(
     """Answer a token without a header; a wrong one ends the connection, without an error code."""
     try:
         step = broker.authentication.respond(connection, attempt, bytes(frame))
-    except AuthenticationFailed as error:
+    except SaslAuthenticationFailed as error:
         return broker.loop.create_task(_end(broker, connection, str(error)))
     return (_SIZE.pack(len(step.token)) + step.token,)
 

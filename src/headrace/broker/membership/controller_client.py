@@ -18,7 +18,7 @@ from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
-from headrace.cluster.topic_command import NewTopic, TopicDefaults, TopicPlan
+from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
 
@@ -89,7 +89,7 @@ class ControllerClient:
     # -- topics
 
     async def create_topics(
-        self, topics: list[NewTopic], *, validate_only: bool = False
+        self, topics: list[TopicToCreate], *, validate_only: bool = False
     ) -> TopicPlan:
         """Create topics, with the broker's defaults where a topic leaves something open."""
         defaults = TopicDefaults(

@@ -12,7 +12,7 @@ from typing import Protocol
 COUNTED_BYTES = 1024 * 1024
 
 
-class Sender(Protocol):
+class PartialRequestSender(Protocol):
     """The connection that a partial request arrives on."""
 
     def drop(self, reason: str) -> None:
@@ -24,10 +24,10 @@ class PartialRequests:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._sizes: dict[Sender, int] = {}  # the one that began first stands first
+        self._sizes: dict[PartialRequestSender, int] = {}  # the one that began first stands first
         self.total_bytes = 0
 
-    def note(self, sender: Sender, size_bytes: int) -> None:
+    def note(self, sender: PartialRequestSender, size_bytes: int) -> None:
         """Record how much of a sender's request is there; 0 when it is whole or never will be."""
         before = self._sizes.get(sender, 0)
         self.total_bytes += size_bytes - before

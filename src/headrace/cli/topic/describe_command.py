@@ -10,11 +10,12 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import finish, print_fields, print_json, print_table, status
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.cli.topic.choice import matching_topics
-from headrace.client.admin.admin import Admin, ConfigEntry, ResourceType
+from headrace.client.admin.admin import Admin, ConfigEntry
 from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import LogExtent, extents
+from headrace.model.config_code import ConfigResourceType
 from headrace.model.ids import uuid_text
 
 EXAMPLES = """
@@ -96,7 +97,7 @@ def _describe(pool: ConnectionPool, topic: TopicMetadata, shown: Sequence[str]) 
             for index, each in topic.partitions.items()
         ]
     if "configs" in shown:
-        entries = Admin(pool).describe_configs(ResourceType.TOPIC, [topic.name])[topic.name]
+        entries = Admin(pool).describe_configs(ConfigResourceType.TOPIC, [topic.name])[topic.name]
         if isinstance(entries, BrokerError):
             raise ClientError(f"cannot describe the configuration of {topic.name}: {entries}")
         description["configs"] = config_rows(entries)

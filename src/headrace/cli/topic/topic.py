@@ -19,16 +19,10 @@ from headrace.cli.topic import (
     produce_command,
 )
 from headrace.cli.topic.choice import chosen_partitions, matching_topics
-from headrace.client.admin.admin import (
-    BROKER_CHOOSES,
-    Admin,
-    ConfigChange,
-    ConfigOperation,
-    NewTopic,
-    ResourceType,
-)
+from headrace.client.admin.admin import BROKER_CHOOSES, Admin, ConfigChange, NewTopic
 from headrace.client.error import BrokerError, ClientError
 from headrace.model.clock import SystemClock
+from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
@@ -175,7 +169,8 @@ def alter_config(
         raise InvalidArgument("nothing to change: give --set, --delete, --append or --subtract")
     with connect(brokers, setting) as pool:
         _report(
-            format, Admin(pool).alter_configs(ResourceType.TOPIC, dict.fromkeys(names, changes))
+            format,
+            Admin(pool).alter_configs(ConfigResourceType.TOPIC, dict.fromkeys(names, changes)),
         )
 
 

@@ -6,7 +6,6 @@ the outcome; the call does not raise for it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
 
 from headrace.client.error import BrokerError, ClientError, error_of
@@ -15,6 +14,7 @@ from headrace.client.network.leader_call import by_topic, call_leaders, walk
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.network.retry import Retry
+from headrace.model.config_code import ConfigOperation, ConfigResourceType, ConfigSource
 from headrace.model.ids import TopicPartition
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -27,36 +27,6 @@ BROKER_CHOOSES = -1
 
 _VISIBLE_SECONDS = 10.0
 _NOT_VISIBLE = (ErrorCode.unknown_topic_or_partition, ErrorCode.leader_not_available)
-
-
-class ResourceType(IntEnum):
-    """What a configuration belongs to, as DescribeConfigs numbers it."""
-
-    TOPIC = 2
-    BROKER = 4
-
-
-class ConfigSource(IntEnum):
-    """Where a configuration value comes from (KIP-226)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
-class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does with a value (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +169,10 @@ class Admin:
         return call_leaders(self._pool, offsets, call)
 
     def describe_configs(
-        self, kind: ResourceType, names: Sequence[str]
+        self, kind: ConfigResourceType, names: Sequence[str]
     ) -> dict[str, list[ConfigEntry] | BrokerError]:
         """Return all keys of topics or brokers. Each broker reports its own."""
-        if kind is ResourceType.BROKER:
+        if kind is ConfigResourceType.BROKER:
             configs: dict[str, list[ConfigEntry] | BrokerError] = {}
             self._pool.metadata(())
             for name in names:
@@ -211,7 +181,7 @@ class Admin:
         return self._pool.on_any(lambda connection: _describe(connection, kind, names))
 
     def alter_configs(
-        self, kind: ResourceType, changes: Mapping[str, Sequence[ConfigChange]]
+        self, kind: ConfigResourceType, changes: Mapping[str, Sequence[ConfigChange]]
     ) -> dict[str, BrokerError | None]:
         """Change the configuration of topics or brokers, by name; keys that are not named stay."""
         body = {
@@ -246,7 +216,7 @@ class Admin:
 
 
 def _describe(
-    connection: BrokerConnection, kind: ResourceType, names: Sequence[str]
+    connection: BrokerConnection, kind: ConfigResourceType, names: Sequence[str]
 ) -> dict[str, list[ConfigEntry] | BrokerError]:
     body = {
         "resources": [

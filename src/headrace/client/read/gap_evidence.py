@@ -12,9 +12,10 @@ for a gap: ranges of compacted topics do end in gaps, and such a reader must rea
 
 from typing import Any, Final
 
-from headrace.client.admin.admin import Admin, ResourceType
+from headrace.client.admin.admin import Admin
 from headrace.client.error import BrokerError, ClientError, ConnectionLost, Unreachable
 from headrace.client.network.pool import ConnectionPool
+from headrace.model.config_code import ConfigResourceType
 from headrace.wire.error import MalformedResponse
 
 AT_ONCE: Final = 0.0
@@ -39,7 +40,9 @@ class GapEvidence:
         """Return after how many seconds of empty responses a gap is certain, or `NEVER`."""
         if topic not in self._known:
             try:
-                answer = Admin(self._pool).describe_configs(ResourceType.TOPIC, [topic]).get(topic)
+                answer = (
+                    Admin(self._pool).describe_configs(ConfigResourceType.TOPIC, [topic]).get(topic)
+                )
             except (ConnectionLost, Unreachable, MalformedResponse):
                 return UNKNOWN_SECONDS  # the next empty response tries again
             except ClientError:

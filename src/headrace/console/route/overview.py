@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headrace.client.admin.admin import Admin, ResourceType
+from headrace.client.admin.admin import Admin
 from headrace.client.error import BrokerError
 from headrace.console.config_entry import as_json
 from headrace.console.console_state import ConsoleState
@@ -18,6 +18,7 @@ from headrace.console.status.flow_status import FlowStatus
 from headrace.console.status.snapshot import Snapshot
 from headrace.console.status.snapshot_history import SnapshotHistory
 from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.config_code import ConfigResourceType
 
 
 async def show(request: Request) -> Response:
@@ -119,7 +120,7 @@ async def broker_config(request: Request) -> Response:
     number = str(request.path_params["number"])
 
     def describe(pool: Any) -> list[dict[str, Any]]:
-        entries = Admin(pool).describe_configs(ResourceType.BROKER, [number])[number]
+        entries = Admin(pool).describe_configs(ConfigResourceType.BROKER, [number])[number]
         if isinstance(entries, BrokerError):
             raise entries
         return [as_json(each, BROKER_CONFIG) for each in entries]

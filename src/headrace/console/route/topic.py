@@ -9,13 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headrace.client.admin.admin import (
-    Admin,
-    ConfigChange,
-    ConfigOperation,
-    NewTopic,
-    ResourceType,
-)
+from headrace.client.admin.admin import Admin, ConfigChange, NewTopic
 from headrace.client.error import BrokerError
 from headrace.client.network.metadata import TopicMetadata
 from headrace.client.network.pool import ConnectionPool
@@ -25,6 +19,7 @@ from headrace.console.console_state import ConsoleState
 from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import body_of, state_of, text_in, user_with_role
 from headrace.console.status.snapshot import Snapshot
+from headrace.model.config_code import ConfigOperation, ConfigResourceType
 from headrace.model.error import InvalidArgument
 from headrace.model.topic_config import TOPIC_CONFIG
 
@@ -131,7 +126,7 @@ async def config(request: Request) -> Response:
     name = request.path_params["topic"]
 
     def describe(pool: ConnectionPool) -> list[dict[str, Any]]:
-        entries = Admin(pool).describe_configs(ResourceType.TOPIC, [name])[name]
+        entries = Admin(pool).describe_configs(ConfigResourceType.TOPIC, [name])[name]
         if isinstance(entries, BrokerError):
             raise entries
         return [as_json(each, TOPIC_CONFIG) for each in entries]
@@ -148,7 +143,7 @@ async def change_config(request: Request) -> Response:
 
     def alter(pool: ConnectionPool) -> None:
         with state.changes.change(pool, user, "topic config", name, body):
-            _raise(Admin(pool).alter_configs(ResourceType.TOPIC, {name: changes})[name])
+            _raise(Admin(pool).alter_configs(ConfigResourceType.TOPIC, {name: changes})[name])
 
     await state.cluster.run(alter)
     return JSONResponse({})

@@ -26,7 +26,7 @@ from headrace.ingest.channels.queue import QueueTransaction, Taken
 from headrace.ingest.channels.row_range import RowRange
 from headrace.ingest.channels.striped_log import PutPosition, StripedLog, folders_of
 from headrace.ingest.error import ChannelClosed, ChannelError, ChannelFull
-from headrace.ingest.event import EMPTY, Batch
+from headrace.ingest.event import EMPTY, EventBatch
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.log.filesystem import FileSystem
 from headrace.model.error import DiskFull, HeadraceError
@@ -42,7 +42,7 @@ class _Waiting:
 
     __slots__ = ("batch", "piece")
 
-    def __init__(self, piece: PutRows, batch: Batch | None) -> None:
+    def __init__(self, piece: PutRows, batch: EventBatch | None) -> None:
         self.piece = piece
         self.batch = batch
 
@@ -143,14 +143,14 @@ class FileChannel(BoundedChannel[PutRows]):
 
     # -- putting -------------------------------------------------------------------------------
 
-    def add(self, batches: list[Batch]) -> None:
+    def add(self, batches: list[EventBatch]) -> None:
         """Commit puts as one record, which is on disk when this returns.
 
         Raises:
             ChannelFull: there is no room in the channel or on a disk.
             ChannelError: the disk refuses.
         """
-        batch = Batch.join(batches)
+        batch = EventBatch.join(batches)
         count = len(batch)
         self.counters.add("EventPutAttemptCount", count)
         with self._changed:
@@ -211,9 +211,9 @@ class FileChannel(BoundedChannel[PutRows]):
             with self._changed:
                 self._queue.extendleft(reversed([_Waiting(piece, None) for piece in pieces]))
             raise
-        return Taken(pieces, Batch.join(batches) if batches else EMPTY)
+        return Taken(pieces, EventBatch.join(batches) if batches else EMPTY)
 
-    def _events(self, waiting: _Waiting) -> Batch:
+    def _events(self, waiting: _Waiting) -> EventBatch:
         if waiting.batch is not None:
             return waiting.batch
         piece = waiting.piece

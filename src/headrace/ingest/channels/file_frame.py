@@ -23,7 +23,7 @@ from itertools import accumulate, pairwise
 from sys import byteorder
 from typing import Final, NamedTuple
 
-from headrace.ingest.event import NO_HEADERS, Batch, Headers
+from headrace.ingest.event import NO_HEADERS, EventBatch, Headers
 from headrace.model.error import CorruptLog
 
 PUT: Final = b"P"
@@ -47,7 +47,7 @@ class PutRows(NamedTuple):
     stripe: int = 0
 
 
-def encode_put(batch: Batch) -> bytes:
+def encode_put(batch: EventBatch) -> bytes:
     """Return the value of a put record."""
     shared = batch.same_headers
     if shared is not None and not shared:
@@ -63,7 +63,7 @@ def encode_put(batch: Batch) -> bytes:
     return b"".join((head, headers, lengths.tobytes(), *batch.bodies))
 
 
-def decode_put(data: bytes) -> Batch:
+def decode_put(data: bytes) -> EventBatch:
     """Return the events of a put record.
 
     Raises:
@@ -81,15 +81,15 @@ def decode_put(data: bytes) -> Batch:
             raise CorruptLog("a put record of a file channel has a wrong size")
         bodies = [data[a:b] for a, b in pairwise(accumulate(lengths, initial=first))]
         if kind == _NONE:
-            return Batch.plain(bodies)
+            return EventBatch.plain(bodies)
         headers: Headers | list[Headers] = json.loads(data[_HEAD.size : start])
     except (struct.error, ValueError) as error:
         raise CorruptLog(f"a put record of a file channel cannot be read: {error}") from error
     if isinstance(headers, dict):
-        return Batch.plain(bodies, headers or NO_HEADERS)
+        return EventBatch.plain(bodies, headers or NO_HEADERS)
     if len(headers) != count:
         raise CorruptLog("a put record of a file channel has a wrong number of headers")
-    return Batch(bodies, headers)
+    return EventBatch(bodies, headers)
 
 
 def put_count(data: bytes) -> int:

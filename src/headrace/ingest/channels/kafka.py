@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from headrace.ingest.channels.queue import QueueChannel, Taken
 from headrace.ingest.channels.topic_cursor import PartitionKey, TakenRange, TopicCursor
 from headrace.ingest.error import ChannelError, DeliveryFailed, ProtocolError
-from headrace.ingest.event import EMPTY, Batch, Headers
+from headrace.ingest.event import EMPTY, EventBatch, Headers
 from headrace.ingest.format.avro_event import decode_event
 from headrace.ingest.kafka.client_config import client_settings, consumer_config
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
@@ -120,11 +120,11 @@ class KafkaChannel(QueueChannel[TakenRange]):
 
     # -- putting -------------------------------------------------------------------------------
 
-    def add(self, batches: list[Batch]) -> None:
+    def add(self, batches: list[EventBatch]) -> None:
         count = sum(map(len, batches))
         self.counters.add("EventPutAttemptCount", count)
         marks = [each.marks for each in batches if each.marks is not None]
-        joined = Batch.join([Batch(each.bodies, each.headers) for each in batches])
+        joined = EventBatch.join([EventBatch(each.bodies, each.headers) for each in batches])
         with self._writing:
             try:
                 self._writer.write(self._form.tables(joined), marks)
@@ -212,7 +212,7 @@ class KafkaChannel(QueueChannel[TakenRange]):
             own, body = self._event(message)
             headers.append(own)
             bodies.append(body)
-        return Taken(list(ranges.values()), Batch(bodies, headers))
+        return Taken(list(ranges.values()), EventBatch(bodies, headers))
 
     def _event(self, message: Any) -> tuple[Headers, bytes]:
         value = message.value() or b""

@@ -4,7 +4,7 @@ from collections import deque
 
 from headrace.ingest.channels.bounded import BoundedChannel
 from headrace.ingest.channels.queue import Taken
-from headrace.ingest.event import EMPTY, Batch
+from headrace.ingest.event import EMPTY, EventBatch
 from headrace.ingest.settings import Settings, number
 
 # Flume uses most of the heap; a fixed limit keeps the memory of an agent predictable.
@@ -32,10 +32,10 @@ class MemoryChannel(BoundedChannel[None]):
         super().__init__(name, settings)
         share = 100 - settings.number("byteCapacityBufferPercentage")
         self._byte_capacity = settings.number("byteCapacity") * share // 100
-        self._queue: deque[Batch] = deque()
+        self._queue: deque[EventBatch] = deque()
         self._used_bytes = 0
 
-    def add(self, batches: list[Batch]) -> None:
+    def add(self, batches: list[EventBatch]) -> None:
         count = sum(map(len, batches))
         size_bytes = sum(batch.body_bytes for batch in batches)
         self.counters.add("EventPutAttemptCount", count)
@@ -58,7 +58,7 @@ class MemoryChannel(BoundedChannel[None]):
         with self._changed:
             if wait:
                 self._wait_for_events(lambda: self._queue)
-            taken: list[Batch] = []
+            taken: list[EventBatch] = []
             room = limit
             while self._queue and room > 0:
                 first = self._queue[0]
@@ -72,7 +72,7 @@ class MemoryChannel(BoundedChannel[None]):
                     taken.append(first.cut(0, room))
                     self._queue[0] = first.cut(room, len(first))
                 room -= len(taken[-1])
-        return Taken([], Batch.join(taken) if taken else EMPTY)
+        return Taken([], EventBatch.join(taken) if taken else EMPTY)
 
     def put_back(self, taken: list[Taken[None]]) -> None:
         with self._changed:

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.error import ChannelFull
-from headrace.ingest.event import EMPTY, Batch
+from headrace.ingest.event import EMPTY, EventBatch
 from headrace.ingest.transaction import Transaction
 
 P = TypeVar("P")
@@ -19,7 +19,7 @@ class Taken(NamedTuple, Generic[P]):
     """Events that an open transaction has taken, and their positions in the queue."""
 
     positions: list[P]
-    batch: Batch
+    batch: EventBatch
 
 
 class QueueChannel(Channel, Generic[P]):
@@ -30,7 +30,7 @@ class QueueChannel(Channel, Generic[P]):
     """
 
     @abstractmethod
-    def add(self, batches: list[Batch]) -> None:
+    def add(self, batches: list[EventBatch]) -> None:
         """Commit puts, all or none.
 
         Raises:
@@ -67,10 +67,10 @@ class CollectingTransaction(Transaction):
     def __init__(self, channel: Channel) -> None:
         super().__init__()
         self._owner = channel
-        self._puts: list[Batch] = []
+        self._puts: list[EventBatch] = []
         self._put_count = 0
 
-    def _put(self, batch: Batch) -> None:
+    def _put(self, batch: EventBatch) -> None:
         limit = self._owner.transaction_capacity
         self._put_count += len(batch)
         if self._put_count > limit:
@@ -90,7 +90,7 @@ class QueueTransaction(CollectingTransaction, Generic[P]):
         self._takes: list[Taken[P]] = []
         self._take_count = 0
 
-    def _take(self, limit: int) -> Batch:
+    def _take(self, limit: int) -> EventBatch:
         room = min(limit, self._channel.transaction_capacity - self._take_count)
         if room <= 0:
             return EMPTY

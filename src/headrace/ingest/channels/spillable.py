@@ -5,7 +5,7 @@ from headrace.ingest.channels.file import FileChannel
 from headrace.ingest.channels.memory import MemoryChannel
 from headrace.ingest.channels.queue import CollectingTransaction
 from headrace.ingest.error import ChannelFull
-from headrace.ingest.event import EMPTY, Batch
+from headrace.ingest.event import EMPTY, EventBatch
 from headrace.ingest.settings import Settings, number
 from headrace.ingest.transaction import Transaction
 
@@ -104,7 +104,7 @@ class SpillableTransaction(CollectingTransaction):
         self._disk: Transaction = channel.disk.begin()
         self._taken = 0
 
-    def _take(self, limit: int) -> Batch:
+    def _take(self, limit: int) -> EventBatch:
         channel = self._channel
         channel.counters.add("EventTakeAttemptCount")
         batch = EMPTY
@@ -118,13 +118,13 @@ class SpillableTransaction(CollectingTransaction):
 
     def _commit(self) -> None:
         if self._puts:
-            self._commit_puts(Batch.join(self._puts))
+            self._commit_puts(EventBatch.join(self._puts))
         self._memory.commit()
         self._disk.commit()
         if self._taken:
             self._channel.counters.add("EventTakeSuccessCount", self._taken)
 
-    def _commit_puts(self, batch: Batch) -> None:
+    def _commit_puts(self, batch: EventBatch) -> None:
         channel = self._channel
         channel.counters.add("EventPutAttemptCount", len(batch))
         target: Channel = channel.disk if channel.spills else channel.memory
@@ -141,6 +141,6 @@ class SpillableTransaction(CollectingTransaction):
         self._disk.rollback()
 
 
-def _put(channel: Channel, batch: Batch) -> None:
+def _put(channel: Channel, batch: EventBatch) -> None:
     with channel.begin() as transaction:
         transaction.put(batch)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.file.storage_folder import StorageFolder
 from headrace.ingest.format.serializer import Serializer
 
@@ -67,7 +67,7 @@ class BucketFile:
             self._parquet is not None or self._stream is not self._raw or not self._storage.flushes
         )
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: EventBatch) -> None:
         if self._parquet is not None:
             rows = [list(headers.items()) for headers in batch.headers]
             columns = [pa.array(rows, _PARQUET.field(0).type), pa.array(batch.bodies, pa.binary())]

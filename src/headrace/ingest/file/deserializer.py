@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import IngestError
-from headrace.ingest.event import EMPTY, Batch
+from headrace.ingest.event import EMPTY, EventBatch
 from headrace.ingest.file.line_file import read_bytes_for, read_lines
 from headrace.ingest.settings import Settings
 
@@ -31,7 +31,7 @@ class Deserializer(ABC):
         self.delivered = 0
 
     @abstractmethod
-    def read(self, limit: int) -> Batch:
+    def read(self, limit: int) -> EventBatch:
         """Read up to `limit` events; none at the end of the file."""
 
     def seek(self, position: int) -> None:
@@ -49,7 +49,7 @@ class LineDeserializer(Deserializer):
         super().__init__(path)
         self._longest = longest
 
-    def read(self, limit: int) -> Batch:
+    def read(self, limit: int) -> EventBatch:
         lines = read_lines(
             self.file.fileno(),
             self.position,
@@ -63,7 +63,7 @@ class LineDeserializer(Deserializer):
             self.position += sum(map(len, bodies)) + limit
         else:
             self.position = lines.end
-        return Batch.plain(bodies)
+        return EventBatch.plain(bodies)
 
 
 class BlobDeserializer(Deserializer):
@@ -73,11 +73,11 @@ class BlobDeserializer(Deserializer):
         super().__init__(path)
         self._longest = longest
 
-    def read(self, limit: int) -> Batch:
+    def read(self, limit: int) -> EventBatch:
         self.file.seek(self.position)
         body = self.file.read(self._longest)
         self.position += len(body)
-        return Batch.plain([body]) if body else EMPTY
+        return EventBatch.plain([body]) if body else EMPTY
 
 
 class AvroDeserializer(Deserializer):
@@ -105,7 +105,7 @@ class AvroDeserializer(Deserializer):
             )
             self._headers = {"flume.avro.schema.hash": fingerprint}
 
-    def read(self, limit: int) -> Batch:
+    def read(self, limit: int) -> EventBatch:
         bodies: list[bytes] = []
         for record in self._reader:
             out = io.BytesIO()
@@ -114,7 +114,7 @@ class AvroDeserializer(Deserializer):
             self.position += 1
             if len(bodies) == limit:
                 break
-        return Batch.plain(bodies, self._headers)
+        return EventBatch.plain(bodies, self._headers)
 
     def seek(self, position: int) -> None:
         """Continue after so many records, by reading the file from its start."""

@@ -9,7 +9,7 @@ import os
 import struct
 import time
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.format.serializer import Serializer
 
@@ -48,7 +48,7 @@ class SequenceFileSerializer(Serializer):
         )
         return b"SEQ\x06" + names + b"\x00\x00" + _INT.pack(0) + self._mark
 
-    def encode(self, batch: Batch) -> bytes:
+    def encode(self, batch: EventBatch) -> bytes:
         now = time.time_ns() // 1_000_000
         out = bytearray()
         for headers, body in batch:

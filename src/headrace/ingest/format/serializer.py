@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 from headrace.ingest.config.java_class import simple_name
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.avro_event import SCHEMA
 from headrace.ingest.settings import Settings
 
@@ -20,7 +20,7 @@ class Serializer(ABC):
         return b""
 
     @abstractmethod
-    def encode(self, batch: Batch) -> bytes:
+    def encode(self, batch: EventBatch) -> bytes:
         """Return the bytes of a batch."""
 
 
@@ -30,7 +30,7 @@ class TextSerializer(Serializer):
     def __init__(self, newline: bool = True) -> None:
         self._end = b"\n" if newline else b""
 
-    def encode(self, batch: Batch) -> bytes:
+    def encode(self, batch: EventBatch) -> bytes:
         return self._end.join((*batch.bodies, b""))
 
 
@@ -40,7 +40,7 @@ class HeaderAndTextSerializer(Serializer):
     def __init__(self, newline: bool = True) -> None:
         self._end = b"\n" if newline else b""
 
-    def encode(self, batch: Batch) -> bytes:
+    def encode(self, batch: EventBatch) -> bytes:
         parts = []
         for headers, body in batch:
             shown = ", ".join(f"{name}={value}" for name, value in headers.items())
@@ -63,7 +63,7 @@ class AvroEventSerializer(Serializer):
     def head(self) -> bytes:
         return self._flush()
 
-    def encode(self, batch: Batch) -> bytes:
+    def encode(self, batch: EventBatch) -> bytes:
         for headers, body in batch:
             self._writer.write({"headers": headers, "body": body})
         self._writer.flush()

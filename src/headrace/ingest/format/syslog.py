@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 
 # <priority>, a version, a time of either RFC or "-", a host or "-", the rest.
 _MESSAGE: Final = re.compile(
@@ -68,7 +68,7 @@ class SyslogParser:
         batch = self.parse_all([message])
         return batch.headers[0], batch.bodies[0]
 
-    def parse_all(self, messages: Iterable[bytes]) -> Batch:
+    def parse_all(self, messages: Iterable[bytes]) -> EventBatch:
         """Return an event per message."""
         all_headers: list[Headers] = []
         bodies: list[bytes] = []
@@ -84,7 +84,7 @@ class SyslogParser:
                 text, size, headers, kept = self._last = start
             all_headers.append(headers)
             bodies.append(kept + message[size:] if kept else message[size:])
-        return Batch(bodies, all_headers)
+        return EventBatch(bodies, all_headers)
 
     def _start(self, message: bytes) -> "_Start | None":
         """Return the parsed beginning of a message, from the cache if possible."""

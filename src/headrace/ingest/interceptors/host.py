@@ -2,7 +2,7 @@
 
 import socket
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.settings import Settings, flag, text
 
@@ -23,7 +23,7 @@ class HostInterceptor(Interceptor):
         host = socket.gethostname()
         self._host = _address(host) if settings.flag("useIP") else host
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         def change(headers: Headers) -> Headers:
             if self._preserve and self._header in headers:
                 return headers

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from headrace.ingest.config.java_class import simple_name
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.format.java_date import strptime_format
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.interceptors.pattern import compile_pattern
@@ -39,12 +39,12 @@ class RegexExtractorInterceptor(Interceptor):
                 "expression: give each serializer a group",
             )
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         headers = [
             before if (found := self._search(body)) is None else self._with(before, found)
             for body, before in zip(batch.bodies, batch.headers, strict=True)
         ]
-        return Batch(batch.bodies, headers, batch.marks)
+        return EventBatch(batch.bodies, headers, batch.marks)
 
     def _with(self, headers: Headers, found: "re.Match[bytes]") -> Headers:
         changed = dict(headers)

@@ -2,7 +2,7 @@
 
 from itertools import compress
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.interceptors.pattern import compile_pattern
 from headrace.ingest.settings import Settings, flag, text
@@ -21,9 +21,9 @@ class RegexFilterInterceptor(Interceptor):
         self._search = compile_pattern(settings, "regex", settings.text("regex")).search
         self._exclude = settings.flag("excludeEvents")
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         exclude = self._exclude
         keep = [(found is None) is exclude for found in map(self._search, batch.bodies)]
-        return Batch(
+        return EventBatch(
             list(compress(batch.bodies, keep)), list(compress(batch.headers, keep)), batch.marks
         )

@@ -2,7 +2,7 @@
 
 import re
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.settings import Settings, text
 
@@ -39,7 +39,7 @@ class RemoveHeaderInterceptor(Interceptor):
                 "withName", "remove_header names no header: write withName, fromList or matching"
             )
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         def change(headers: Headers) -> Headers:
             return {
                 name: value

@@ -2,7 +2,7 @@
 
 import re
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.interceptors.pattern import compile_pattern, replacement
 from headrace.ingest.settings import Settings, text
@@ -29,6 +29,6 @@ class SearchReplaceInterceptor(Interceptor):
                 "replaceString", f"replaceString names a group that is not there: {error}"
             ) from None
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         sub, replacement = self._pattern.sub, self._replacement
         return batch.with_bodies([sub(replacement, body) for body in batch.bodies])

@@ -1,6 +1,6 @@
 """The static interceptor: the same header for every event."""
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.settings import Settings, flag, text
 
@@ -19,7 +19,7 @@ class StaticInterceptor(Interceptor):
         self._added = {settings.text("key"): settings.text("value")}
         self._preserve = settings.flag("preserveExisting")
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         def change(headers: Headers) -> Headers:
             return {**self._added, **headers} if self._preserve else {**headers, **self._added}
 

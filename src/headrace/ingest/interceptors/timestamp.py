@@ -2,7 +2,7 @@
 
 import time
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.settings import Settings, flag, text
 
@@ -20,7 +20,7 @@ class TimestampInterceptor(Interceptor):
         self._header = settings.text("headerName")
         self._preserve = settings.flag("preserveExisting")
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         now = str(time.time_ns() // 1_000_000)
 
         def change(headers: Headers) -> Headers:

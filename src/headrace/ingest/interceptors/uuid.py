@@ -2,7 +2,7 @@
 
 import uuid
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.interceptor import Interceptor
 from headrace.ingest.settings import Settings, flag, text
 
@@ -22,7 +22,7 @@ class UuidInterceptor(Interceptor):
         self._preserve = settings.flag("preserveExisting")
         self._prefix = settings.text("prefix")
 
-    def intercept(self, batch: Batch) -> Batch:
+    def intercept(self, batch: EventBatch) -> EventBatch:
         header, start = self._header, self._prefix
         headers = [
             before
@@ -30,4 +30,4 @@ class UuidInterceptor(Interceptor):
             else {**before, header: f"{start}{uuid.uuid4()}"}
             for before in batch.headers
         ]
-        return Batch(batch.bodies, headers, batch.marks)
+        return EventBatch(batch.bodies, headers, batch.marks)

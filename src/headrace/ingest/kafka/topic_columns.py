@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.format.avro_event import HeadersEncoder, encode_long
 from headrace.ingest.format.event_time import time_ms
 
@@ -36,7 +36,7 @@ class TopicColumns(NamedTuple):
     all_headers: bool = False
     flume_format: bool = False
 
-    def tables(self, batch: Batch) -> list[tuple[str, pa.Table]]:
+    def tables(self, batch: EventBatch) -> list[tuple[str, pa.Table]]:
         """Return the records of a batch by topic, in order within each topic."""
         if not len(batch):
             return []
@@ -52,7 +52,7 @@ class TopicColumns(NamedTuple):
             return [(next(iter(rows)), self._table(batch))]
         return [(topic, self._table(batch.pick(chosen))) for topic, chosen in rows.items()]
 
-    def _table(self, batch: Batch) -> pa.Table:
+    def _table(self, batch: EventBatch) -> pa.Table:
         columns: dict[str, pa.Array] = {"value": pa.array(self._values(batch), pa.large_binary())}
         shared = batch.same_headers
         if shared is not None and not shared and self.default_partition is None:
@@ -67,7 +67,7 @@ class TopicColumns(NamedTuple):
             columns["headers"] = pa.array(_each(batch, self._pairs), _PAIRS)
         return pa.table(columns)
 
-    def _values(self, batch: Batch) -> list[bytes]:
+    def _values(self, batch: EventBatch) -> list[bytes]:
         if not self.flume_format:
             return batch.bodies
         encoder = HeadersEncoder()
@@ -104,7 +104,7 @@ def _key(headers: Headers) -> bytes | None:
     return None if key is None else key.encode()
 
 
-def _each(batch: Batch, of: Callable[[Headers], object]) -> list[object]:
+def _each(batch: EventBatch, of: Callable[[Headers], object]) -> list[object]:
     """Return a value per event, computed once for neighbours that share headers."""
     before: Headers | None = None
     value: object = None
@@ -116,7 +116,7 @@ def _each(batch: Batch, of: Callable[[Headers], object]) -> list[object]:
     return values
 
 
-def _column(batch: Batch, of: Callable[[Headers], object]) -> list[object] | None:
+def _column(batch: EventBatch, of: Callable[[Headers], object]) -> list[object] | None:
     """Return a value per event, or None if no event has one."""
     values = _each(batch, of)
     return values if any(value is not None for value in values) else None

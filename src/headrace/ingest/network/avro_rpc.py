@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import Final
 
 from headrace.ingest.error import ProtocolError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.avro_event import SCHEMA, AvroInput, HeadersEncoder, encode_long
 from headrace.ingest.network.peer_stream import PeerStream
 
@@ -120,7 +120,7 @@ class AvroResponder:
         self._known = known
         self._connected = False
 
-    def read(self, message: bytes) -> tuple[bytes, str, Batch | None]:
+    def read(self, message: bytes) -> tuple[bytes, str, EventBatch | None]:
         """Return the handshake bytes of the answer, the method, and its events.
 
         The events are None if the client must first send its protocol, or pings.
@@ -135,10 +135,10 @@ class AvroResponder:
         method = source.text()
         if method == "append":
             headers, body = source.event()
-            return prefix, method, Batch([body], [headers])
+            return prefix, method, EventBatch([body], [headers])
         if method == "appendBatch":
             all_headers, bodies = source.events()
-            return prefix, method, Batch(bodies, all_headers)
+            return prefix, method, EventBatch(bodies, all_headers)
         if method == "":
             return prefix, method, None
         raise ProtocolError(f"there is no method {method!r}: there are append and appendBatch")
@@ -213,7 +213,7 @@ class AvroRequestor:
         self._serial = 0
         self._connected = False
 
-    def append_batch(self, batch: Batch) -> AvroStatus:
+    def append_batch(self, batch: EventBatch) -> AvroStatus:
         """Send events and return the server's status.
 
         Raises:
@@ -263,7 +263,7 @@ def _text(text: str) -> bytes:
     return encode_long(len(data)) + data
 
 
-def _events(batch: Batch) -> bytes:
+def _events(batch: EventBatch) -> bytes:
     encoder = HeadersEncoder()
     parts = [encode_long(len(batch))] if len(batch) else []
     for headers, body in zip(batch.headers, batch.bodies, strict=True):

@@ -8,7 +8,7 @@ from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.transport import TMemoryBuffer
 
 from headrace.ingest.error import ProtocolError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.avro_event import MAX_HEADERS
 from headrace.ingest.settings import Setting, Settings, flag, text
 
@@ -55,7 +55,7 @@ def protocol(name: str, buffer: Any) -> Any:
     return _binary(buffer) if name == "binary" else _compact(buffer)
 
 
-def to_batch(events: list[Any]) -> Batch:
+def to_batch(events: list[Any]) -> EventBatch:
     """Return the events that a peer sent.
 
     Raises:
@@ -63,10 +63,12 @@ def to_batch(events: list[Any]) -> Batch:
     """
     if any(len(each.headers or ()) > MAX_HEADERS for each in events):
         raise ProtocolError(f"an event has more than {MAX_HEADERS} headers")
-    return Batch([_bytes(each.body) for each in events], [each.headers or {} for each in events])
+    return EventBatch(
+        [_bytes(each.body) for each in events], [each.headers or {} for each in events]
+    )
 
 
-def to_events(batch: Batch) -> list[Any]:
+def to_events(batch: EventBatch) -> list[Any]:
     """Return events as Thrift's objects."""
     make = FLUME.ThriftFlumeEvent
     return [make(headers=event.headers, body=event.body) for event in batch]

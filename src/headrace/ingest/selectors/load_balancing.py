@@ -5,7 +5,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from headrace.ingest.channel import Channel
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.selector import Part, Selector
 from headrace.ingest.settings import Settings, text
 
@@ -21,6 +21,6 @@ class LoadBalancingSelector(Selector):
         self._cycle = itertools.cycle(self._list)
         self._random = settings.text("policy") == "random"
 
-    def route(self, batch: Batch) -> Sequence[Part]:
+    def route(self, batch: EventBatch) -> Sequence[Part]:
         channel = random.choice(self._list) if self._random else next(self._cycle)
         return [Part(channel, batch)]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from headrace.ingest.channel import Channel
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.selector import Part, Selector
 from headrace.ingest.settings import Settings, prefix, text
 
@@ -46,7 +46,7 @@ class MultiplexingSelector(Selector):
             extra = tuple(each for each in optional.get(value, ()) if each not in required)
             self._targets[value] = (required, extra)
 
-    def route(self, batch: Batch) -> Sequence[Part]:
+    def route(self, batch: EventBatch) -> Sequence[Part]:
         shared = batch.same_headers
         if shared is not None:
             required, optional = self._find(shared)

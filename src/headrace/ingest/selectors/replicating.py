@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from headrace.ingest.channel import Channel
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.selector import Part, Selector
 from headrace.ingest.settings import Settings, text
 
@@ -19,5 +19,5 @@ class ReplicatingSelector(Selector):
         self._order = [(each, False) for each in channels.values() if each not in optional]
         self._order += [(each, True) for each in optional]
 
-    def route(self, batch: Batch) -> Sequence[Part]:
+    def route(self, batch: EventBatch) -> Sequence[Part]:
         return [Part(channel, batch, optional) for channel, optional in self._order]

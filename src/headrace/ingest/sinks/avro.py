@@ -3,7 +3,7 @@
 import socket
 
 from headrace.ingest.error import IngestError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.avro_rpc import AvroRequestor, AvroStatus
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.settings import Settings, number, text
@@ -29,7 +29,7 @@ class AvroSink(RemoteSink):
         stream = PeerStream(connection, deflate=self._deflate, level=self._level)
         self._requestor = AvroRequestor(stream)
 
-    def _send(self, batch: Batch) -> None:
+    def _send(self, batch: EventBatch) -> None:
         assert self._requestor is not None
         status = self._requestor.append_batch(batch)
         if status is not AvroStatus.OK:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.serializer import Serializer, make_serializer
 from headrace.ingest.settings import Settings, number, prefix, text
 from headrace.ingest.sink import Sink
@@ -53,7 +53,7 @@ class FileRollSink(Sink):
     def idle(self) -> None:
         self._roll_if_due()
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         self._roll_if_due()
         try:
             file, serializer = self._open()

@@ -12,7 +12,7 @@ import structlog
 
 from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.file.bucket_file import BucketFile, RollPolicy
 from headrace.ingest.file.in_use_journal import InUseFile, InUseJournal
 from headrace.ingest.file.storage_folder import StorageFolder, open_folder
@@ -144,7 +144,7 @@ class HdfsSink(Sink):
             if file.is_due(self._policy):
                 self._close(bucket)
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         for bucket, part in self._by_bucket(batch).items():
             try:
                 file = self._open.get(bucket) or self._new_file(bucket)
@@ -158,7 +158,7 @@ class HdfsSink(Sink):
                 raise DeliveryFailed(f"cannot write to {bucket}: {error}") from error
         self.idle()
 
-    def _by_bucket(self, batch: Batch) -> dict[str, Batch]:
+    def _by_bucket(self, batch: EventBatch) -> dict[str, EventBatch]:
         """Return the events by bucket: the folder and the prefix of the file name."""
 
         def bucket_of(headers: dict[str, str]) -> str:

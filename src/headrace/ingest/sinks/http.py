@@ -4,7 +4,7 @@ import http.client
 from urllib.parse import urlsplit
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings, flag, number, prefix, text
 from headrace.ingest.sink import Sink
 
@@ -50,7 +50,7 @@ class HttpSink(Sink):
     def stop(self) -> None:
         self._disconnect()
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         for body in batch.bodies:
             status = self._post(body)
             if self._must_retry(status):

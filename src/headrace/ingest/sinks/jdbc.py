@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.format.event_time import time_ms
 from headrace.ingest.settings import Settings, flag, number, prefix, secret, text
 from headrace.ingest.sink import Sink
@@ -61,7 +61,7 @@ class JdbcSink(Sink):
     def stop(self) -> None:
         self._close()
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         rows = [tuple(cell(event) for cell in self._cells) for event in batch]
         try:
             connection = self._open()

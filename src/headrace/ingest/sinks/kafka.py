@@ -3,7 +3,7 @@
 from headrace.audit.reconciliation import SOURCE_TIER
 from headrace.client.error import ClientError
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.kafka.client_config import client_settings
 from headrace.ingest.kafka.producer_setting import PRODUCER_SETTINGS, writer_options
@@ -82,7 +82,7 @@ class KafkaSink(Sink):
         self._auditor.stop()
         self.counters.add("ConnectionClosedCount")
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         self._writer.write(self._form.tables(batch))
 
     def process(self) -> Status:
@@ -101,14 +101,14 @@ class KafkaSink(Sink):
         self.counters.add("EventDrainSuccessCount", count)
         return Status.READY
 
-    def _deliver_once(self, batches: list[Batch]) -> None:
+    def _deliver_once(self, batches: list[EventBatch]) -> None:
         """Write the batches that are not in the log already, in one transaction."""
         self._writer.open()
         unwritten = [each for each in batches if not self._writer.is_settled(each.marks)]
         if not unwritten:
             return
         marks = [each.marks for each in unwritten if each.marks is not None]
-        joined = Batch.join([Batch(each.bodies, each.headers) for each in unwritten])
+        joined = EventBatch.join([EventBatch(each.bodies, each.headers) for each in unwritten])
         try:
             self._writer.write(self._form.tables(joined), marks)
         except DeliveryFailed:
@@ -116,9 +116,9 @@ class KafkaSink(Sink):
             raise
 
 
-def _take(transaction: Transaction, limit: int) -> list[Batch]:
+def _take(transaction: Transaction, limit: int) -> list[EventBatch]:
     """Take up to `limit` events. Batches with marks stay as they were put."""
-    batches: list[Batch] = []
+    batches: list[EventBatch] = []
     count = 0
     while count < limit:
         batch = transaction.take(limit - count)

@@ -2,7 +2,7 @@
 
 import structlog
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings, number
 from headrace.ingest.sink import Sink
 
@@ -18,7 +18,7 @@ class LoggerSink(Sink):
         super().__init__(name, settings)
         self._shown_bytes = settings.number("maxBytesToLog")
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         for event in batch:
             start = event.body[: self._shown_bytes]
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in start)

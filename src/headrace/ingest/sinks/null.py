@@ -2,7 +2,7 @@
 
 import structlog
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings, number
 from headrace.ingest.sink import Sink
 
@@ -22,7 +22,7 @@ class NullSink(Sink):
         self._every = settings.number("logEveryNEvents")
         self._count = 0
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         before, self._count = self._count, self._count + len(batch)
         if self._count // self._every > before // self._every:
             _log.info("events_discarded", sink=self.name, count=self._count)

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 
 from headrace.ingest.error import DeliveryFailed, IngestError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.tls import CLIENT_TLS, client_tls
 from headrace.ingest.settings import Setting, Settings, number, text
 from headrace.ingest.sink import Sink
@@ -44,7 +44,7 @@ class RemoteSink(Sink):
     def stop(self) -> None:
         self._disconnect()
 
-    def deliver(self, batch: Batch) -> None:
+    def deliver(self, batch: EventBatch) -> None:
         where = f"{self._address[0]}:{self._address[1]}"
         try:
             self._connect()
@@ -59,7 +59,7 @@ class RemoteSink(Sink):
         """Use a new connection from now on."""
 
     @abstractmethod
-    def _send(self, batch: Batch) -> None:
+    def _send(self, batch: EventBatch) -> None:
         """Send events, and return when the peer has confirmed them.
 
         Raises:

@@ -7,7 +7,7 @@ from typing import Any
 from thriftpy2.thrift import TClient
 
 from headrace.ingest.error import IngestError, ProtocolError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.peer_stream import PeerStream
 from headrace.ingest.network.thrift_protocol import (
     FLUME,
@@ -37,7 +37,7 @@ class ThriftSink(RemoteSink):
     def _connected(self, connection: socket.socket) -> None:
         self._stream = PeerStream(connection)
 
-    def _send(self, batch: Batch) -> None:
+    def _send(self, batch: EventBatch) -> None:
         call = memory()
         # The protocol of the answer is set when there is an answer to read.
         client: Any = TClient(FLUME.ThriftSourceProtocol, protocol(self._protocol, call))

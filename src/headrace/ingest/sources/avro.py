@@ -2,7 +2,7 @@
 
 import socket
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.avro_rpc import (
     AvroResponder,
     AvroStatus,
@@ -43,6 +43,6 @@ class AvroSource(HopSource):
             status = None if batch is None else self._status(method, batch)
             write_frame(stream, frame.serial, answer(prefix, method, status))
 
-    def _status(self, method: str, batch: Batch) -> AvroStatus:
+    def _status(self, method: str, batch: EventBatch) -> AvroStatus:
         done = self.accept(batch, "AppendBatch" if method == "appendBatch" else "Append")
         return AvroStatus.OK if done else AvroStatus.FAILED

@@ -8,7 +8,7 @@ from typing import IO
 
 import structlog
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.line_buffer import LineBuffer
 from headrace.ingest.settings import Settings, flag, number, text
 from headrace.ingest.source import Source
@@ -117,7 +117,7 @@ class ExecSource(Source):
             self._deliver_lines([rest])
 
     def _deliver_lines(self, lines: list[bytes]) -> bool:
-        pieces = Batch.plain(lines).pieces(self._batch)
+        pieces = EventBatch.plain(lines).pieces(self._batch)
         return all(self.deliver_patiently(piece) for piece in pieces if len(piece))
 
     def _log_stream(self, stream: IO[bytes]) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from headrace.ingest.config.java_class import simple_name
 from headrace.ingest.error import ChannelError, IngestError, ProtocolError
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.format.avro_event import MAX_HEADERS
 from headrace.ingest.settings import Settings, number, port, prefix, text
 from headrace.ingest.source import Source
@@ -89,7 +89,7 @@ class HttpSource(Source):
         self.counters.add("AppendBatchAcceptedCount")
 
 
-def read_json(body: bytes, query: str, content_type: str) -> Batch:
+def read_json(body: bytes, query: str, content_type: str) -> EventBatch:
     """Read a list of objects with `headers` and `body`, in UTF-8, UTF-16 or UTF-32.
 
     Raises:
@@ -108,7 +108,7 @@ def read_json(body: bytes, query: str, content_type: str) -> Batch:
         raise ProtocolError(f"the request is no JSON: {error}") from None
     if not isinstance(rows, list):
         raise ProtocolError("the request is no list of events: write [{headers, body}, ...]")
-    return Batch.of(_event(number, row, charset) for number, row in enumerate(rows))
+    return EventBatch.of(_event(number, row, charset) for number, row in enumerate(rows))
 
 
 def _event(number: int, row: Any, charset: str) -> Event:
@@ -129,7 +129,7 @@ def _event(number: int, row: Any, charset: str) -> Event:
         raise ProtocolError(f"event {number} has half a character in it") from None
 
 
-def read_blob(body: bytes, query: str, content_type: str) -> Batch:
+def read_blob(body: bytes, query: str, content_type: str) -> EventBatch:
     """Read the whole body as one event.
 
     Raises:
@@ -139,7 +139,7 @@ def read_blob(body: bytes, query: str, content_type: str) -> Batch:
         headers = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=1000))
     except ValueError:
         raise ProtocolError("the query has more than 1000 parameters") from None
-    return Batch([body], [headers])
+    return EventBatch([body], [headers])
 
 
 class _Handler(HttpHandler):

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from headrace.audit.tally import Tally
 from headrace.client.error import ClientError
 from headrace.ingest.error import IngestError, ProtocolError
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.format.avro_event import decode_event
 from headrace.ingest.kafka.auditor import AUDIT_SETTINGS, Auditor
 from headrace.ingest.kafka.client_config import client_settings, consumer_config
@@ -91,7 +91,7 @@ class KafkaSource(PollableSource):
             bodies.append(body)
             headers.append(extra)
         try:
-            self.deliver(Batch(bodies, headers))
+            self.deliver(EventBatch(bodies, headers))
         except Exception:
             self._rewind(good)
             raise

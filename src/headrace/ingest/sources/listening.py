@@ -5,7 +5,7 @@ import ssl
 from abc import ABC, abstractmethod
 
 from headrace.ingest.error import ChannelError
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.tcp_server import DEFAULT_CONNECTIONS, TcpServer
 from headrace.ingest.network.tls import SERVER_TLS, server_tls
 from headrace.ingest.settings import Setting, Settings, number, port, text
@@ -75,7 +75,7 @@ class HopSource(ListeningSource):
             max_connections=settings.number("threads"),
         )
 
-    def accept(self, batch: Batch, call: str) -> bool:
+    def accept(self, batch: EventBatch, call: str) -> bool:
         """Deliver events. Return False if the peer must send them again.
 
         Args:

@@ -2,7 +2,7 @@
 
 import socket
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.format.line_buffer import LineBuffer
 from headrace.ingest.settings import Settings, flag, number, text
 from headrace.ingest.sources.listening import LISTENING, ListeningSource
@@ -56,7 +56,7 @@ class NetcatSource(ListeningSource):
     def _deliver_lines(self, connection: socket.socket, lines: list[bytes]) -> bool:
         if not lines:
             return True
-        if not self.deliver_patiently(Batch.plain(lines)):
+        if not self.deliver_patiently(EventBatch.plain(lines)):
             connection.sendall(b"FAILED: the agent stops\n")
             return False
         if self._acknowledge:

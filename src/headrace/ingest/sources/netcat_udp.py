@@ -1,6 +1,6 @@
 """The netcatudp source: datagrams of text."""
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.network.datagram_server import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
 from headrace.ingest.source import Source
@@ -38,4 +38,4 @@ class NetcatUdpSource(Source):
         headers: list[Headers] = [
             {self._header: peer} if self._header else {} for _, peer in datagrams
         ]
-        self.deliver_patiently(Batch(bodies, headers))
+        self.deliver_patiently(EventBatch(bodies, headers))

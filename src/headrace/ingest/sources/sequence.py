@@ -1,6 +1,6 @@
 """The seq source: numbers from 0 on."""
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings, number
 from headrace.ingest.source import PollableSource
 
@@ -23,6 +23,6 @@ class SequenceSource(PollableSource):
         stop = min(self._next + self._batch, self._end)
         if stop <= self._next:
             return False
-        self.deliver(Batch.plain([b"%d" % value for value in range(self._next, stop)]))
+        self.deliver(EventBatch.plain([b"%d" % value for value in range(self._next, stop)]))
         self._next = stop
         return True

@@ -1,6 +1,6 @@
 """The stress source: the same event, as fast as the channel accepts it."""
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.settings import Settings, number
 from headrace.ingest.source import PollableSource
 
@@ -29,7 +29,7 @@ class StressSource(PollableSource):
         count = self._batch if self._left < 0 else min(self._batch, self._left)
         if not count:
             return False
-        self.deliver(Batch.plain([self._body] * count))
+        self.deliver(EventBatch.plain([self._body] * count))
         if self._left > 0:
             self._left -= count
         if self._per_second:

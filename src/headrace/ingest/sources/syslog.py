@@ -1,6 +1,6 @@
 """The base class of the syslog sources."""
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.format.syslog import SyslogParser, kept_fields
 from headrace.ingest.settings import Setting, Settings, number, prefix, text
 from headrace.ingest.source import Source
@@ -40,7 +40,7 @@ class SyslogSource(Source):
             headers[self._host_header] = address
         return headers
 
-    def batch_of(self, parser: SyslogParser, messages: list[bytes], extra: Headers) -> Batch:
+    def batch_of(self, parser: SyslogParser, messages: list[bytes], extra: Headers) -> EventBatch:
         """Return the events of some messages, with extra headers."""
         batch = parser.parse_all(messages)
         return batch.map_headers(lambda own: {**own, **extra}) if extra else batch

@@ -1,6 +1,6 @@
 """The syslogudp source: syslog over UDP."""
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.network.datagram_server import DatagramServer
 from headrace.ingest.settings import Settings, number, port, text
 from headrace.ingest.sources.syslog import SYSLOG_SETTINGS, SyslogSource
@@ -42,4 +42,4 @@ class SyslogUdpSource(SyslogSource):
             )
             for data, peer in datagrams
         ]
-        self.deliver_patiently(Batch.join(batches))
+        self.deliver_patiently(EventBatch.join(batches))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import structlog
 
-from headrace.ingest.event import Batch, Headers
+from headrace.ingest.event import EventBatch, Headers
 from headrace.ingest.file.file_name import printable
 from headrace.ingest.file.line_file import Lines, pieces, read_bytes_for, read_lines
 from headrace.ingest.settings import Settings, flag, number, prefix, text
@@ -289,7 +289,7 @@ class TaildirSource(ReplayableSource):
             if self.stopping.is_set():
                 return
 
-    def _batch_of(self, file: TailFile, lines: Lines) -> Batch:
+    def _batch_of(self, file: TailFile, lines: Lines) -> EventBatch:
         headers = self._headers.get(file.group, {})
         if self._file_header is not None:
             headers = {**headers, self._file_header: printable(file.path)}
@@ -300,8 +300,8 @@ class TaildirSource(ReplayableSource):
             for body in bodies:
                 each.append({**headers, "byteoffset": str(position)})
                 position += len(body) + 1
-            return Batch(lines.without_returns(), each)
-        return Batch.plain(lines.without_returns(), headers)
+            return EventBatch(lines.without_returns(), each)
+        return EventBatch.plain(lines.without_returns(), headers)
 
     def _write_positions(self) -> None:
         if self.ledger is None and self._dirty:

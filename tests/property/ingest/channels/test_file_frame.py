@@ -12,7 +12,7 @@ from headrace.ingest.channels.file_frame import (
     put_count,
 )
 from headrace.ingest.channels.row_range import RowRange
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 
 EVENTS = st.lists(
     st.builds(Event, st.dictionaries(st.text(), st.text(), max_size=4), st.binary(max_size=40))
@@ -22,7 +22,7 @@ EVENTS = st.lists(
 @settings(deadline=None)
 @given(EVENTS)
 def test_a_put_comes_back(events: list[Event]) -> None:
-    data = encode_put(Batch.of(events))
+    data = encode_put(EventBatch.of(events))
     assert list(decode_put(data)) == events
     assert put_count(data) == len(events)
 

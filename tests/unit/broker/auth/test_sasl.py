@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.auth.exchange import AuthenticationFailed
+from headrace.broker.auth.exchange import SaslAuthenticationFailed
 from headrace.broker.auth.plain import Plain
 from headrace.broker.auth.scram import HASHES, Scram
 from headrace.broker.auth.user_file import UserFile
@@ -48,7 +48,7 @@ def test_plain_takes_any_unicode() -> None:
     ],
 )
 def test_plain_refuses_everything_else_without_telling_the_password(token: bytes) -> None:
-    with pytest.raises(AuthenticationFailed) as failed:
+    with pytest.raises(SaslAuthenticationFailed) as failed:
         Plain(PASSWORDS).respond(token)
 
     assert "secret" not in str(failed.value)
@@ -56,9 +56,9 @@ def test_plain_refuses_everything_else_without_telling_the_password(token: bytes
 
 
 def test_plain_says_the_same_of_an_unknown_user_and_a_wrong_password() -> None:
-    with pytest.raises(AuthenticationFailed) as unknown:
+    with pytest.raises(SaslAuthenticationFailed) as unknown:
         Plain(PASSWORDS).respond(b"\0nobody\0x")
-    with pytest.raises(AuthenticationFailed) as wrong:
+    with pytest.raises(SaslAuthenticationFailed) as wrong:
         Plain(PASSWORDS).respond(b"\0anna\0x")
 
     assert str(unknown.value) == str(wrong.value)
@@ -206,7 +206,7 @@ def test_scram_takes_names_with_commas_and_equal_signs() -> None:
 
 @pytest.mark.parametrize(("user", "password"), [("anna", "wrong"), ("unknown", "pencil")])
 def test_scram_refuses_any_user_only_at_the_end(user: str, password: str) -> None:
-    with pytest.raises(AuthenticationFailed, match="the user or the password is wrong"):
+    with pytest.raises(SaslAuthenticationFailed, match="the user or the password is wrong"):
         log_in(server(credential("anna")), user, password)
 
 
@@ -221,7 +221,7 @@ def test_an_unknown_user_always_has_the_same_salt() -> None:
 def test_scram_of_another_mechanism_is_another_credential() -> None:
     known = credential("anna", mechanism="SCRAM-SHA-512")
 
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(SaslAuthenticationFailed):
         log_in(server(known), "anna", "pencil")
 
 
@@ -240,7 +240,7 @@ def test_scram_of_another_mechanism_is_another_credential() -> None:
     ],
 )
 def test_scram_refuses_a_bad_first_message(token: bytes) -> None:
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(SaslAuthenticationFailed):
         server(credential("anna")).respond(token)
 
 
@@ -259,5 +259,5 @@ def test_scram_refuses_a_bad_last_message(token: bytes) -> None:
     exchange = server(credential("anna"))
     exchange.respond(b"n,,n=anna,r=x")
 
-    with pytest.raises(AuthenticationFailed):
+    with pytest.raises(SaslAuthenticationFailed):
         exchange.respond(token)

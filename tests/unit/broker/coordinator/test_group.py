@@ -9,7 +9,7 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.classic.message import JoinReply, JoinRequest, MemberProtocol
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
@@ -34,7 +34,7 @@ def run(data: Path, scenario: Scenario, **more: Any) -> None:
     async def main() -> None:
         async with local_broker(data, **more) as server:
             if server.broker.topics.by_name("clicks") is None:
-                await server.broker.controller.create_topics([NewTopic(name="clicks")])
+                await server.broker.controller.create_topics([TopicToCreate(name="clicks")])
             await scenario(server.broker)
 
     asyncio.run(main())
@@ -340,7 +340,7 @@ def test_offsets_of_a_topic_that_went_in_a_crash_are_forgotten_after_it(
         await broker.controller.administer(lambda controller: controller.delete_topics(["clicks"]))
 
     async def after(broker: Broker) -> None:
-        await broker.controller.create_topics([NewTopic(name="clicks")])
+        await broker.controller.create_topics([TopicToCreate(name="clicks")])
         await loaded(broker)
         assert await committed(broker) == -1
 

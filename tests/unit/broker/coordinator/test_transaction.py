@@ -11,7 +11,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.coordinator.transaction import TransactionRefusal
 from headrace.broker.replica.partition import Partition
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
@@ -40,7 +40,7 @@ def run(data: Path, scenario: Scenario, **more: Any) -> None:
         async with local_broker(data, **more) as server:
             if server.broker.topics.by_name("clicks") is None:
                 await server.broker.controller.create_topics(
-                    [NewTopic(name="clicks", partitions=5)]
+                    [TopicToCreate(name="clicks", partitions=5)]
                 )
             await scenario(server.broker)
 

@@ -16,7 +16,7 @@ from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
@@ -155,7 +155,7 @@ def run(folder: Path, scenario: Callable[[Follower, ManualClock], Awaitable[None
         clock = ManualClock()
         async with local_broker(folder, clock=clock) as server:
             configs = {"min.insync.replicas": "1"}
-            topic = NewTopic(
+            topic = TopicToCreate(
                 name="clicks", partitions=PARTITIONS, replication_factor=1, configs=configs
             )
             await server.broker.controller.create_topics([topic])

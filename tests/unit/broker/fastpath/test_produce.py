@@ -12,7 +12,7 @@ from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Parts
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
@@ -100,7 +100,7 @@ def run(folder: Path, scenario: Callable[[Producer], Awaitable[None]], **setting
         async with local_broker(folder, settings) as server:
             configs = {"min.insync.replicas": "1"}
             await server.broker.controller.create_topics(
-                [NewTopic(name="clicks", partitions=2, replication_factor=1, configs=configs)]
+                [TopicToCreate(name="clicks", partitions=2, replication_factor=1, configs=configs)]
             )
             await scenario(Producer(server))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.broker.broker import Broker
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.testing.local_broker import local_broker
 from headrace.transactions.event import InitProducerId, InitReply
 from headrace.wire.api import ApiKey
@@ -23,7 +23,9 @@ def run(data: Path, scenario: Callable[[WireClient, InitReply], None]) -> None:
 
     async def main() -> None:
         async with local_broker(data, GROUP_COMMIT) as server:
-            await server.broker.controller.create_topics([NewTopic(name="clicks", partitions=3)])
+            await server.broker.controller.create_topics(
+                [TopicToCreate(name="clicks", partitions=3)]
+            )
             producer = await init(server.broker)
             address = f"127.0.0.1:{server.listeners[0].port}"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.config_command import ConfigAlteration, ConfigOperation
+from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.model.config_code import ConfigOperation
 from headrace.testing.local_broker import local_broker
 
 

@@ -16,7 +16,7 @@ from headrace.broker.server import Server
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.cluster.topic_command import NewTopic
+from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import ConfigError
 from headrace.testing.local_broker import local_broker
 from testkit.peer.certificate import Certificate
@@ -61,7 +61,7 @@ def play(
 
     async def run() -> None:
         async with local_broker(data, settings) as server:
-            await server.broker.controller.create_topics([NewTopic(name=topic, partitions=1)])
+            await server.broker.controller.create_topics([TopicToCreate(name=topic, partitions=1)])
             await asyncio.to_thread(talk, server)
 
     asyncio.run(run())

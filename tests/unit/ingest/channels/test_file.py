@@ -14,7 +14,7 @@ from headrace.ingest.channels.event_log import EventLog
 from headrace.ingest.channels.file import FileChannel
 from headrace.ingest.channels.file_frame import decode_put, encode_put
 from headrace.ingest.error import ChannelError, ChannelFull
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.settings import Settings
 from headrace.model.error import ConfigError, CorruptLog, LogDirectoryLocked
 from headrace.testing.channel_contract import BoundedChannelContract, drain, fill
@@ -43,7 +43,7 @@ def test_events_are_there_after_a_restart_with_headers_and_in_order(tmp_path: Pa
     channel = file_channel(tmp_path)
     events = [Event({"n": str(n)}, b"%d" % n) for n in range(9)]
     with channel.begin() as transaction:
-        transaction.put(Batch.of(events))
+        transaction.put(EventBatch.of(events))
     with channel.begin() as transaction:
         transaction.take(3)
     channel.stop()
@@ -248,7 +248,7 @@ def test_a_key_store_of_java_s_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_invalid_frame_is_corrupt() -> None:
-    good = encode_put(Batch([b"a", b"b"], [{}, {"x": "y"}]))
+    good = encode_put(EventBatch([b"a", b"b"], [{}, {"x": "y"}]))
     for cut in range(len(good)):
         with pytest.raises(CorruptLog):
             decode_put(good[:cut])
@@ -317,7 +317,7 @@ def test_a_power_loss_loses_nothing_that_was_committed(seed: int, folder: Path) 
                 ]
                 next_number += len(bodies)
                 transaction = channel.begin()
-                transaction.put(Batch.plain(bodies))
+                transaction.put(EventBatch.plain(bodies))
                 if dice.random() < 0.2:
                     transaction.rollback()
                 else:

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.ingest.channel import Channel
 from headrace.ingest.error import ChannelClosed, ChannelFull
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.model.error import ConfigError
 from headrace.testing.channel_contract import BoundedChannelContract, drain, fill
 from headrace.testing.readiness import wait_until
@@ -35,7 +35,7 @@ def test_an_event_above_the_byte_bound_goes_through_alone() -> None:
 def test_a_batch_with_marks_is_not_taken_apart() -> None:
     channel = memory_channel()
     with channel.begin() as transaction:
-        transaction.put(Batch([b"a", b"b", b"c"], [{}] * 3, {"file": "3"}))
+        transaction.put(EventBatch([b"a", b"b", b"c"], [{}] * 3, {"file": "3"}))
     fill(channel, [b"d"])
     with channel.begin() as transaction:
         batch = transaction.take(2)

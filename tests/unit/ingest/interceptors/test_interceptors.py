@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.interceptor import Interceptor
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import make
 
 
-def intercept(type_name: str, batch: Batch, /, **texts: str) -> Batch:
+def intercept(type_name: str, batch: EventBatch, /, **texts: str) -> EventBatch:
     interceptor = make(
         "interceptor", type_name, {key.replace("__", "."): value for key, value in texts.items()}
     )
@@ -36,47 +36,47 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_timestamp_writes_now() -> None:
     before = time.time_ns() // 1_000_000
-    (event,) = intercept("timestamp", Batch.plain([b"x"], {"a": "1"}))
+    (event,) = intercept("timestamp", EventBatch.plain([b"x"], {"a": "1"}))
     assert event.headers["a"] == "1"
     assert before <= int(event.headers["timestamp"]) <= time.time_ns() // 1_000_000
 
 
 def test_timestamp_can_leave_one_that_is_there() -> None:
-    batch = Batch.plain([b"x"], {"timestamp": "5"})
+    batch = EventBatch.plain([b"x"], {"timestamp": "5"})
     assert next(iter(intercept("timestamp", batch))).headers["timestamp"] != "5"
     kept = intercept("timestamp", batch, preserveExisting="true")
     assert kept.headers == [{"timestamp": "5"}]
 
 
 def test_the_batch_that_came_in_is_not_changed() -> None:
-    batch = Batch.plain([b"x"], {})
+    batch = EventBatch.plain([b"x"], {})
     intercept("static", batch, key="k", value="v")
     assert batch.headers == [{}]
 
 
 def test_static_leaves_a_header_that_is_there_by_default() -> None:
-    batch = Batch([b"x", b"y"], [{"k": "own"}, {}])
+    batch = EventBatch([b"x", b"y"], [{"k": "own"}, {}])
     assert intercept("static", batch, key="k", value="v").headers == [{"k": "own"}, {"k": "v"}]
     over = intercept("static", batch, key="k", value="v", preserveExisting="false")
     assert over.headers == [{"k": "v"}, {"k": "v"}]
 
 
 def test_host_writes_the_name_or_the_address() -> None:
-    batch = Batch.plain([b"x"])
+    batch = EventBatch.plain([b"x"])
     assert intercept("host", batch, useIP="false").headers == [{"host": socket.gethostname()}]
     (address,) = intercept("host", batch, hostHeader="ip").headers
     socket.inet_aton(address["ip"])
 
 
 def test_remove_header_by_name_list_and_expression() -> None:
-    batch = Batch.plain([b"x"], {"a": "1", "b": "2", "ab": "3"})
+    batch = EventBatch.plain([b"x"], {"a": "1", "b": "2", "ab": "3"})
     assert intercept("remove_header", batch, withName="a").headers == [{"b": "2", "ab": "3"}]
     assert intercept("remove_header", batch, fromList="a, b").headers == [{"ab": "3"}]
     assert intercept("remove_header", batch, matching="a.*").headers == [{"b": "2"}]
 
 
 def test_search_replace_understands_java_s_groups() -> None:
-    batch = Batch.plain([b"user=joe age=5", b"none"])
+    batch = EventBatch.plain([b"user=joe age=5", b"none"])
     changed = intercept(
         "search_replace", batch, searchPattern=r"(\w+)=(?<v>\w+)", replaceString="${v}:$1"
     )
@@ -84,7 +84,7 @@ def test_search_replace_understands_java_s_groups() -> None:
 
 
 def test_regex_filter_keeps_or_drops() -> None:
-    batch = Batch.plain([b"ERROR a", b"INFO b"])
+    batch = EventBatch.plain([b"ERROR a", b"INFO b"])
     assert intercept("regex_filter", batch, regex="^ERROR").bodies == [b"ERROR a"]
     dropped = intercept("regex_filter", batch, regex="^ERROR", excludeEvents="true")
     assert dropped.bodies == [b"INFO b"]
@@ -93,7 +93,7 @@ def test_regex_filter_keeps_or_drops() -> None:
 def test_regex_extractor_fills_headers() -> None:
     changed = intercept(
         "regex_extractor",
-        Batch.plain([b"1:2:3.4foobar5", b"nothing"]),
+        EventBatch.plain([b"1:2:3.4foobar5", b"nothing"]),
         regex=r"(\d):(\d):(\d)",
         serializers="s1 s2 s3",
         serializers__s1__name="one",
@@ -106,7 +106,7 @@ def test_regex_extractor_fills_headers() -> None:
 def test_regex_extractor_turns_dates_into_milliseconds() -> None:
     changed = intercept(
         "regex_extractor",
-        Batch.plain([b"2012-10-18 18:47:57 +0000,614 x"]),
+        EventBatch.plain([b"2012-10-18 18:47:57 +0000,614 x"]),
         regex=r"^(\d+-\d+-\d+ \d+:\d+:\d+ .\d+)",
         serializers="s1",
         serializers__s1__type=(
@@ -119,20 +119,20 @@ def test_regex_extractor_turns_dates_into_milliseconds() -> None:
 
 
 def test_uuid_gives_each_event_its_own() -> None:
-    changed = intercept("UUID", Batch.plain([b"a", b"b"]), prefix="p-")
+    changed = intercept("UUID", EventBatch.plain([b"a", b"b"]), prefix="p-")
     first, second = (headers["id"] for headers in changed.headers)
     assert first != second
     uuid.UUID(first.removeprefix("p-"))
 
 
 def test_a_custom_function_changes_and_drops(own_module: str) -> None:
-    batch = Batch.plain([b"a", b"drop"])
+    batch = EventBatch.plain([b"a", b"drop"])
     assert intercept("python", batch, function=f"{own_module}:upper").bodies == [b"A"]
 
 
 def test_a_function_for_batches_gets_the_batch(own_module: str) -> None:
     changed = intercept(
-        "python", Batch.plain([b"a", b"b"]), function=f"{own_module}:first", batch="true"
+        "python", EventBatch.plain([b"a", b"b"]), function=f"{own_module}:first", batch="true"
     )
     assert changed.bodies == [b"a"]
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.sinks.remote import RemoteSink
 from headrace.ingest.sources.avro import AvroSource
 from headrace.ingest.sources.thrift import ThriftSource
@@ -49,8 +49,8 @@ def hop(kind: str, **texts: str) -> Iterator[tuple[RemoteSink, RecordingProcesso
 )
 def test_events_arrive_as_they_were_sent(kind: str, texts: dict[str, str]) -> None:
     with hop(kind, **texts) as (sink, got):
-        sink.deliver(Batch.of(EVENTS))
-        sink.deliver(Batch.plain([b"y" * 300_000] * 3))
+        sink.deliver(EventBatch.of(EVENTS))
+        sink.deliver(EventBatch.plain([b"y" * 300_000] * 3))
     assert got.events[:3] == EVENTS
     assert got.bodies[3:] == [b"y" * 300_000] * 3
     assert len(got.batches) == 2
@@ -61,8 +61,8 @@ def test_a_full_channel_at_the_next_hop_fails_the_batch_and_not_the_hop(kind: st
     with hop(kind) as (sink, got):
         got.refusals = 1
         with pytest.raises(DeliveryFailed, match="its channel may be full"):
-            sink.deliver(Batch.plain([b"x"]))
-        sink.deliver(Batch.plain([b"x"]))
+            sink.deliver(EventBatch.plain([b"x"]))
+        sink.deliver(EventBatch.plain([b"x"]))
     assert got.bodies == [b"x"]
 
 
@@ -73,7 +73,7 @@ def test_an_unreachable_agent_is_a_failed_delivery(kind: str) -> None:
     sink = make("sink", kind, {"hostname": "127.0.0.1", "port": str(port)})
     assert isinstance(sink, RemoteSink)
     with pytest.raises(DeliveryFailed, match=r"events did not reach 127\.0\.0\.1"):
-        sink.deliver(Batch.plain([b"x"]))
+        sink.deliver(EventBatch.plain([b"x"]))
 
 
 def answer_to(kind: str, sent: bytes) -> bytes:
@@ -167,8 +167,8 @@ def test_a_hop_can_be_encrypted_and_knows_whom_it_trusts(kind: str, certificate:
         assert isinstance(stranger, RemoteSink)
         assert isinstance(friend, RemoteSink)
         with pytest.raises(DeliveryFailed, match="certificate verify failed"):
-            stranger.deliver(Batch.plain([b"no"]))
-        friend.deliver(Batch.of(EVENTS))
+            stranger.deliver(EventBatch.plain([b"no"]))
+        friend.deliver(EventBatch.of(EVENTS))
         friend.stop()
         stranger.stop()
     assert got.events == EVENTS
@@ -186,6 +186,6 @@ def test_an_event_with_far_too_many_headers_is_refused_and_the_next_one_is_not(k
     many = {str(number): "" for number in range(100_000 if kind == "avro" else 20_000)}
     with hop(kind) as (sink, got):
         with pytest.raises(DeliveryFailed):
-            sink.deliver(Batch.plain([b"x"], many))
-        sink.deliver(Batch.plain([b"y"]))
+            sink.deliver(EventBatch.plain([b"x"], many))
+        sink.deliver(EventBatch.plain([b"y"]))
     assert got.bodies == [b"y"]

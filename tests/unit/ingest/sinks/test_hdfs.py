@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch, Event
+from headrace.ingest.event import Event, EventBatch
 from headrace.ingest.sink import Sink
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import avro_events, file_contents, make, run_sink
@@ -25,7 +25,7 @@ def hdfs(folder: Path, **texts: str) -> dict[str, str]:
 
 
 def test_hdfs_rolls_by_count_and_renames_what_is_done(tmp_path: Path) -> None:
-    batches = [Batch.plain([b"%d" % n]) for n in range(3)]
+    batches = [EventBatch.plain([b"%d" % n]) for n in range(3)]
     sink = make("sink", "hdfs", hdfs(tmp_path, hdfs_rollCount="2"))
     assert isinstance(sink, Sink)
     for batch in batches:
@@ -42,8 +42,8 @@ def test_hdfs_rolls_by_count_and_renames_what_is_done(tmp_path: Path) -> None:
 def test_hdfs_leaves_the_in_use_name_of_a_file_after_a_crash_as_flume_does(tmp_path: Path) -> None:
     sink = make("sink", "hdfs", hdfs(tmp_path))
     assert isinstance(sink, Sink)
-    sink.deliver(Batch.plain([b"left the channel"]))
-    run_sink("hdfs", hdfs(tmp_path), Batch.plain([b"next life"]))
+    sink.deliver(EventBatch.plain([b"left the channel"]))
+    run_sink("hdfs", hdfs(tmp_path), EventBatch.plain([b"next life"]))
     found = {name.endswith(".tmp"): data for name, data in file_contents(tmp_path).items()}
     assert found == {True: b"left the channel\n", False: b"next life\n"}
 
@@ -55,8 +55,8 @@ def test_hdfs_with_a_recovery_file_finishes_its_own_files_after_a_crash(tmp_path
     for sink, body in ((dead, b"ours"), (other, b"of another agent, still open")):
         assert isinstance(sink, Sink)
         sink.start()
-        sink.deliver(Batch.plain([body]))
-    run_sink("hdfs", texts, Batch.plain([b"next life"]))
+        sink.deliver(EventBatch.plain([body]))
+    run_sink("hdfs", texts, EventBatch.plain([b"next life"]))
     found = file_contents(data)
     assert sorted(found.values()) == [b"next life\n", b"of another agent, still open\n", b"ours\n"]
     assert [data for name, data in found.items() if name.endswith(".tmp")] == [
@@ -71,17 +71,17 @@ def test_hdfs_starts_with_a_recovery_file_that_is_broken_or_names_what_is_gone(
 ) -> None:
     (tmp_path / "notes.json").write_text(notes)
     texts = hdfs(tmp_path / "data", hdfs_recoveryFile=str(tmp_path / "notes.json"))
-    run_sink("hdfs", texts, Batch.plain([b"body"]))
+    run_sink("hdfs", texts, EventBatch.plain([b"body"]))
     assert list(file_contents(tmp_path / "data").values()) == [b"body\n"]
 
 
 def test_an_unknown_file_system_is_a_failed_delivery() -> None:
     with pytest.raises(DeliveryFailed, match="nosuch://x/y"):
-        run_sink("hdfs", {"hdfs.path": "nosuch://x/y"}, Batch.plain([b"body"]))
+        run_sink("hdfs", {"hdfs.path": "nosuch://x/y"}, EventBatch.plain([b"body"]))
 
 
 def test_hdfs_buckets_by_header_and_time(tmp_path: Path) -> None:
-    batch = Batch(
+    batch = EventBatch(
         [b"a", b"b", b"c"],
         [
             {"host": "web1", "timestamp": "1350586077000"},
@@ -102,7 +102,7 @@ def test_hdfs_buckets_by_header_and_time(tmp_path: Path) -> None:
 def test_hdfs_writes_parquet_that_is_whole_after_every_batch(tmp_path: Path) -> None:
     sink = make("sink", "hdfs", hdfs(tmp_path, hdfs_fileType="Parquet"))
     assert isinstance(sink, Sink)
-    sink.deliver(Batch.of(EVENTS))
+    sink.deliver(EventBatch.of(EVENTS))
     (path,) = tmp_path.iterdir()
     table = pyarrow.parquet.read_table(path)
     assert table.to_pydict() == {
@@ -119,7 +119,9 @@ def read_gzip(data: bytes) -> bytes:
 @pytest.mark.parametrize(("codec", "read"), [("gzip", read_gzip)])
 def test_hdfs_compresses(tmp_path: Path, codec: str, read: Callable[[bytes], bytes]) -> None:
     run_sink(
-        "hdfs", hdfs(tmp_path, hdfs_fileType="CompressedStream", hdfs_codeC=codec), Batch.of(EVENTS)
+        "hdfs",
+        hdfs(tmp_path, hdfs_fileType="CompressedStream", hdfs_codeC=codec),
+        EventBatch.of(EVENTS),
     )
     ((name, data),) = file_contents(tmp_path).items()
     assert (name.endswith(".gz"), read(data)) == (True, b"one\nt\xffo\n")
@@ -127,7 +129,7 @@ def test_hdfs_compresses(tmp_path: Path, codec: str, read: Callable[[bytes], byt
 
 def test_hdfs_writes_sequence_files_by_default(tmp_path: Path) -> None:
     texts = {"hdfs.path": f"file://{tmp_path}"}
-    run_sink("hdfs", texts, Batch.plain([b"body"], {"timestamp": "5"}))
+    run_sink("hdfs", texts, EventBatch.plain([b"body"], {"timestamp": "5"}))
     (data,) = file_contents(tmp_path).values()
     assert data.startswith(b"SEQ\x06\x21org.apache.hadoop.io.LongWritable")
     record = bytes([0, 0, 0, 16, 0, 0, 0, 8]) + (5).to_bytes(8, "big") + b"\0\0\0\x04body"
@@ -135,7 +137,7 @@ def test_hdfs_writes_sequence_files_by_default(tmp_path: Path) -> None:
 
 
 def test_hdfs_with_avro_events(tmp_path: Path) -> None:
-    run_sink("hdfs", hdfs(tmp_path, serializer="avro_event"), Batch.of(EVENTS))
+    run_sink("hdfs", hdfs(tmp_path, serializer="avro_event"), EventBatch.of(EVENTS))
     (data,) = file_contents(tmp_path).values()
     assert avro_events(data) == EVENTS
 
@@ -143,7 +145,7 @@ def test_hdfs_with_avro_events(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_is_a_failed_delivery(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DeliveryFailed, match="cannot write to"):
-        run_sink("hdfs", hdfs(tmp_path / "file"), Batch.plain([b"x"]))
+        run_sink("hdfs", hdfs(tmp_path / "file"), EventBatch.plain([b"x"]))
 
 
 @pytest.mark.parametrize(

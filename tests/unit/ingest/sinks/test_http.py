@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.sink import Sink
 from headrace.ingest.sources.http import HttpSource
 from headrace.model.error import ConfigError
@@ -48,7 +48,7 @@ def test_each_event_is_posted() -> None:
     with source_alone("http", texts) as (source, got):
         assert isinstance(source, HttpSource)
         sink = http_sink(f"http://127.0.0.1:{source.port}/?from=sink")
-        sink.deliver(Batch.plain([b"one", b"two"]))
+        sink.deliver(EventBatch.plain([b"one", b"two"]))
         sink.stop()
     assert got.bodies == [b"one", b"two"]
     assert got.events[0].headers == {"from": "sink"}
@@ -56,13 +56,13 @@ def test_each_event_is_posted() -> None:
 
 def test_a_refusal_is_tried_again() -> None:
     with answering(503) as url, pytest.raises(DeliveryFailed, match="answered 503"):
-        http_sink(url).deliver(Batch.plain([b"x"]))
+        http_sink(url).deliver(EventBatch.plain([b"x"]))
 
 
 def test_a_code_can_mean_that_the_event_is_dropped() -> None:
     with answering(400) as url:
         sink = http_sink(url, **{"rollback.4XX": "false"})
-        sink.deliver(Batch.plain([b"x"]))
+        sink.deliver(EventBatch.plain([b"x"]))
         sink.stop()
 
 
@@ -70,7 +70,7 @@ def test_an_unreachable_server_is_a_failed_delivery() -> None:
     with answering(200) as url:
         pass
     with pytest.raises(DeliveryFailed, match="cannot post to"):
-        http_sink(url).deliver(Batch.plain([b"x"]))
+        http_sink(url).deliver(EventBatch.plain([b"x"]))
 
 
 def test_an_address_that_is_none_is_named() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.event import Batch
+from headrace.ingest.event import EventBatch
 from headrace.ingest.sink import Sink
 from headrace.model.error import ConfigError
 from testkit.sample.ingest_agent import make
@@ -42,29 +42,29 @@ def rows(database: Path) -> list[tuple[object, ...]]:
 
 def test_headers_and_body_go_into_columns_of_their_names(database: Path) -> None:
     with jdbc(database) as sink:
-        sink.deliver(Batch([b"one", b"t\x00\xff"], [{"a": "ä"}, {}]))
+        sink.deliver(EventBatch([b"one", b"t\x00\xff"], [{"a": "ä"}, {}]))
     assert rows(database) == [(None, '{"a": "ä"}', "one"), (None, "{}", "t\ufffd\ufffd")]
 
 
 def test_columns_can_be_chosen(database: Path) -> None:
     with jdbc(database, column__id="header:id", column__body="body", bodyFormat="binary") as sink:
-        sink.deliver(Batch([b"\xff"], [{"id": "7"}]))
+        sink.deliver(EventBatch([b"\xff"], [{"id": "7"}]))
     assert rows(database) == [("7", None, b"\xff")]
 
 
 def test_a_batch_that_fails_leaves_no_row(database: Path) -> None:
     with jdbc(database, column__id="header:id") as sink:
         with pytest.raises(DeliveryFailed, match="UNIQUE"):
-            sink.deliver(Batch([b"", b""], [{"id": "1"}, {"id": "1"}]))
+            sink.deliver(EventBatch([b"", b""], [{"id": "1"}, {"id": "1"}]))
         assert rows(database) == []
-        sink.deliver(Batch([b""], [{"id": "1"}]))
+        sink.deliver(EventBatch([b""], [{"id": "1"}]))
     assert rows(database) == [("1", None, None)]
 
 
 def test_what_comes_again_can_be_left_out(database: Path) -> None:
     with jdbc(database, column__id="header:id", ignoreDuplicates="true") as sink:
         for _ in range(2):
-            sink.deliver(Batch([b""], [{"id": "1"}]))
+            sink.deliver(EventBatch([b""], [{"id": "1"}]))
     assert len(rows(database)) == 1
 
 
