@@ -18,6 +18,7 @@ class AgentProcess(ChildProcess):
     """
 
     NAME = "agent"
+    STOP_WITHIN_SECONDS = 60.0
 
     def __init__(self, folder: Path, configuration: str) -> None:
         super().__init__(folder, "agent.log")

@@ -12,7 +12,6 @@ from headrace.process.child import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.process.process_usage import ProcessUsage
 
-_STOP_SECONDS = 60.0
 _LOG_LINES = 40
 
 
@@ -63,6 +62,8 @@ class ChildProcess(KilledAtExit):
     """
 
     NAME = "process"
+    # How long a clean stop may take before the test fails.
+    STOP_WITHIN_SECONDS = 30.0
 
     def __init__(self, folder: Path, log_file: str) -> None:
         self.folder = folder
@@ -98,11 +99,13 @@ class ChildProcess(KilledAtExit):
         for number in signals or (signal.SIGTERM,):
             process.send_signal(number)
         try:
-            return process.wait(_STOP_SECONDS)
+            return process.wait(self.STOP_WITHIN_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise self._failed(f"did not stop in {_STOP_SECONDS:g} s and was killed") from None
+            raise self._failed(
+                f"did not stop in {self.STOP_WITHIN_SECONDS:g} s and was killed"
+            ) from None
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash of the process does. Harmless when not running."""

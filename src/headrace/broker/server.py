@@ -262,7 +262,7 @@ class Server:
         await membership.with_retries(
             lambda: broker.controller.administer(Controller.finalize_default_features)
         )
-        broker.applier.apply_features()
+        await broker.controller.apply_features()
         login = broker.peer_connector.login
         if self._open_shared is not None and login is not None:
             await membership.with_retries(lambda: broker.controller.administer(login.ensure_known))

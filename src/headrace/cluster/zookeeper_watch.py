@@ -126,7 +126,7 @@ class ZooKeeperWatch:
             try:
                 work()
             except _FAILURES as error:
-                _log.info("zookeeper_read_failed", reason=str(error))
+                _log.debug("zookeeper_read_failed", reason=str(error))
                 self._retry_at = time.monotonic() + _RETRY_SECONDS
             except Exception:  # noqa: BLE001 - one watcher's mistake must not stop the others
                 _log.exception("cluster_watcher_failed")

@@ -86,6 +86,11 @@ class ControllerClient:
         async with self._one_command:
             await self._applier.restore_topics()
 
+    async def apply_features(self) -> None:
+        """Apply the finalized features between two commands (rule 1)."""
+        async with self._one_command:
+            self._applier.apply_features()
+
     # -- topics
 
     async def create_topics(

@@ -5,15 +5,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
+import structlog
+
 from headrace.log.compaction.cleaner import Cleaner
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped
+from headrace.model.error import CompactionStopped, CorruptLog
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from headrace.log.compaction.compactor import Compactor
+
+log = structlog.get_logger(__name__)
 
 
 class CompactionLimits(TypedDict):
@@ -60,13 +64,20 @@ class CompactionWorker:
 
     @contextmanager
     def deleting(self, partition: TopicPartition) -> Iterator[None]:
-        """Keep compaction off a partition inside this block, and forget it afterwards."""
+        """Keep compaction off a partition inside this block, and forget it afterwards.
+
+        A damaged cleaner checkpoint does not fail a deletion, which a start may do too: compaction
+        reports the damage when it runs.
+        """
         with ExitStack() as paused:
             for _, cleaner in self._cleaners:
                 paused.enter_context(cleaner.paused(partition))
             yield
             for _, cleaner in self._cleaners:
-                cleaner.forget(partition)
+                try:
+                    cleaner.forget(partition)
+                except CorruptLog as error:
+                    log.error("cleaner_checkpoint_damaged", reason=str(error))
 
     def stop(self) -> None:
         """End the round under way at its next chunk."""
