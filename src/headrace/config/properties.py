@@ -38,6 +38,29 @@ def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Pro
     Raises:
         ConfigError: the file cannot be read.
     """
+    return parse_properties(_read_text(path), environment)
+
+
+def property_values(path: Path) -> dict[str, str]:
+    """Return the values of a file by key, without environment variables and surrounding space.
+
+    Stricter than Java: a line without `=` is refused. A broker whose `authorizer.class.name` lost
+    its value must not start without an authorizer.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line has no key or no separator.
+    """
+    values: dict[str, str] = {}
+    for number, line in _logical_lines(_read_text(path)):
+        key, value, separated = _split(line)
+        if not key or not separated:
+            what = f"{key!r} has no '='" if key else "there is no key before the '='"
+            raise ConfigError(f"{path}, line {number}: {what}; write key=value")
+        values[key] = value.strip()
+    return values
+
+
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -46,19 +69,9 @@ def read_properties(path: Path, environment: Mapping[str, str]) -> dict[str, Pro
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path} has more than {MAX_BYTES} bytes: it is no configuration")
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError:
-        text = data.decode("latin-1")  # the encoding that Java's own reader assumes
-    return parse_properties(text, environment)
-
-
-def property_values(path: Path) -> dict[str, str]:
-    """Return the values of a file by key, without environment variables and surrounding space.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    return {key: entry.value.strip() for key, entry in read_properties(path, {}).items()}
+        return data.decode("latin-1")  # the encoding that Java's own reader assumes
 
 
 def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, PropertyEntry]:
@@ -73,7 +86,7 @@ def parse_properties(text: str, environment: Mapping[str, str]) -> dict[str, Pro
 
     entries: dict[str, PropertyEntry] = {}
     for number, line in _logical_lines(text):
-        key, value = _split(line)
+        key, value, _ = _split(line)
         entries[key] = PropertyEntry(_VARIABLE.sub(resolve, value), number)
     return entries
 
@@ -98,14 +111,16 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, parts
 
 
-def _split(line: str) -> tuple[str, str]:
+def _split(line: str) -> tuple[str, str, bool]:
+    """Return key, value, and whether something separates them."""
     position = 0
     while position < len(line) and line[position] not in "=: \t\f":
         position += 2 if line[position] == "\\" else 1
     key, rest = line[:position], line[position:].lstrip(_SPACE)
+    separated = bool(rest)
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(_SPACE)
-    return _unescape(key), _unescape(rest)
+    return _unescape(key), _unescape(rest), separated
 
 
 def _unescape(text: str) -> str:

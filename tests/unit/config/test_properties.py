@@ -69,3 +69,25 @@ def test_values_have_no_space_around_them_and_no_environment(tmp_path: Path) -> 
         "listeners": "PLAINTEXT://h:1,SSL://h:2",
         "path": "${HOME}",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a=1\nauthorizer.class.name\n", "line 2: 'authorizer.class.name' has no '='"),
+        ("a=1\n\n=v\n", "line 3: there is no key"),
+    ],
+)
+def test_a_line_that_lost_its_key_or_value_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError, match=said):
+        property_values(file)
+
+
+def test_an_empty_value_is_a_value(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("a=\nb: 2\nc 3\n")
+
+    assert property_values(file) == {"a": "", "b": "2", "c": "3"}

@@ -34,6 +34,14 @@ def test_its_folder_goes_first_on_the_path(system: str, python: str) -> None:
     assert environment == {"PATH": f"{Path(python).parent}{os.pathsep}{system}"}
 
 
+def test_a_folder_of_the_system_stays_where_it_is(system: str) -> None:
+    environment = {"PATH": system}
+
+    prefer_this_python(environment, "/usr/bin/python3")
+
+    assert environment == {"PATH": system}
+
+
 def test_without_a_path_it_is_added_to_the_default(python: str) -> None:
     environment: dict[str, str] = {}
 
