@@ -67,7 +67,7 @@ from headrace.groups.offset.message import (
 from headrace.groups.offset_handler import OffsetHandler
 from headrace.groups.record_codec import decode
 from headrace.groups.request import GroupReply, GroupRequest
-from headrace.groups.timer import TimerQueue
+from headrace.groups.timer_queue import TimerQueue
 from headrace.groups.topic import TopicSource
 from headrace.model.ids import ProducerId, TopicPartition
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.event import Answer
+from headrace.transactions.message import Answer
 from headrace.transactions.record import Record
 
 Token = object

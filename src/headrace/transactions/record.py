@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 
 from headrace.model.error import CorruptLog
 from headrace.model.ids import NO_PRODUCER_ID, ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.metadata import CLASSIC_VERSION, TransactionMetadata, TransactionState
+from headrace.transactions.metadata import CLASSIC_VERSION, TransactionMetadata
+from headrace.transactions.state import TransactionState
 
 Record = tuple[bytes, bytes | None]
 """Key and value; the value None is a tombstone."""

@@ -1,6 +1,6 @@
 """All transactional ids of one coordinator shard (one partition of `__transaction_state`).
 
-The rules of a transaction are in `state`; this file tracks appends, markers and deadlines:
+The rules of a transaction are in `transition`; this file tracks appends, markers and deadlines:
 
 Rule 1: a change is adopted when its record is in the log, not before (`settle`), so a crash or a
         failed append leaves nothing to undo (`reject`). One change per id at a time.
@@ -18,24 +18,25 @@ from dataclasses import dataclass, field
 
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
-from headrace.transactions import record, state
+from headrace.transactions import record, transition
 from headrace.transactions.config import TransactionConfig
 from headrace.transactions.effect import NOTHING, Effects, Reply, Token, WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
-    AddPartitions,
-    EndTransaction,
-    InitProducerId,
-    VerifyReply,
-)
 from headrace.transactions.listing import (
     ListingFilter,
     TransactionDescription,
     TransactionListing,
 )
-from headrace.transactions.metadata import TransactionMetadata, TransactionState
+from headrace.transactions.message import (
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    VerifyReply,
+)
+from headrace.transactions.metadata import TransactionMetadata
 from headrace.transactions.record import Record
-from headrace.transactions.state import TakeProducerId, TransactionStep
+from headrace.transactions.state import TransactionState
+from headrace.transactions.transition import TakeProducerId, TransactionStep
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class TransactionRegistry:
 
     def init_producer_id(self, token: Token, event: InitProducerId, now_ms: int) -> Effects:
         entry = self._entries.get(event.transactional_id) or _Entry()
-        step = state.init_producer_id(
+        step = transition.init_producer_id(
             entry.metadata,
             event,
             self._take_id,
@@ -94,17 +95,19 @@ class TransactionRegistry:
     def add_partitions(self, token: Token, event: AddPartitions, now_ms: int) -> Effects:
         entry = self._entries.get(event.transactional_id) or _Entry()
         busy = entry.pending is not None
-        step = state.add_partitions(entry.metadata, event, busy=busy, now_ms=now_ms)
+        step = transition.add_partitions(entry.metadata, event, busy=busy, now_ms=now_ms)
         return self._carry_out(token, event.transactional_id, entry, step)
 
     def verify_partitions(self, event: AddPartitions) -> VerifyReply:
         entry = self._entries.get(event.transactional_id) or _Entry()
-        return state.verify_partitions(entry.metadata, event)
+        return transition.verify_partitions(entry.metadata, event)
 
     def end_transaction(self, token: Token, event: EndTransaction, now_ms: int) -> Effects:
         entry = self._entries.get(event.transactional_id) or _Entry()
         busy = entry.pending is not None
-        step = state.end_transaction(entry.metadata, event, self._take_id, busy=busy, now_ms=now_ms)
+        step = transition.end_transaction(
+            entry.metadata, event, self._take_id, busy=busy, now_ms=now_ms
+        )
         return self._carry_out(token, event.transactional_id, entry, step)
 
     def _carry_out(
@@ -194,7 +197,7 @@ class TransactionRegistry:
             return NOTHING
         entry.retry_at_ms = None
         if not entry.owed:
-            return self._propose(entry, state.complete(metadata, now_ms))
+            return self._propose(entry, transition.complete(metadata, now_ms))
         return Effects(
             markers=(
                 WriteMarkers(
@@ -269,7 +272,7 @@ class TransactionRegistry:
         if metadata.state.prepared and entry.retry_at_ms is not None:
             return self._due(entry, now_ms)
         if metadata.state is TransactionState.ONGOING and now_ms >= metadata.deadline_ms:
-            return self._propose(entry, state.fence(metadata, now_ms))
+            return self._propose(entry, transition.fence(metadata, now_ms))
         if metadata.state is TransactionState.ONGOING:
             entry.retry_at_ms = None
         return NOTHING

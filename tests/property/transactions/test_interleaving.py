@@ -21,7 +21,7 @@ from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions import record
 from headrace.transactions.effect import Effects, WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.message import (
     AddPartitions,
     AddReply,
     EndReply,
@@ -29,8 +29,9 @@ from headrace.transactions.event import (
     InitProducerId,
     InitReply,
 )
-from headrace.transactions.metadata import MAX_EPOCH, TransactionState
+from headrace.transactions.metadata import MAX_EPOCH
 from headrace.transactions.registry import TransactionRegistry
+from headrace.transactions.state import TransactionState
 
 TIMEOUT_MS = 1_000
 NAME = "shared"

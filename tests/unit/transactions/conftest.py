@@ -9,7 +9,7 @@ import pytest
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.effect import Effects, WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.message import (
     AddPartitions,
     AddReply,
     Answer,

@@ -6,13 +6,13 @@ from headrace.model.error import CorruptLog, InvalidArgument
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.effect import Effects
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.listing import ListingFilter
+from headrace.transactions.message import (
     AddPartitions,
     EndTransaction,
     InitProducerId,
     InitReply,
 )
-from headrace.transactions.listing import ListingFilter
 
 DAY_MS = 24 * 60 * 60 * 1000
 INIT = InitProducerId(transactional_id="pay", timeout_ms=60_000)

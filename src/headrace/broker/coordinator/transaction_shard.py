@@ -24,8 +24,8 @@ from typing import TypeAlias
 
 import structlog
 
-from headrace.broker.coordinator.group import stored_batches
-from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.coordinator_host import CoordinatorHost
+from headrace.broker.coordinator.group_coordinator import stored_batches
 from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, WrittenMarker
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (

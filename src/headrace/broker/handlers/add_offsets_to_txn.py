@@ -13,7 +13,7 @@ from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import for_version
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

@@ -19,7 +19,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError, for_version
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -19,7 +19,7 @@ from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, Lo
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition, check_epoch
-from headrace.broker.replica.throttle import names_replica
+from headrace.broker.replica.replication_throttle import names_replica
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey

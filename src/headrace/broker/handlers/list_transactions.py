@@ -10,7 +10,7 @@ from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.coordinator.transaction import TransactionRefusal
+from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.error_mapping import group_code, transaction_code
 from headrace.groups.error import Refusal
 from headrace.groups.regex import matching_topics

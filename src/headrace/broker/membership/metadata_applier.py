@@ -19,7 +19,7 @@ from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
-from headrace.broker.replica.role import ReplicaRoles
+from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.topic_table import TopicTable
 from headrace.cluster.acl import Acl
 from headrace.cluster.broker import BrokerConfig, BrokerRecord

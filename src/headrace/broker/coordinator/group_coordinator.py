@@ -25,12 +25,12 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
-from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.primitive import MalformedRecord
+from headrace.groups.primitive_codec import MalformedRecord
 from headrace.groups.record_codec import encode
 from headrace.groups.regex import load_engine
 from headrace.groups.registry import GroupRegistry

@@ -22,8 +22,8 @@ from functools import partial
 
 import structlog
 
-from headrace.broker.membership.host import MemberHost
-from headrace.broker.membership.isr import IsrManager
+from headrace.broker.membership.isr_manager import IsrManager
+from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller

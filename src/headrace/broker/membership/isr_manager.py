@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from headrace.broker.membership.host import MemberHost
+from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
