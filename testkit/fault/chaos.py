@@ -267,7 +267,7 @@ class Chaos:
         self._go_on()
 
     def _fill_disk(self, number: int) -> None:
-        """As Kafka's, a broker whose disk was full is started again when there is room."""
+        """Fill a disk. A broker whose disk was full is started again, as Kafka's would be."""
         disk = self._disks[number]
         disk.fill()
         try:

@@ -55,7 +55,7 @@ class RelayNetwork(BrokenNetwork):
         return made
 
     def _caller(self, port: int, relay_port: int) -> Point | None:
-        """Which broker calls another one."""
+        """Return which broker calls another one."""
         running = [
             (broker_point(number), broker.pid)
             for number, broker in self._brokers.items()

@@ -215,7 +215,7 @@ class _Reader:
             raise self._wrong("a name is not UTF-8") from None
 
     def count(self, size: int, each: int) -> int:
-        """A number of items of at least `each` bytes that can be here at all; null counts as 0."""
+        """Return how many items of at least `each` bytes follow; null (-1) counts as 0."""
         left = len(self._data) - self._position
         if size * each > left:
             raise self._wrong(f"{size} items are announced and {left} bytes are left")

@@ -291,7 +291,7 @@ def _end_and_bump(
     busy: bool,
     now_ms: int,
 ) -> TransactionStep:
-    """The table of KIP-890: what a current epoch and a retried one may do in each state.
+    """Apply the table of KIP-890: what a current epoch and a retried one may do in each state.
 
     ================ ============== =============== ============= ==================
     state            abort, retried abort, current  commit, retr. commit, current
@@ -325,8 +325,11 @@ def _end_and_bump(
 
 
 def _ended_one_epoch_ago(current: TransactionMetadata, event: EndTransaction) -> bool:
-    """The epoch 32767 is only ever reached by fencing or on the way to a new producer id (rule 4):
-    it is never handed out, not even to a producer that asks for the abort the fencing made."""
+    """Return whether this is a retry of the EndTxn that ended the transaction one epoch ago.
+
+    The epoch 32767 is only ever reached by fencing or on the way to a new producer id (rule 4): it
+    is never handed out, not even to a producer that asks for the abort the fencing made.
+    """
     ended = current.state.prepared or (
         current.state.resting and current.state is not TransactionState.EMPTY
     )

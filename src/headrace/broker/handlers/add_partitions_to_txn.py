@@ -78,7 +78,7 @@ def _partitions(topics: Iterable[Any]) -> frozenset[TopicPartition]:
 
 
 async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only: bool) -> Codes:
-    """All of them or none: a partition that cannot be joined keeps the others out."""
+    """Join all partitions or none: a partition that cannot be joined keeps the others out."""
     if broker.guard.denies_transactional_id(call, Operation.WRITE, event.transactional_id):
         code = ErrorCode.transactional_id_authorization_failed
         return dict.fromkeys(event.partitions, code)

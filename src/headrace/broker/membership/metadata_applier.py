@@ -78,10 +78,10 @@ class MetadataTarget(Protocol):
 
 
 class MetadataApplier:
-    """Lives on the event loop.
+    """Makes changes of the cluster's state take effect in this broker.
 
-    Thread rule: `ControllerClient` calls it between two commands, when the controller's thread does
-    not change the state.
+    Threads: event loop only. `ControllerClient` calls it between two commands, when the
+    controller's thread does not change the state.
     """
 
     def __init__(self, target: MetadataTarget, controller: Controller) -> None:

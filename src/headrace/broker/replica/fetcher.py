@@ -110,7 +110,7 @@ class ReplicaFetcher:
         return not self._followers
 
     def reconnect(self) -> None:
-        """Rule 5."""
+        """Drop the connection; the next fetch opens a new one (rule 5)."""
         if self._connection is not None:
             self._connection.fail("it was cut off")
 
