@@ -293,7 +293,7 @@ class GroupCoordinator:
                 self._release(shard.registry.reject(self._now_ms))
                 raise
             else:
-                shard.registry.settle()
+                shard.registry.adopt()
         if end is not None and shard.partition.waits_before_answer:
             self._release_when_safe(shard, end, effects)
         else:
