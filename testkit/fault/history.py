@@ -105,7 +105,7 @@ class History:
                 yield Anomaly("aborted read", f"{value} at {place} was aborted")
 
     def _read(self) -> Iterable[tuple[str, LogPosition]]:
-        """Everything that any reader saw."""
+        """Return everything that any reader saw."""
         for polls in (*self.polls.values(), *self.delivered.values()):
             yield from polls
 

@@ -143,7 +143,7 @@ class NamespaceNetwork(BrokenNetwork):
     def _lay(
         self, near: "subprocess.Popen[bytes] | None", name: str, far: str, number: int
     ) -> None:
-        """Addresses and the ways to each other, for both ends of a cable."""
+        """Give both ends of a cable their addresses and the routes to each other."""
         own, hub = self._host(number), self._host(_HUB_HOST)
         self._run(
             near,
@@ -190,7 +190,7 @@ class NamespaceNetwork(BrokenNetwork):
         return [nsenter, f"--net=/proc/{holder.pid}/ns/net"]
 
     def _run(self, holder: "subprocess.Popen[bytes] | None", lines: Iterable[str]) -> None:
-        """Lines of `ip`, in a namespace, or in this process's."""
+        """Run lines of `ip` in a namespace, or in this process's."""
         self._do(holder, [self._ip, "-batch", "-"], "\n".join(lines))
 
     def _do(

@@ -100,7 +100,7 @@ class Workload:
             self.failures.append(f"{left} records were never answered")
 
     def _transact(self) -> None:
-        """Transactions over all partitions; each fifth is aborted."""
+        """Run transactions over all partitions; each fifth is aborted."""
         producer = Producer(
             {
                 "bootstrap.servers": self._servers,

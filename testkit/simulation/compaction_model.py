@@ -172,7 +172,7 @@ class CompactionModel:
                 assert outcome is None, f"{batch.head!r} has lost its marker"
 
     def check_producers(self) -> None:
-        """Replaying the batches that are left gives every producer its last sequence and epoch."""
+        """Check that a replay of what is left gives every producer its last sequence and epoch."""
         replayed = ProducerState()
         for batch in self.read():
             head = batch.head

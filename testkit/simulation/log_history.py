@@ -303,7 +303,7 @@ class LogHistory:
         self._reload_model_producers()
 
     def _check_content(self) -> "Stored":
-        """Synced records are there, nothing is invented, nothing changed, no gap."""
+        """Check that synced records are there, unchanged, without a gap, and no others."""
         log = self._log
         end = log.log_end_offset
         assert end >= self._synced, f"synced up to {self._synced}, found up to {end}"
@@ -341,7 +341,7 @@ class LogHistory:
         return [batch for batch in map(Batch, self._batches) if batch.last_offset >= start]
 
     def _check_lookups(self) -> None:
-        """Indexes agree with a walk over everything."""
+        """Check that indexes agree with a walk over everything."""
         log = self._log
         live = self._live()
         for batch in live:
@@ -404,7 +404,7 @@ class LogHistory:
         return self._rng.randint(1, sides)
 
     def _now_ms(self) -> int:
-        """Time runs on, and sometimes a producer's clock is behind."""
+        """Let time run on; sometimes a producer's clock is behind."""
         self._clock.advance(self._rng.randrange(2000))
         late = self._rng.randrange(5000) if self._rng.random() < 0.3 else 0
         return self._clock.wall_ms() - late

@@ -286,7 +286,7 @@ class SimulatedBroker:
             self._fetch()
 
     def _propose(self, isr: frozenset[BrokerId]) -> None:
-        """First it counts, then it is committed: some time later, as through a thread."""
+        """Count a proposal at once, and commit it some time later, as through a thread."""
         state = self.state
         if state is None or self._committing:
             return

@@ -317,7 +317,7 @@ class BatchIterator(Iterator[Batch]):
         return batch
 
     def _expect_cut_off(self, position: int, left: int) -> None:
-        """Tell a batch that is cut off from one whose length or magic cannot be true."""
+        """Distinguish a batch that is cut off from one whose length or magic cannot be true."""
         if left < _PREFIX_BYTES:
             return
         magic = self._view[position + MAGIC_AT]

@@ -127,7 +127,7 @@ class ClusterMember:
         self.controller_id = BrokerId(-1) if holder is None else holder
 
     def set_stranded(self, stranded: bool) -> None:
-        """Called by `IsrManager`."""
+        """Note whether a partition is stranded; `IsrManager` calls it."""
         self.stranded = stranded
 
     def propose_isr(self, partition: Partition, isr: frozenset[BrokerId]) -> None:

@@ -36,7 +36,7 @@ class Registration(Protocol):
         """Whether the session with the store is alive, and the broker registered in it."""
 
     def set_stranded(self, stranded: bool) -> None:
-        """Learn whether some partition that this broker leads is stranded."""
+        """Note whether some partition that this broker leads is stranded."""
 
 
 class IsrManager:
