@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from bench.row import Row, median, seconds, spread
-from headrace.log.compaction.cleaner import Cleaner
-from headrace.log.compaction.compactor import CleanStats, Compactor
+from headrace.log.compaction.compaction_scheduler import CompactionScheduler
+from headrace.log.compaction.compactor import CompactionStats, Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import SystemClock
@@ -177,15 +177,15 @@ def copy_of(template: Path, path: Path) -> Path:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[PartitionLog, Callable[[], CleanStats]]]:
+def opened(path: Path) -> Iterator[tuple[PartitionLog, Callable[[], CompactionStats]]]:
     """The log, and what compacts all of it."""
     directory = LogDirectory.open(path, configs=lambda topic: CONFIG)
     log = directory.get(PARTITION)
     log.set_high_watermark(log.log_end_offset)
-    cleaner = Cleaner(directory.storage, path, lambda: [log])
+    scheduler = CompactionScheduler(directory.storage, path, lambda: [log])
 
-    def clean() -> CleanStats:
-        stats = cleaner.run_once(Compactor(SystemClock()))
+    def clean() -> CompactionStats:
+        stats = scheduler.run_once(Compactor(SystemClock()))
         assert stats is not None
         return stats
 
@@ -194,7 +194,7 @@ def opened(path: Path) -> Iterator[tuple[PartitionLog, Callable[[], CleanStats]]
     shutil.rmtree(path)
 
 
-def check(stats: CleanStats, *, kept: int) -> None:
+def check(stats: CompactionStats, *, kept: int) -> None:
     assert stats.records_kept == kept, f"{stats.records_kept} records are left, not {kept}"
 
 

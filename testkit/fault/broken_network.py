@@ -46,19 +46,19 @@ class BrokenNetwork(ABC):
 
     @abstractmethod
     def ensemble(self, folder: Path, servers: int) -> ZooKeeperEnsemble:
-        """ZooKeeper servers on this network, not started yet. Asked once, before any broker."""
+        """Return ZooKeeper servers on this network, not started yet; called once, at first."""
 
     @abstractmethod
     def broker(self, number: int, home: Path, settings: Mapping[str, str]) -> BrokerProcess:
-        """A broker on this network that finds the ensemble, not started yet."""
+        """Return a broker on this network that finds the ensemble, not started yet."""
 
     @abstractmethod
     def cut(self, one: Point, *others: Point) -> None:
-        """Between `one` and each of the others, both ways."""
+        """Cut the connections between `one` and each of the others, in both directions."""
 
     @abstractmethod
     def mend(self) -> None:
-        """All cuts."""
+        """Remove every cut."""
 
     @abstractmethod
     def close(self) -> None:

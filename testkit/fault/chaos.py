@@ -128,7 +128,7 @@ class Chaos:
         tell: Callable[[str], None] = lambda _: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> ChaosReport:
-        """Just these, one after the other."""
+        """Make just these faults, one after the other."""
         workload, report, kinds = self._workload, self.report, self.faults()
         with workload.running():
             self._go_on()
@@ -242,8 +242,8 @@ class Chaos:
         self._cut(broker_point(one), broker_point(other))
 
     def _isolate(self, number: int, *more: Point) -> None:
-        """Clients reach it, unless they are cut off, too, and it takes records that it can never
-        commit: those must vanish."""
+        """Cut a broker off from the others. Clients reach it, unless they are cut off too. It
+        takes records that it can never commit: those must vanish."""
         others = [broker_point(each) for each in self._cluster.brokers if each != number]
         others += [*self._zookeepers(), *more]
         self._cut(broker_point(number), *others, counted_out=number)
@@ -267,7 +267,7 @@ class Chaos:
         self._go_on()
 
     def _fill_disk(self, number: int) -> None:
-        """As Kafka's, a broker whose disk was full is started again when there is room."""
+        """Fill a disk. A broker whose disk was full is started again, as Kafka's would be."""
         disk = self._disks[number]
         disk.fill()
         try:

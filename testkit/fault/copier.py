@@ -48,7 +48,7 @@ class Copier:
         )
 
     def line(self) -> str:
-        """The next line it prints, waiting for it; empty when it has ended."""
+        """Return the next line it prints, waiting for it; empty when it has ended."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 

@@ -20,7 +20,7 @@ What it may do to names: keep a prefix of each directory's changes, as a journal
 any subset. A rename is atomic. A file whose name is lost is lost, synced or not.
 
 A `sync` that fails loses what it should have written, and the next `sync` succeeds without it, as
-on Linux: who goes on after a failed sync is found out here.
+on Linux: code that continues after a failed sync fails here.
 """
 
 import errno
@@ -159,14 +159,14 @@ class CrashDisk:
                         node.sync()
 
     def fork(self) -> "CrashDisk":
-        """A second disk in the same state, without faults: one history, many crashes."""
+        """Return a second disk in the same state, without faults: one history, many crashes."""
         with self._lock:
             copy = CrashDisk()
             copy._root = self._root.fork({}, {})
             return copy
 
     def unsynced_bytes(self, path: Path) -> int:
-        """How many bytes were written to the file since its last sync."""
+        """Return how many bytes were written to the file since its last sync."""
         return sum(len(data or b"") for _, data in self._inode(path).pending)
 
     # -- the file system ---------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class CrashDisk:
             return bytes(self._inode(path).data)
 
     def write_atomically(self, path: Path, content: bytes) -> None:
-        """In the steps of `Disk`, each of which can fail."""
+        """Write in the steps of `Disk`, each of which can fail."""
         scratch = path.with_name(path.name + ".tmp")
         file = self.open(scratch, create=True)
         file.truncate(0)
@@ -254,7 +254,7 @@ class CrashDisk:
             self._directory(path).sync()
 
     def modified_ms(self, path: Path) -> int:
-        """A disk in memory has no clock: its files never grow old."""
+        """Return a time far ahead: a disk in memory has no clock, and its files never grow old."""
         with self.call("modified_ms", path):
             return 2**62
 

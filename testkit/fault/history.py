@@ -1,7 +1,7 @@
-"""A recorded history of writes and reads on a cluster, and the check whether it could have been.
+"""A recorded history of writes and reads on a cluster, and the check of the log's guarantees.
 
 In the spirit of Jepsen's Kafka workload. Clients record every answer they get; at the end the log
-is read once more, whole. What may not be:
+is read once more, whole. Violations:
 
 - *lost write*: a record was acknowledged and is not in the log;
 - *inconsistent offset*: two reads, or a read and an acknowledgement, differ in what lies at an
@@ -21,8 +21,8 @@ from threading import Lock
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a record lies."""
+class LogPosition:
+    """The partition and offset of a record."""
 
     partition: int
     offset: int
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """What could not have been."""
+    """One violation of the log's guarantees."""
 
     kind: str
     what: str
@@ -47,15 +47,19 @@ class History:
         delivered: by group, what its members saw.
     """
 
-    acknowledged: list[tuple[str, Place]] = field(default_factory=list)
+    acknowledged: list[tuple[str, LogPosition]] = field(default_factory=list)
     aborted: set[str] = field(default_factory=set)
-    polls: dict[str, list[tuple[str, Place]]] = field(default_factory=lambda: defaultdict(list))
-    delivered: dict[str, set[tuple[str, Place]]] = field(default_factory=lambda: defaultdict(set))
+    polls: dict[str, list[tuple[str, LogPosition]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    delivered: dict[str, set[tuple[str, LogPosition]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
     _lock: Lock = field(default_factory=Lock)
 
     def acknowledge(self, value: str, partition: int, offset: int) -> None:
         with self._lock:
-            self.acknowledged.append((value, Place(partition, offset)))
+            self.acknowledged.append((value, LogPosition(partition, offset)))
 
     def abort(self, values: Iterable[str]) -> None:
         with self._lock:
@@ -63,14 +67,14 @@ class History:
 
     def poll(self, reader: str, value: str, partition: int, offset: int) -> None:
         with self._lock:
-            self.polls[reader].append((value, Place(partition, offset)))
+            self.polls[reader].append((value, LogPosition(partition, offset)))
 
     def deliver(self, group: str, value: str, partition: int, offset: int) -> None:
         with self._lock:
-            self.delivered[group].add((value, Place(partition, offset)))
+            self.delivered[group].add((value, LogPosition(partition, offset)))
 
-    def check(self, final: Iterable[tuple[str, Place]]) -> list[Anomaly]:
-        """What is wrong, given the whole log as one last reader saw it; nothing, if all is well."""
+    def check(self, final: Iterable[tuple[str, LogPosition]]) -> list[Anomaly]:
+        """Return the violations, given the whole log as one last reader saw it."""
         final = list(final)
         log = {place: value for value, place in final}
         return [
@@ -83,29 +87,29 @@ class History:
             *self._undelivered(final),
         ]
 
-    def _lost(self, final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
+    def _lost(self, final: list[tuple[str, LogPosition]]) -> Iterable[Anomaly]:
         there = {value for value, _ in final}
         for value, place in self.acknowledged:
             if value not in there and value not in self.aborted:
                 yield Anomaly("lost write", f"{value} was acknowledged at {place}")
 
-    def _inconsistent(self, log: dict[Place, str]) -> Iterable[Anomaly]:
+    def _inconsistent(self, log: dict[LogPosition, str]) -> Iterable[Anomaly]:
         for value, place in [*self.acknowledged, *self._read()]:
             found = log.get(place)
             if found is not None and found != value:
                 yield Anomaly("inconsistent offset", f"{place} holds {found} and held {value}")
 
-    def _aborted_reads(self, final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
+    def _aborted_reads(self, final: list[tuple[str, LogPosition]]) -> Iterable[Anomaly]:
         for value, place in [*final, *self._read()]:
             if value in self.aborted:
                 yield Anomaly("aborted read", f"{value} at {place} was aborted")
 
-    def _read(self) -> Iterable[tuple[str, Place]]:
-        """Everything that any reader saw."""
+    def _read(self) -> Iterable[tuple[str, LogPosition]]:
+        """Return everything that any reader saw."""
         for polls in (*self.polls.values(), *self.delivered.values()):
             yield from polls
 
-    def _undelivered(self, final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
+    def _undelivered(self, final: list[tuple[str, LogPosition]]) -> Iterable[Anomaly]:
         for group, seen in self.delivered.items():
             for value, place in final:
                 if (value, place) not in seen:
@@ -123,7 +127,7 @@ class History:
                     )
                 last[place.partition] = place.offset
 
-    def _unseen(self, log: dict[Place, str]) -> Iterable[Anomaly]:
+    def _unseen(self, log: dict[LogPosition, str]) -> Iterable[Anomaly]:
         by_partition: dict[int, list[int]] = defaultdict(list)
         for place in log:
             by_partition[place.partition].append(place.offset)
@@ -135,11 +139,11 @@ class History:
                 first, last = min(offsets), max(offsets)
                 for offset in by_partition[partition]:
                     if first < offset < last and offset not in offsets:
-                        value = log[Place(partition, offset)]
+                        value = log[LogPosition(partition, offset)]
                         yield Anomaly("unseen", f"{reader} went past {value} at {offset}")
 
 
-def _duplicates(final: list[tuple[str, Place]]) -> Iterable[Anomaly]:
+def _duplicates(final: list[tuple[str, LogPosition]]) -> Iterable[Anomaly]:
     for value, times in Counter(value for value, _ in final).items():
         if times > 1:
             yield Anomaly("duplicate", f"{value} is in the log {times} times")

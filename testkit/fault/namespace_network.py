@@ -105,7 +105,7 @@ class NamespaceNetwork(BrokenNetwork):
         return f"198.18.{self._number}.{number}"
 
     def _connect_this_process(self) -> int:
-        """Rule 2."""
+        """Connect this process to the hub (rule 2)."""
         hub = self._hub.pid
         for number in range(_NETWORKS):
             self._number = number
@@ -128,7 +128,7 @@ class NamespaceNetwork(BrokenNetwork):
         return number
 
     def place(self, point: Point) -> Place:
-        """A namespace with a cable to the hub: where to start a server that is this point."""
+        """Return a namespace with a cable to the hub, in which to start this point's server."""
         holder = self._hold()
         number = len(self._hosts)
         far = f"point{number}"
@@ -143,7 +143,7 @@ class NamespaceNetwork(BrokenNetwork):
     def _lay(
         self, near: "subprocess.Popen[bytes] | None", name: str, far: str, number: int
     ) -> None:
-        """Addresses and the ways to each other, for both ends of a cable."""
+        """Give both ends of a cable their addresses and the routes to each other."""
         own, hub = self._host(number), self._host(_HUB_HOST)
         self._run(
             near,
@@ -165,7 +165,7 @@ class NamespaceNetwork(BrokenNetwork):
     # -- namespaces
 
     def _hold(self) -> "subprocess.Popen[bytes]":
-        """A process that sleeps in a new namespace (rule 1)."""
+        """Start a process that sleeps in a new namespace (rule 1)."""
         command = [str(find_program("unshare", package="util-linux")), "--net", "sleep", "infinity"]
         holder = subprocess.Popen(
             command,
@@ -190,7 +190,7 @@ class NamespaceNetwork(BrokenNetwork):
         return [nsenter, f"--net=/proc/{holder.pid}/ns/net"]
 
     def _run(self, holder: "subprocess.Popen[bytes] | None", lines: Iterable[str]) -> None:
-        """Lines of `ip`, in a namespace, or in this process's."""
+        """Run lines of `ip` in a namespace, or in this process's."""
         self._do(holder, [self._ip, "-batch", "-"], "\n".join(lines))
 
     def _do(

@@ -55,7 +55,7 @@ class RelayNetwork(BrokenNetwork):
         return made
 
     def _caller(self, port: int, relay_port: int) -> Point | None:
-        """Which broker calls another one."""
+        """Return which broker calls another one."""
         running = [
             (broker_point(number), broker.pid)
             for number, broker in self._brokers.items()
@@ -73,7 +73,7 @@ class RelayNetwork(BrokenNetwork):
         return frozenset((one, other)) in self._cuts
 
     def relay(self, port: int, point: Point, caller: "Caller") -> int:
-        """Stand before `port`, which is `point`'s; the port that callers use instead."""
+        """Relay to `port`, which is `point`'s; return the port that callers use instead."""
         made = Relay(self, port, point, caller)
         self._relays.append(made)
         return made.port
@@ -110,7 +110,7 @@ Caller = Callable[[int, int], Point | None]
 
 
 def owner_of(port: int, peer_port: int, pids: Iterable[tuple[Point, int]]) -> Point | None:
-    """Whose process has the end of a loopback connection that is at `port`."""
+    """Return whose process has the end of a loopback connection that is at `port`."""
     wanted = f"{port:04X}", f"{peer_port:04X}"
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()

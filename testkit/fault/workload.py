@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from testkit.fault.history import History, Place
+from testkit.fault.history import History, LogPosition
 
 # Look for another leader as often as tests need it.
 _IMPATIENT = {
@@ -100,7 +100,7 @@ class Workload:
             self.failures.append(f"{left} records were never answered")
 
     def _transact(self) -> None:
-        """Transactions over all partitions; each fifth is aborted."""
+        """Run transactions over all partitions; each fifth is aborted."""
         producer = Producer(
             {
                 "bootstrap.servers": self._servers,
@@ -129,7 +129,7 @@ class Workload:
             self._stop.wait(20 * self._pause_seconds)
 
     def _commit(self, producer: Producer, values: list[str]) -> bool:
-        """Whether it was; a transaction that cannot go on is aborted, as an application does."""
+        """Commit, and return whether that was done; abort a transaction that cannot go on."""
         try:
             _patiently(lambda: producer.commit_transaction(_TRY_SECONDS))
         except KafkaException as error:
@@ -144,7 +144,7 @@ class Workload:
         self.history.abort(values)
 
     def _work_in_group(self) -> None:
-        """A member of a group that goes on to the end of the log when the others have ended."""
+        """Run a member of a group that goes on to the end of the log when the others have ended."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self._servers,
@@ -169,7 +169,7 @@ class Workload:
             consumer.close()
 
     def _caught_up(self, consumer: Consumer) -> bool:
-        """Whether every partition is this member's, and read to its end."""
+        """Return whether every partition is this member's, and read to its end."""
         try:
             places = consumer.position(consumer.assignment())
             if len(places) < self._partitions:
@@ -189,7 +189,7 @@ class Workload:
         self._acknowledged_by[partition] += 1
 
     def goes_on(self, records: int) -> Callable[[], bool]:
-        """Whether, of what is sent from now on, so many were acknowledged by each partition."""
+        """Return a condition: each partition has acknowledged so many records sent from now on."""
         wanted = [sent + records for sent in self._sent_to]
         return lambda: all(
             have >= want for have, want in zip(self._acknowledged_by, wanted, strict=True)
@@ -199,11 +199,11 @@ class Workload:
         for value, place in self._records("reader", self._stop):
             self.history.poll("reader", value, place.partition, place.offset)
 
-    def read_all(self) -> list[tuple[str, Place]]:
-        """The whole log, read once more from its start to its end."""
+    def read_all(self) -> list[tuple[str, LogPosition]]:
+        """Return the whole log, read once more from its start to its end."""
         return list(self._records("last", None))
 
-    def _records(self, name: str, stop: Event | None) -> Iterator[tuple[str, Place]]:
+    def _records(self, name: str, stop: Event | None) -> Iterator[tuple[str, LogPosition]]:
         """Read from the start until `stop` is set, or without `stop` to the end of the log."""
         consumer = Consumer(
             {
@@ -232,7 +232,7 @@ class Workload:
                         raise KafkaException(error)
                     continue
                 value, partition, offset = _contents(message)
-                yield value, Place(partition, offset)
+                yield value, LogPosition(partition, offset)
         finally:
             consumer.close()
 
@@ -251,7 +251,7 @@ def _note(delivered: list[tuple[str, int, int]], error: object, message: Message
 
 
 def _patiently(step: Callable[[], None]) -> None:
-    """A step of a transaction, again and again while the client says that it may be tried again."""
+    """Run a step of a transaction, and retry while the client says that it may be retried."""
     deadline = time.monotonic() + _GIVE_UP_MS / 1000
     while True:
         try:

@@ -47,7 +47,7 @@ class Violation(HeadraceError, AssertionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weather:
+class FaultRates:
     """How many faults a history has; drawn from its seed."""
 
     loss: float
@@ -72,7 +72,7 @@ class ClusterSimulator:
         self._value = 0
         self._cut: set[frozenset[int]] = set()
         self._calm = False
-        self.weather = Weather(
+        self.fault_rates = FaultRates(
             loss=self.random.choice([0.0, 0.02, 0.2]),
             slow_ms=self.random.choice([5, 30, 150]),
             lost_answers=self.random.choice([0.0, 0.05, 0.3]),
@@ -95,7 +95,7 @@ class ClusterSimulator:
         for broker in self.brokers.values():
             self.after(self.random.randint(0, 50), broker.start)
         self.after(100, self._produce)
-        self.after(self.weather.fault_every_ms, self._fault)
+        self.after(self.fault_rates.fault_every_ms, self._fault)
         self._play(FAULT_MS)
         self._heal()
         self._play(FAULT_MS + REST_MS)
@@ -121,9 +121,9 @@ class ClusterSimulator:
 
     def send(self, sender: int, receiver: int, deliver: Callable[[], None]) -> None:
         """Send a message: late by chance, and lost by chance or because of a network cut."""
-        if not self._calm and self.random.random() < self.weather.loss:
+        if not self._calm and self.random.random() < self.fault_rates.loss:
             return
-        late = self.random.randint(1, 5 if self._calm else self.weather.slow_ms)
+        late = self.random.randint(1, 5 if self._calm else self.fault_rates.slow_ms)
 
         def arrive() -> None:
             if self.reachable(sender, receiver):
@@ -142,7 +142,7 @@ class ClusterSimulator:
                 raise StorageError("cut off from ZooKeeper")
 
         def after() -> None:
-            if not self._calm and self.random.random() < self.weather.lost_answers:
+            if not self._calm and self.random.random() < self.fault_rates.lost_answers:
                 raise StorageError("the answer was lost")
 
         store.before, store.after = before, after
@@ -153,7 +153,7 @@ class ClusterSimulator:
             self._fire_watch(broker, path)
 
     def _fire_watch(self, broker: SimulatedBroker, path: str) -> None:
-        late = self.random.randint(1, 5 if self._calm else self.weather.slow_ms)
+        late = self.random.randint(1, 5 if self._calm else self.fault_rates.slow_ms)
 
         def arrive() -> None:
             # A watch is not lost: a broker that is cut off reads everything when it is back.
@@ -167,7 +167,7 @@ class ClusterSimulator:
     def _fault(self) -> None:
         if self._calm:
             return
-        self.after(self.random.randint(1, 2 * self.weather.fault_every_ms), self._fault)
+        self.after(self.random.randint(1, 2 * self.fault_rates.fault_every_ms), self._fault)
         broker = self.random.choice(list(self.brokers.values()))
         kind = self.random.choice(["crash", "crash leader", "cut", "cut from zookeeper"])
         if kind == "crash leader":

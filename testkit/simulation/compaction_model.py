@@ -94,7 +94,7 @@ class CompactionModel:
         self.log.set_high_watermark(self.log.log_end_offset)
 
     def on(self, log: PartitionLog) -> "CompactionModel":
-        """The same history in another copy of the log, to go on with separately."""
+        """Return the same history in another copy of the log, to go on with separately."""
         return replace(
             self,
             log=log,
@@ -120,7 +120,7 @@ class CompactionModel:
         return found
 
     def check_meaning(self) -> None:
-        """True at every moment, however often it was compacted:
+        """Check what holds at any time, however often the log was compacted:
 
         1. A record that is there is one that was written, unchanged, at its offset.
         2. For each key the newest record counts: replaying what is left gives the same dictionary.
@@ -142,7 +142,7 @@ class CompactionModel:
         assert _living(left) == _living(self.dictionary()), "replaying gives another dictionary"
 
     def check_transactions(self) -> None:
-        """True at every moment:
+        """Check what holds at any time:
 
         1. Every transactional batch that is left, be it only its head, is followed by the marker
            that decided it.
@@ -172,7 +172,7 @@ class CompactionModel:
                 assert outcome is None, f"{batch.head!r} has lost its marker"
 
     def check_producers(self) -> None:
-        """Replaying the batches that are left gives every producer its last sequence and epoch."""
+        """Check that a replay of what is left gives every producer its last sequence and epoch."""
         replayed = ProducerState()
         for batch in self.read():
             head = batch.head
@@ -194,7 +194,7 @@ class CompactionModel:
         raise AssertionError(f"no transactional batch was written at {base_offset}")
 
     def dictionary(self) -> dict[bytes | None, bytes | None]:
-        """What a reader of the whole history would hold, open transactions included."""
+        """Return what a reader of the whole history would hold, open transactions included."""
         aborted = self._offsets(outcome=False)
         state: dict[bytes | None, bytes | None] = {}
         for batch in self.batches:
@@ -204,7 +204,7 @@ class CompactionModel:
         return state
 
     def expect_exact(self, end_offset: int, now_ms: int, delete_retention_ms: int) -> None:
-        """After a round up to `end_offset` whose map held everything: exactly these records.
+        """Check the records after a round up to `end_offset` whose map held everything.
 
         Below `end_offset` each key has its newest record that is not aborted, without tombstones
         whose batch got its horizon in an earlier round and has passed it. From there on all stay
@@ -238,7 +238,7 @@ class CompactionModel:
         assert found == expected
 
     def _newest(self, end_offset: int, aborted: set[int | None]) -> set[int | None]:
-        """The offset of the newest record of each key below `end_offset`."""
+        """Return the offset of the newest record of each key below `end_offset`."""
         newest: dict[bytes, int] = {}
         for batch in self.batches:
             for record in batch.records:
@@ -262,5 +262,5 @@ def _at(record: KeyedRecord) -> int:
 
 
 def _living(state: dict[bytes | None, bytes | None]) -> dict[bytes | None, bytes | None]:
-    """A tombstone and a key that is not there mean the same."""
+    """Return the keys with a value: a tombstone and a missing key mean the same."""
     return {key: value for key, value in state.items() if value is not None}

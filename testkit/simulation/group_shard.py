@@ -1,7 +1,7 @@
 """A `GroupRegistry` with a log in memory, called directly instead of by clients.
 
-It does for the registry what the broker does: append, settle or reject, release replies, tick. The
-log can be made to fail, and can be read again into a new shard as after a restart.
+It does for the registry what the broker does: append, `adopt` or `reject`, release replies, tick.
+The log can be made to fail, and can be read again into a new shard as after a restart.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ class ChangingTopics:
 
 
 class GroupShard:
-    """See the module.
+    """A shard of `__consumer_offsets` in memory: a registry and its log.
 
     Attributes:
         topics: what the registry sees of topics.
@@ -94,7 +94,7 @@ class GroupShard:
         return token
 
     def ask(self, request: GroupRequest[GroupReply]) -> Any:
-        """`send` a request that is answered at once, and return the answer."""
+        """Send a request that is answered at once, and return the answer."""
         return self.answer(self.send(request))
 
     def group(self, group_id: str) -> Group | None:
@@ -111,14 +111,14 @@ class GroupShard:
         return token not in self.answers
 
     def run(self, effects: GroupEffects) -> None:
-        """Append, settle or reject, release the replies."""
+        """Append, call `adopt` or `reject`, release the replies."""
         if effects.records and self.fail_appends:
             effects = self.registry.reject(self.now_ms)
         elif effects.records:
             self.log += [
                 LoggedRecord(*encode(record), effects.producer) for record in effects.records
             ]
-            self.registry.settle()
+            self.registry.adopt()
         for each in effects.replies:
             self.answers.setdefault(each.token, []).append(each.reply)
 

@@ -192,7 +192,7 @@ class LogHistory:
         self._took(stored)
 
     def _disarm(self) -> None:
-        """The step is done; what follows only looks."""
+        """Let no fault happen: the step is done, what follows only looks."""
         if self._armed:
             self._disk.faults.clear()
 
@@ -303,7 +303,7 @@ class LogHistory:
         self._reload_model_producers()
 
     def _check_content(self) -> "Stored":
-        """Synced records are there, nothing is invented, nothing changed, no gap."""
+        """Check that synced records are there, unchanged, without a gap, and no others."""
         log = self._log
         end = log.log_end_offset
         assert end >= self._synced, f"synced up to {self._synced}, found up to {end}"
@@ -326,7 +326,7 @@ class LogHistory:
         return Stored(end, unknown)
 
     def _is_doubtful(self, batch: Batch) -> bool:
-        """The append that failed may have left its bytes; those of a marker are not ours."""
+        """Return whether a failed append may have left these bytes; a marker's are unknown."""
         data = bytes(batch.data)[16:]
         return any(data == each[16:] or not each for each in self._doubtful)
 
@@ -341,7 +341,7 @@ class LogHistory:
         return [batch for batch in map(Batch, self._batches) if batch.last_offset >= start]
 
     def _check_lookups(self) -> None:
-        """Indexes agree with a walk over everything."""
+        """Check that indexes agree with a walk over everything."""
         log = self._log
         live = self._live()
         for batch in live:
@@ -360,7 +360,7 @@ class LogHistory:
         assert newest.timestamp_ms == (times[-1] if times else -1), "the newest time is known"
 
     def _check_producers(self) -> None:
-        """As if every batch since offset 0 had been replayed; so are transactions."""
+        """Check that producers and transactions are as after a replay from offset 0."""
         state, aborted = replay(self._batches)
         found = {entry.producer_id: entry for entry in self._log.producer_entries()}
         expected = {entry.producer_id: entry for entry in state.entries()}
@@ -387,7 +387,7 @@ class LogHistory:
         assert listed == expected_aborted, f"aborted {listed} instead of {expected_aborted}"
 
     def _check_epochs(self) -> None:
-        """The epoch of a live batch is the one in its head."""
+        """Check that the epoch of a live batch is the one in its head."""
         for batch in self._live():
             offset = max(batch.base_offset, self._log.log_start_offset)
             found = self._log.epochs.epoch_at(offset)
@@ -404,7 +404,7 @@ class LogHistory:
         return self._rng.randint(1, sides)
 
     def _now_ms(self) -> int:
-        """Time runs on, and sometimes a producer's clock is behind."""
+        """Let time run on; sometimes a producer's clock is behind."""
         self._clock.advance(self._rng.randrange(2000))
         late = self._rng.randrange(5000) if self._rng.random() < 0.3 else 0
         return self._clock.wall_ms() - late
@@ -419,7 +419,7 @@ class Stored:
 
 
 def replay(batches: list[bytes]) -> tuple[ProducerState, list[tuple[int, int, int]]]:
-    """The producers after these batches, and the aborted transactions as (id, first, last)."""
+    """Return the producers after these batches, and aborted transactions as (id, first, last)."""
     state = ProducerState()
     aborted: list[tuple[int, int, int]] = []
     for batch in map(Batch, batches):

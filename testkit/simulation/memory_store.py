@@ -104,7 +104,7 @@ class MemoryStore:
         self.ensemble.listeners.append(fired)
         return lambda: self.ensemble.listeners.remove(fired)
 
-    def follow_session(self, watcher: SessionWatcher) -> None:
+    def watch_session(self, watcher: SessionWatcher) -> None:
         """Do nothing: the simulation ends sessions itself."""
 
     def close(self) -> None:

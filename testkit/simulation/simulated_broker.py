@@ -32,7 +32,7 @@ _POLL_MS = 25
 _FETCH_ENTRIES = 3
 
 
-class World(Protocol):
+class SimulatorHost(Protocol):
     """What a broker needs of the simulator."""
 
     now_ms: int
@@ -71,14 +71,14 @@ class SimulatedFetch(NamedTuple):
 class SimulatedBroker:
     """Leads or follows the one partition there is, and is the controller if it can."""
 
-    def __init__(self, world: World, broker_id: int) -> None:
+    def __init__(self, host: SimulatorHost, broker_id: int) -> None:
         self.broker_id = BrokerId(broker_id)
         self.log = SimulatedLog()
         self.running = False
         self.store: MemoryStore | None = None
         self.state: PartitionState | None = None
         self.partition: PartitionRecord | None = None
-        self._world = world
+        self._host = host
         self._checkpoint = 0
         self._high_watermark = 0
         self._life = 0
@@ -92,7 +92,7 @@ class SimulatedBroker:
         self._committing = False
 
     def _say(self, what: str) -> None:
-        self._world.say(f"broker {self.broker_id}", what)
+        self._host.say(f"broker {self.broker_id}", what)
 
     def _after(self, wait_ms: int, event: Callable[[], None]) -> None:
         """Let an event happen later, unless the broker crashes before."""
@@ -102,7 +102,7 @@ class SimulatedBroker:
             if self.running and self._life == life:
                 event()
 
-        self._world.after(wait_ms, unless_crashed)
+        self._host.after(wait_ms, unless_crashed)
 
     # -- coming and going
 
@@ -120,7 +120,7 @@ class SimulatedBroker:
         self._say(f"crashed at {self.log.log_end_offset}")
         self.running = False
         # A checkpoint of the high watermark is as old as it may be.
-        self._checkpoint = self._world.random.randint(0, self._high_watermark)
+        self._checkpoint = self._host.random.randint(0, self._high_watermark)
         self._forget()
 
     def _forget(self) -> None:
@@ -144,9 +144,9 @@ class SimulatedBroker:
     def _join(self) -> None:
         """Register, which first removes what the last run left behind; retry until it works."""
         try:
-            self.store = self._world.connect(self.broker_id)
+            self.store = self._host.connect(self.broker_id)
             self._controller = Controller(self.store)
-            self._epoch = self._controller.join(self._world.registration(self.broker_id)).epoch
+            self._epoch = self._controller.join(self._host.registration(self.broker_id)).epoch
         except (StorageError, VersionConflict, BrokerIdTaken):
             self._after(_RETRY_MS, self._join)
             return
@@ -163,7 +163,7 @@ class SimulatedBroker:
             self._catch_up()
 
     def _look_again(self) -> None:
-        brokers = (node_path(BrokerRecord.KIND, str(each)) for each in self._world.brokers)
+        brokers = (node_path(BrokerRecord.KIND, str(each)) for each in self._host.brokers)
         self._unheard |= {node_path(TopicRecord.KIND, TOPIC), CONTROLLER_PATH, *brokers}
         self._catch_up()
 
@@ -208,7 +208,7 @@ class SimulatedBroker:
 
     def _lead(self, partition: PartitionRecord) -> None:
         self._say(f"leads in epoch {partition.leader_epoch} with {sorted(partition.isr)}")
-        self._world.leads(self.broker_id, partition.leader_epoch, self.log.entries)
+        self._host.leads(self.broker_id, partition.leader_epoch, self.log.entries)
         self.log.begin_epoch(partition.leader_epoch)
         self._waiting.clear()
         self._committing = False
@@ -221,7 +221,7 @@ class SimulatedBroker:
             log_end=LogEndOffset(self.log.log_end_offset),
             high_watermark=HighWatermark(self._high_watermark),
             min_insync=MIN_INSYNC,
-            now_ms=self._world.now_ms,
+            now_ms=self._host.now_ms,
         )
         self._show()
 
@@ -243,9 +243,9 @@ class SimulatedBroker:
         if state is None:
             return
         self._high_watermark = state.high_watermark
-        self._world.shows(self.broker_id, self.log.entries, state.high_watermark)
+        self._host.shows(self.broker_id, self.log.entries, state.high_watermark)
         while self._waiting and self._waiting[0][0] < state.high_watermark:
-            self._world.acknowledge(self.broker_id, *self._waiting.pop(0))
+            self._host.acknowledge(self.broker_id, *self._waiting.pop(0))
 
     def answer(self, fetch: Fetch) -> SimulatedFetch:
         state = self.state
@@ -260,7 +260,7 @@ class SimulatedBroker:
             BrokerId(fetch.replica),
             LogEndOffset(fetch.offset),
             LeaderEpoch(fetch.leader_epoch),
-            now_ms=self._world.now_ms,
+            now_ms=self._host.now_ms,
             broker_epoch=fetch.broker_epoch,
         )
         self._show()
@@ -279,14 +279,14 @@ class SimulatedBroker:
         self._after(_TICK_MS, self._tick)
         state = self.state
         if state is not None:
-            late = state.late(self._world.now_ms, _LAG_MS)
+            late = state.late(self._host.now_ms, _LAG_MS)
             if late:
                 self._propose(state.shrunk(late))
-        elif self._world.now_ms - self._asked_ms > _FETCH_AGAIN_MS:
+        elif self._host.now_ms - self._asked_ms > _FETCH_AGAIN_MS:
             self._fetch()
 
     def _propose(self, isr: frozenset[BrokerId]) -> None:
-        """First it counts, then it is committed: some time later, as through a thread."""
+        """Count a proposal at once, and commit it some time later, as through a thread."""
         state = self.state
         if state is None or self._committing:
             return
@@ -301,7 +301,7 @@ class SimulatedBroker:
             isr={each: state.broker_epoch(each) if each not in state.isr else -1 for each in isr},
         )
         self._say(f"proposes {sorted(isr)}")
-        self._after(self._world.random.randint(1, 30), lambda: self._commit(state, proposal))
+        self._after(self._host.random.randint(1, 30), lambda: self._commit(state, proposal))
 
     def _commit(self, state: PartitionState, proposal: IsrProposal) -> None:
         controller = self._controller
@@ -312,7 +312,7 @@ class SimulatedBroker:
         except (StorageError, VersionConflict):
             # It may have been done: it counts until the state has been read again.
             self._after(_RETRY_MS, self._settle_proposal)
-            self._world.uncertain(self)
+            self._host.uncertain(self)
             return
         if not isinstance(plan.outcomes[PARTITION], PartitionRecord):
             self._after(1, self._settle_proposal)
@@ -339,11 +339,11 @@ class SimulatedBroker:
         partition = self.partition
         if partition is None or self.state is not None or not self._registered:
             return
-        leader = self._world.brokers.get(partition.leader)
+        leader = self._host.brokers.get(partition.leader)
         if leader is None or leader is self:
             return
         self._fetch_number += 1
-        self._asked_ms = self._world.now_ms
+        self._asked_ms = self._host.now_ms
         number, life = self._fetch_number, self._life
         fetch = Fetch(
             replica=self.broker_id,
@@ -359,9 +359,9 @@ class SimulatedBroker:
 
         def ask() -> None:
             fetched = leader.answer(fetch)
-            self._world.send(leader.broker_id, self.broker_id, lambda: take(fetched))
+            self._host.send(leader.broker_id, self.broker_id, lambda: take(fetched))
 
-        self._world.send(self.broker_id, leader.broker_id, ask)
+        self._host.send(self.broker_id, leader.broker_id, ask)
 
     def _take(self, fetch: Fetch, fetched: SimulatedFetch) -> None:
         partition = self.partition
@@ -376,7 +376,7 @@ class SimulatedBroker:
             self._high_watermark = max(
                 self._high_watermark, min(fetched.high_watermark, self.log.log_end_offset)
             )
-            self._world.shows(self.broker_id, self.log.entries, self._high_watermark)
+            self._host.shows(self.broker_id, self.log.entries, self._high_watermark)
         # A real leader with nothing to send would keep the fetch waiting.
         if fetched.entries or fetched.diverging is not None:
             self._fetch()

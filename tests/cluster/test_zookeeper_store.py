@@ -99,7 +99,7 @@ class TestOutage:
         with ZooKeeper(tmp_path) as server:
             store = ZooKeeperStore.open(server.address, session_ms=SESSION_MS)
             session, heard = [], []
-            store.follow_session(session.append)
+            store.watch_session(session.append)
             store.watch("topics", lambda path, node: heard.append(path))
             try:
                 server.kill()

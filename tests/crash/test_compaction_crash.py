@@ -22,7 +22,7 @@ from random import Random
 
 import pytest
 
-from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import ManualClock
@@ -66,14 +66,14 @@ class Machine:
         )
         self.log = self.directory.create(PARTITION)
         self.log.set_high_watermark(self.log.log_end_offset)
-        self.cleaner = Cleaner(self.directory.storage, DIRECTORY, lambda: [self.log])
+        self.scheduler = CompactionScheduler(self.directory.storage, DIRECTORY, lambda: [self.log])
         # Room for three keys of five: a log takes several rounds.
         self.compactor = Compactor(clock, memory_bytes=4 * 24, chunk_bytes=1024)
 
     def clean(self) -> int:
         """Compact until nothing is dirty; how many rounds that took."""
         rounds = 0
-        while self.cleaner.run_once(self.compactor) is not None:
+        while self.scheduler.run_once(self.compactor) is not None:
             rounds += 1
             assert rounds < 500, "compaction does not come to an end"
         return rounds

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import ManualClock
@@ -34,7 +34,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Compactio
     clock = ManualClock()
     directory = LogDirectory.open(path, configs=lambda topic: CONFIG, clock=clock)
     model = CompactionModel(directory.create(PARTITION))
-    cleaner = Cleaner(directory.storage, path, lambda: [model.log])
+    scheduler = CompactionScheduler(directory.storage, path, lambda: [model.log])
     compactor = Compactor(clock)
     for turn in range(2):
         for number in range(60):
@@ -48,7 +48,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Compactio
             model.append([KeyedRecord(b"key-1", b"%d" % commit)], producer_id=7, transactional=True)
             model.end_transaction(7, commit=commit)
         model.log.roll()
-        assert cleaner.run_once(compactor) is not None
+        assert scheduler.run_once(compactor) is not None
         clock.advance(1500)
     directory.close()
     return path / str(PARTITION), model

@@ -20,17 +20,17 @@ from headrace.broker.auth.authentication import Authentication
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.coordinator.group import GroupCoordinator
+from headrace.broker.coordinator.group_coordinator import GroupCoordinator
 from headrace.broker.coordinator.producer_id_source import ProducerIdSource
-from headrace.broker.coordinator.transaction import TransactionCoordinator
+from headrace.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from headrace.broker.guard import Guard, configured_authorizer
+from headrace.broker.membership.cluster_member import ClusterMember
+from headrace.broker.membership.cluster_view import ClusterView
 from headrace.broker.membership.controller_client import ControllerClient
 from headrace.broker.membership.finalized_features import FinalizedFeatures
-from headrace.broker.membership.member import ClusterMember
 from headrace.broker.membership.membership import Membership
 from headrace.broker.membership.metadata_applier import MetadataApplier
 from headrace.broker.membership.standalone import StandaloneMember
-from headrace.broker.membership.view import ClusterView
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.network.callback_future import future_of
 from headrace.broker.peer.connector import PeerConnector
@@ -40,8 +40,8 @@ from headrace.broker.replica.fetch_session import FetchSessions
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
-from headrace.broker.replica.role import ReplicaRoles
-from headrace.broker.replica.throttle import ReplicationThrottle
+from headrace.broker.replica.replica_roles import ReplicaRoles
+from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.broker.replica.topic_table import TopicTable
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller

@@ -23,7 +23,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
-from headrace.broker.fastpath.produce import FastProduces
+from headrace.broker.fastpath.produce import FastProduceCache
 from headrace.broker.handlers.fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.network.connection import Answer, Connection, Parts
@@ -44,7 +44,7 @@ _READY = (tuple, list)
 
 # A broker that is cut off would answer these with leaders of the past. A client that is connected
 # to no other broker would come back to it again and again; so its connection is closed.
-_STALE_WHEN_CUT_OFF = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
+_STALE_WHEN_STRANDED = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
 _BEFORE_AUTHENTICATION = (
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
@@ -59,7 +59,7 @@ class Dispatch:
         self._broker = broker
         self._membership = broker.membership
         self._handlers: dict[int, Handler] = {}
-        self._fast_produces = FastProduces(broker)
+        self._fast_produces = FastProduceCache(broker)
         self._make_follower_fetch = partial(FollowerFetch, counted=True)
         # Tasks are only weakly held by the loop; a request under way must not be collected.
         self._tasks: set[asyncio.Task[Parts | None]] = set()
@@ -86,7 +86,7 @@ class Dispatch:
         if attempt is not None or not connection.authenticated:
             self._require_authentication(connection, request)
         handler = self._handlers.get(key) or self._load(request)
-        self._reject_if_cut_off(key)
+        self._reject_if_stranded(key)
         self._broker.metrics.requests[request.api.name] += 1
         call = Call(connection, request)
         try:
@@ -121,8 +121,8 @@ class Dispatch:
             raise PeerError(f"{request.api.name} came before authentication")
         self._broker.authentication.check_session(connection)
 
-    def _reject_if_cut_off(self, key: int) -> None:
-        if self._membership.cut_off and key in _STALE_WHEN_CUT_OFF:
+    def _reject_if_stranded(self, key: int) -> None:
+        if self._membership.stranded and key in _STALE_WHEN_STRANDED:
             raise PeerError("this broker is cut off from the cluster: its clients must ask others")
 
     def _load(self, request: Request) -> Handler:

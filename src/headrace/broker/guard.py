@@ -30,7 +30,7 @@ class Guard:
         return self.may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_on_any(self, call: Call, operation: Operation, kind: ResourceType) -> bool:
-        """Whether the client may do the operation on some resource of this type (KIP-679)."""
+        """Return whether the client may do the operation on some resource of the type (KIP-679)."""
         authorizer = self.authorizer
         return authorizer is None or authorizer.allows_any(
             call.principal, call.connection.peer_host, operation, kind
@@ -39,7 +39,7 @@ class Guard:
     def denies_topic(
         self, call: Call, operation: Operation, name: str | None, topic_id: UUID | None = None
     ) -> bool:
-        """Whether the client may not do the operation on a topic.
+        """Return whether the client may not do the operation on a topic.
 
         Handlers ask before they look the topic up: whether it exists is a secret, too. An unknown
         id is not denied, as it gives nothing away: the look-up reports it missing.

@@ -7,8 +7,8 @@ Stopping is the same backwards: no new requests, answer the requests that came, 
 and at last the logs, which are flushed and marked clean. A start that fails undoes what it had
 done.
 
-Who holds whom
---------------
+Construction order
+------------------
 `Server` constructs these, in this order; each gets what it needs, complete, in its constructor:
 
     DirectoryLock, ClusterStore, Controller    the cluster's state, and commands that change it

@@ -23,7 +23,8 @@ class BrokerRecord:
 
     Attributes:
         epoch: another, higher number for every registration of this broker (KIP-841, KIP-903).
-        home: whose data it has. A registration with the same home is that of a former life.
+        home: the id of its first data directory. A registration of the same broker id with the same
+            home is that of an earlier process of this broker.
     """
 
     KIND: ClassVar[str] = "brokers"

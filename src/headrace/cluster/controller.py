@@ -269,8 +269,8 @@ class Controller:
         """
         self._settle(lambda: self.state.brokers.keys() - {broker_id}, False, lambda _: [])
 
-    def replace_dead(self, broker: BrokerRecord) -> None:
-        """As `leave`, for a broker whose process is gone though its session lives on.
+    def remove_ended_broker(self, broker: BrokerRecord) -> None:
+        """Do what `leave` does for a broker whose process has ended, before its session ends.
 
         A broker that was started again since has another epoch, and stays.
         """

@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-A partition's record says who leads it and who is in sync. When brokers come and go the record is
-*settled*: brokers that are gone leave the in-sync replicas, and a partition whose leader is gone
-gets the first of its replicas that is in sync and alive. Settling looks at nothing but the record
-and the brokers that are alive, so any broker may do it, any number of times: the controller after
-a change, a broker that leaves for itself, a broker that comes back after a crash for its last run.
+A partition's record says who leads it and who is in sync. When brokers come and go, `elect`
+makes the next record: brokers that are gone leave the in-sync replicas, and a partition whose
+leader is gone gets the first of its replicas that is in sync and alive. It looks at nothing but the
+record and the brokers that are alive, so any broker may call it, any number of times: the
+controller after a change, a broker that leaves for itself, a broker that comes back after a crash
+for its last run.
 
 Rules
 -----
@@ -26,7 +27,7 @@ from headrace.cluster.topic import NO_LEADER, PartitionRecord
 from headrace.model.ids import BrokerId, LeaderEpoch
 
 
-def settle(
+def elect(
     partition: PartitionRecord, alive: Collection[BrokerId], *, unclean: bool
 ) -> PartitionRecord:
     """Return the partition as it should be while just these brokers are alive."""

@@ -119,7 +119,7 @@ class LocalStore:
 
         return stop
 
-    def follow_session(self, watcher: SessionWatcher) -> None:
+    def watch_session(self, watcher: SessionWatcher) -> None:
         """Do nothing: a store in this process never loses its session."""
 
     # Writing

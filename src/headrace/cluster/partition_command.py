@@ -6,7 +6,7 @@ Like all commands they read the state and return changes or rejections; see `sta
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from headrace.cluster.election import changed, prefer, settle
+from headrace.cluster.election import changed, elect, prefer
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.state import Change, ClusterState, Put
 from headrace.cluster.topic import NO_LEADER, PartitionRecord, TopicRecord
@@ -47,7 +47,7 @@ def settle_topics(
 
     def settled(topic: TopicRecord, partition: PartitionRecord) -> PartitionRecord:
         unclean = topic.configs.get(_UNCLEAN, str(unclean_default)).lower() == "true"
-        return _end_move(settle(partition, alive, unclean=unclean), alive)
+        return _end_move(elect(partition, alive, unclean=unclean), alive)
 
     return [
         Put(new) for topic in state.topics.values() if (new := _each(topic, settled)) is not topic
@@ -143,7 +143,7 @@ def _elect(partition: PartitionRecord, alive: Collection[BrokerId], unclean: boo
     if unclean:
         if partition.leader != NO_LEADER and partition.leader in alive:
             return Rejection(ClusterError.ELECTION_NOT_NEEDED, "there is a leader")
-        new = settle(partition, alive, unclean=True)
+        new = elect(partition, alive, unclean=True)
         if new.leader == NO_LEADER:
             return Rejection(
                 ClusterError.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is on a running broker"
@@ -172,7 +172,7 @@ def abandon(
         partition = plan.find(name)
         if isinstance(partition, Rejection):
             continue
-        new = settle(partition, others, unclean=False)
+        new = elect(partition, others, unclean=False)
         if new.leader != NO_LEADER and broker_id not in new.isr:
             plan.set(name, new)
     return plan.finish()
@@ -255,7 +255,7 @@ def _without(
     isr = [each for each in partition.isr if each not in brokers]
     if not any(each in alive for each in isr):
         return None
-    return settle(changed(partition, isr=isr), alive, unclean=False)
+    return elect(changed(partition, isr=isr), alive, unclean=False)
 
 
 class _Plan:

@@ -9,7 +9,7 @@ What holds for every placement:
 4. partitions that share a leader have different followers, where there are enough brokers: when a
    broker dies its work falls on many and not on one.
 
-On one broker all of this says: it has everything.
+With one broker, every replica is on it.
 """
 
 from collections import defaultdict

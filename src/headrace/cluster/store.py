@@ -110,7 +110,7 @@ class ClusterStore(Protocol):
         The watcher is called on a thread of the store. It must be quick and must not commit.
         """
 
-    def follow_session(self, watcher: SessionWatcher) -> None:
+    def watch_session(self, watcher: SessionWatcher) -> None:
         """Call `watcher`, on a thread of the store, when ephemeral nodes were lost (rule 7)."""
 
     def close(self) -> None: ...

@@ -16,7 +16,10 @@ TERM_PATH = f"/{TERM_KIND}/term"
 
 
 def term_writes(broker_id: BrokerId, before: Node | None) -> Sequence[Write]:
-    """Take over; fails where there is a holder, or where another was faster. The term is last."""
+    """Return the writes that make a broker the controller; they conflict if there is one.
+
+    The write of the term is the last one.
+    """
     return [
         CreateNode(CONTROLLER_PATH, json.dumps({"broker": broker_id}).encode(), ephemeral=True),
         CreateNode(TERM_PATH, b"")

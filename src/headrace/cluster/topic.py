@@ -46,7 +46,10 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """`configs` are only the keys that were set for this topic, as the texts that were written."""
+    """A topic as the cluster's state keeps it.
+
+    `configs` are only the keys that were set for this topic, as the texts that were written.
+    """
 
     KIND: ClassVar[str] = "topics"
 

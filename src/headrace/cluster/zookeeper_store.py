@@ -150,8 +150,8 @@ class ZooKeeperStore:
     def watch(self, kind: str, watcher: Watcher) -> Callable[[], None]:
         return self._watch.add(kind, watcher)
 
-    def follow_session(self, watcher: SessionWatcher) -> None:
-        self._watch.follow_session(watcher)
+    def watch_session(self, watcher: SessionWatcher) -> None:
+        self._watch.watch_session(watcher)
 
     # Writing
 

@@ -45,7 +45,7 @@ class _Kind:
 class ZooKeeperWatch:
     """The watching side of a `ZooKeeperStore`.
 
-    Thread rule: `add`, `follow_session` and `stop` from any thread; all else on its own thread.
+    Thread rule: `add`, `watch_session` and `stop` from any thread; all else on its own thread.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ZooKeeperWatch:
 
         return stop
 
-    def follow_session(self, watcher: SessionWatcher) -> None:
+    def watch_session(self, watcher: SessionWatcher) -> None:
         with self._lock:
             self._session_watchers.append(watcher)
 

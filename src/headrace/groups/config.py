@@ -8,7 +8,8 @@ _INT_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """A dot of Kafka's key is an underscore here: `group.max.size` is `group_max_size`.
+    """The coordinator's settings. A dot of Kafka's key is an underscore here: `group.max.size` is
+    `group_max_size`.
 
     `offsets_retention_ms` is `offsets.retention.minutes` in milliseconds;
     `append_retry_backoff_ms` and `new_member_join_timeout_ms` are fixed in Kafka's code, not keys.

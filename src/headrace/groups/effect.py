@@ -2,7 +2,7 @@
 
 The order is the contract. A reply may leave only after the records beside it are in the log, as
 durable as the log is asked to be. The registry has not adopted the new state when it returns a
-`GroupEffects` with records: `GroupRegistry.settle` adopts it, `GroupRegistry.reject` forgets it. So
+`GroupEffects` with records: `GroupRegistry.adopt` adopts it, `GroupRegistry.reject` forgets it. So
 an append that fails leaves nothing to undo.
 """
 

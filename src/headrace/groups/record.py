@@ -106,7 +106,7 @@ class ResolvedRegex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRecord:
-    """Key type 1 (0 is read as well)."""
+    """A committed offset (key type 1; 0 is read as well)."""
 
     group: str
     topic: str
@@ -116,7 +116,7 @@ class OffsetCommitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataRecord:
-    """Key type 2."""
+    """A classic group (key type 2)."""
 
     group: str
     value: GroupMetadata | None
@@ -124,7 +124,7 @@ class GroupMetadataRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpochRecord:
-    """Key type 3."""
+    """The epoch of a KIP-848 group (key type 3)."""
 
     group: str
     value: GroupEpoch | None
@@ -132,7 +132,10 @@ class GroupEpochRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadataRecord:
-    """Key type 4. Kafka stopped writing it in 4.1; it is read only to be deleted."""
+    """The partition counts of subscribed topics (key type 4).
+
+    Kafka stopped writing it in 4.1; it is read only to be deleted.
+    """
 
     group: str
     value: bytes | None
@@ -140,7 +143,7 @@ class PartitionMetadataRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadataRecord:
-    """Key type 5."""
+    """A member of a KIP-848 group (key type 5)."""
 
     group: str
     member_id: str
@@ -149,7 +152,7 @@ class MemberMetadataRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEpochRecord:
-    """Key type 6; the value is the epoch of the target assignment."""
+    """The epoch of the target assignment (key type 6)."""
 
     group: str
     value: int | None
@@ -157,7 +160,7 @@ class TargetEpochRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetMemberRecord:
-    """Key type 7."""
+    """The target assignment of one member (key type 7)."""
 
     group: str
     member_id: str
@@ -166,7 +169,7 @@ class TargetMemberRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentAssignmentRecord:
-    """Key type 8."""
+    """The current assignment of one member (key type 8)."""
 
     group: str
     member_id: str
@@ -175,7 +178,7 @@ class CurrentAssignmentRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexRecord:
-    """Key type 16."""
+    """A resolved regular expression (key type 16)."""
 
     group: str
     regex: str

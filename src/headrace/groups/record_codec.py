@@ -10,7 +10,7 @@ the tables.
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
-from headrace.groups.primitive import MalformedRecord, RecordReader, RecordWriter
+from headrace.groups.primitive_codec import MalformedRecord, RecordReader, RecordWriter
 from headrace.groups.record import (
     NO_TOPIC_ID,
     CurrentAssignment,

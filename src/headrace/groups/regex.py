@@ -1,6 +1,6 @@
 """Regular expressions of KIP-848 subscriptions, matched in linear time.
 
-The expression comes from a client and is matched in the broker's only thread, so an engine that
+The expression comes from a client and is matched on the broker's event loop, so an engine that
 backtracks (Python's `re`) would let one subscription stop the broker. Kafka promises RE2's syntax;
 Arrow carries RE2, and matches a whole column of names in one call.
 """

@@ -2,7 +2,7 @@
 
 Theory of operation. A request names a group; the registry finds it, lets the group's own state
 machine work on a copy, and returns `GroupEffects`. When there are records in it, the event is
-*open*: the broker appends them and then calls `settle`, or, when the append failed, `reject`.
+*open*: the broker appends them and then calls `adopt`, or, when the append failed, `reject`.
 
     effects = registry.handle(request, token, now_ms)
     if effects.records:
@@ -11,16 +11,16 @@ machine work on a copy, and returns `GroupEffects`. When there are records in it
         except StorageError:
             effects = registry.reject(now_ms)
         else:
-            registry.settle()
+            registry.adopt()
     release(effects.replies)            # when the append is as durable as it must be
 
 Rule 1:  one event at a time: while one is open the next is refused (an assertion, since only our
          own broker can do it). An append is synchronous, so nothing waits.
-Rule 2:  `settle` adopts the new state, `reject` keeps the old. A rejected event answers only its
+Rule 2:  `adopt` adopts the new state, `reject` keeps the old. A rejected event answers only its
          own request (COORDINATOR_NOT_AVAILABLE, which clients retry). Requests parked before it
          stay parked, as if the event had not come; what a timer began is tried again later.
 Rule 3:  events without records are adopted at once; nothing in them survives a restart.
-Rule 4:  after `settle` the replies may still wait, for an fsync or for followers. If that fails the
+Rule 4:  after `adopt` the replies may still wait, for an fsync or for followers. If that fails the
          shard is lost: `unload` answers all that is parked with NOT_COORDINATOR, and the next
          leader of the partition reads the log again.
 Rule 5:  a group id belongs to one protocol at a time. A group without members passes from one to
@@ -67,13 +67,13 @@ from headrace.groups.offset.message import (
 from headrace.groups.offset_handler import OffsetHandler
 from headrace.groups.record_codec import decode
 from headrace.groups.request import GroupReply, GroupRequest
-from headrace.groups.timer import TimerQueue
+from headrace.groups.timer_queue import TimerQueue
 from headrace.groups.topic import TopicSource
 from headrace.model.ids import ProducerId, TopicPartition
 
 
 class GroupRegistry:
-    """See the module. Not for several threads.
+    """Decides requests for all groups of one shard. Not for several threads.
 
     Args:
         topics: the broker's topics, as they are whenever the registry looks.
@@ -142,9 +142,9 @@ class GroupRegistry:
 
     # The seam to the log.
 
-    def settle(self) -> None:
-        """Adopt the open event: its records are in the log."""
-        assert self._open is not None, "there is no open event to settle"
+    def adopt(self) -> None:
+        """Adopt the new state of the open event: its records are in the log."""
+        assert self._open is not None, "there is no open event to adopt"
         event, self._open = self._open, None
         self._adopt(event)
 
@@ -306,7 +306,7 @@ class GroupRegistry:
     # Parts.
 
     def _finish(self, event: GroupEvent) -> GroupEffects:
-        assert self._open is None, "settle or reject the open event first"
+        assert self._open is None, "adopt or reject the open event first"
         if event.out.records:
             self._open = event
         else:

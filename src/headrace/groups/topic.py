@@ -33,7 +33,7 @@ class TopicSource(Protocol):
     def by_id(self, topic_id: UUID) -> GroupTopic | None: ...
 
     def names(self) -> Iterable[str]:
-        """Every name a regular expression may match; internal topics are not among them."""
+        """Return every name a regular expression may match; internal topics are not among them."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def read_checkpoint(
 
 
 def to_number(path: Path, line: int, text: str) -> int:
-    """Return the number on a line, which nothing but digits may spell."""
+    """Parse a number of decimal digits."""
     if not text.isdigit() or len(text) > _MAX_DIGITS:
         raise corrupt_line(path, line, f"{text!r} is not a number")
     return int(text)

@@ -24,7 +24,7 @@ from headrace.log.offset_checkpoint import (
     REPLICATION_NAME,
     OffsetCheckpoint,
 )
-from headrace.log.partition.loader import Recovered, load_log
+from headrace.log.partition.loader import RecoveryReport, load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
@@ -83,7 +83,7 @@ class LogDirectory:
     ) -> None:
         """Use `open`."""
         self.path = path
-        self.recovered: dict[TopicPartition, Recovered] = {}
+        self.recovered: dict[TopicPartition, RecoveryReport] = {}
         self._storage = Storage(
             filesystem, clock, files=files, indexes=indexes, save_offsets=self._save_offsets
         )

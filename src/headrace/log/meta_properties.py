@@ -89,7 +89,7 @@ def _whole(properties: dict[str, str], name: str) -> int | None:
 
 
 def _parse(content: bytes) -> dict[str, str]:
-    """Java properties, as far as such a file has them: no continued lines, no \\uXXXX."""
+    """Parse Java properties, as far as such a file has them: no continued lines, no \\uXXXX."""
     properties: dict[str, str] = {}
     for line in content.decode("latin-1").splitlines():
         stripped = line.strip()

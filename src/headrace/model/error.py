@@ -1,7 +1,7 @@
 """What can go wrong, as domain errors.
 
-Rule 1: the layers below the broker raise these and know nothing of wire codes; `broker/dispatch`
-alone turns them into Kafka's codes, each gateway alone into HTTP's.
+Rule 1: the layers below the broker raise these and know nothing of wire codes.
+`broker/error_mapping.py` alone maps them to Kafka's codes, `console/app.py` to HTTP's.
 Rule 2: `PeerError` means that what we were sent is wrong, `StorageError` that our disk is;
 anything else that escapes is our own mistake.
 Rule 3: the message is one sentence a user can act on: what, where, and what would be right.
@@ -52,16 +52,8 @@ class OutOfOrderSequence(PeerError):
     """An idempotent producer's batch does not follow its last one."""
 
 
-class DuplicateSequence(PeerError):
-    """An idempotent producer's batch came before the five we remember: its reply is lost."""
-
-
 class InvalidProducerEpoch(PeerError):
     """A producer epoch older than one already seen: a zombie, fenced."""
-
-
-class UnknownProducerId(PeerError):
-    """State for this producer has expired, and its batch does not start at sequence 0."""
 
 
 class InvalidTransactionState(PeerError):

@@ -7,9 +7,8 @@ warning; any other unknown key is an error that names the nearest known one.
 from collections.abc import Mapping
 
 _THREADS = "one event loop serves all connections"
-_CONTROLLER = "the broker is its own controller"
+_CONTROLLER = "the controller is elected through ZooKeeper; one broker alone is its own"
 _BUFFERS = "the kernel sizes socket buffers by itself"
-_ONE_NODE = "one broker alone does not replicate"
 
 WITHOUT_MEANING: Mapping[str, str] = {
     "background.threads": _THREADS,
@@ -19,13 +18,13 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "log.cleaner.threads": "one thread compacts",
     "num.io.threads": _THREADS,
     "num.network.threads": _THREADS,
-    "num.replica.fetchers": _ONE_NODE,
+    "num.replica.fetchers": "a broker has one fetcher per leader that it follows",
     "process.roles": _CONTROLLER,
     "share.coordinator.state.topic.min.isr": "share groups are not served",
     "share.coordinator.state.topic.replication.factor": "share groups are not served",
     "socket.receive.buffer.bytes": _BUFFERS,
     "socket.send.buffer.bytes": _BUFFERS,
-    "transaction.state.log.min.isr": _ONE_NODE,
+    "transaction.state.log.min.isr": "min.insync.replicas of the topic applies",
 }
 
 

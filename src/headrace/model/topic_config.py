@@ -311,7 +311,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, values: Mapping[str, ConfigValue]) -> "LogConfig":
-        """From typed values by key; keys left out have their defaults.
+        """Return the configuration of typed values by key; keys left out have their defaults.
 
         >>> LogConfig.of({"retention.ms": 1000}).retention_ms
         1000
@@ -337,7 +337,7 @@ class LogConfig:
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> "LogConfig":
-        """From what a user wrote.
+        """Return the configuration of the texts that a user wrote.
 
         >>> LogConfig.parse({"cleanup.policy": "compact,delete"}).compacted
         True

@@ -75,7 +75,7 @@ class Batch:
     """One batch inside a buffer that is kept, not copied.
 
     Making one reads the 61 bytes of the head in a single call, so every field is a plain attribute
-    afterwards. It proves only that a head is there: `validate` says whether it is a true one.
+    afterwards. It proves only that a head is there: `validate` says whether it is valid.
     The fields are those of the moment it was made; a buffer written to later does not show in them.
 
     `buffer` is a memoryview of single bytes, or anything of which one can be made.
@@ -317,7 +317,7 @@ class BatchIterator(Iterator[Batch]):
         return batch
 
     def _expect_cut_off(self, position: int, left: int) -> None:
-        """Tell a batch that is cut off from one whose length or magic cannot be true."""
+        """Distinguish a batch that is cut off from one whose length or magic cannot be true."""
         if left < _PREFIX_BYTES:
             return
         magic = self._view[position + MAGIC_AT]
@@ -385,7 +385,7 @@ def stamp(
 def assign_producer(
     data: memoryview, producer_id: int, epoch: int, sequence: int, *, transactional: bool = False
 ) -> None:
-    """Write who sends a batch, and as which of its records, into the batch, with a new CRC.
+    """Write producer id, epoch and base sequence into the batch, with a new CRC.
 
     A producer knows the sequence of a batch when it sends it, long after it was encoded, and gives
     all it has left a new one when it starts over with another epoch (KIP-360).

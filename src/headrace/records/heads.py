@@ -148,7 +148,7 @@ def scan_heads(
 
 
 def raise_bad_head(view: memoryview, position: int) -> None:
-    """Say what is wrong with the head that stopped the scan."""
+    """Raise what is wrong with the head that stopped the scan."""
     for batch in iter_batches(view, position):
         batch.validate()
         break

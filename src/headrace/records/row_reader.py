@@ -18,7 +18,7 @@ from headrace.records.column import (
     repeated,
 )
 from headrace.records.heads import Heads
-from headrace.records.kernel import headers as header_kernel
+from headrace.records.kernel import record_headers as header_kernel
 from headrace.records.kernel import rows as kernel
 from headrace.records.kernel.heads import (
     ATTRIBUTES,

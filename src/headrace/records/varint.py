@@ -10,7 +10,7 @@ MAX_VARLONG_BYTES = 10
 
 
 def write_varint(value: int) -> bytes:
-    """`value`, an int64, as a zigzag varint.
+    """Return `value`, an int64, as a zigzag varint.
 
     >>> write_varint(-1), write_varint(64)
     (b'\\x01', b'\\x80\\x01')

@@ -232,9 +232,11 @@ class PartitionState:
             and now_ms - self._followers[each].caught_up_ms > max_lag_ms
         )
 
-    def is_alone(self, now_ms: int, max_lag_ms: int) -> bool:
-        """Return whether others are in sync and none of them has fetched for too long, even if
-        there was nothing to fetch: they follow another leader, or this broker is cut off.
+    def followers_are_silent(self, now_ms: int, max_lag_ms: int) -> bool:
+        """Return whether there are in-sync followers and none of them has fetched for too long.
+
+        It does not matter whether there was anything to fetch: they follow another leader, or
+        cannot reach this one.
         """
         others = self._isr - {self.broker_id}
         return bool(others) and all(

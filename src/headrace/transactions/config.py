@@ -7,7 +7,7 @@ _MINUTE_MS = 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig:
-    """A dot of Kafka's key is an underscore here.
+    """The coordinator's settings. A dot of Kafka's key is an underscore here.
 
     `marker_retry_backoff_ms` has no key in Kafka: how long a marker that could not be written, or
     a Complete record that could not be appended, waits for the next try.

@@ -1,17 +1,17 @@
 """What an event asks of the broker: a record to append, replies to release, markers to write.
 
 The order is the contract, the same as in `headrace.groups.effect`. The registry has not adopted the
-new state when it returns an `Effects` with records. The broker appends them and then calls
-`TransactionRegistry.settle`, which adopts the state and returns what is due next. When the append
-failed it calls `TransactionRegistry.reject`, which forgets the state. Replies leave only after
-`settle`.
+new state when it returns a `TransactionEffects` with records. The broker appends them and then
+calls `TransactionRegistry.adopt`, which adopts the state and returns what is due next. When the
+append failed it calls `TransactionRegistry.reject`, which forgets the state. Replies leave only
+after `adopt`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.event import Answer
+from headrace.transactions.message import Answer
 from headrace.transactions.record import Record
 
 Token = object
@@ -19,7 +19,7 @@ Token = object
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class TransactionDelivery:
     """The answer to the request that came with `token`."""
 
     token: Token
@@ -46,16 +46,17 @@ class WriteMarkers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """Append `records` in one batch, settle, then release `replies`; without records, just reply.
+class TransactionEffects:
+    """Append `records` in one batch, call `adopt`, then release `replies`; without records, just
+    release them.
 
     `markers` never stand beside records. `transactional_id` names the id whose change they are.
     """
 
     transactional_id: str = ""
     records: Sequence[Record] = ()
-    replies: Sequence[Reply] = ()
+    replies: Sequence[TransactionDelivery] = ()
     markers: Sequence[WriteMarkers] = ()
 
 
-NOTHING = Effects()
+NOTHING = TransactionEffects()

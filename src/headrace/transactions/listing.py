@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.metadata import TransactionMetadata, TransactionState
+from headrace.transactions.metadata import TransactionMetadata
+from headrace.transactions.state import TransactionState
 
 _BY_LABEL = {state.label: state for state in TransactionState}
 

@@ -1,7 +1,6 @@
 """The metadata of one transactional id: the value of its record, in memory."""
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from headrace.model.ids import (
     NO_PRODUCER_EPOCH,
@@ -11,48 +10,13 @@ from headrace.model.ids import (
     TopicPartition,
 )
 from headrace.model.offset import NO_TIMESTAMP_MS
+from headrace.transactions.state import TransactionState
 
 MAX_EPOCH = 2**15 - 1
 
 # transaction.version=2 (KIP-890): ending a transaction bumps the epoch, partitions come by Produce.
 EPOCH_BUMP_VERSION = 2
 CLASSIC_VERSION = 0
-
-
-class TransactionState(Enum):
-    """Kafka's states; the value is the byte in the record.
-
-    `DEAD` and `PREPARE_EPOCH_FENCE` exist in Kafka as the name of a change that is under way. Here
-    an unfinished change is held beside the state (see `registry`), so the two are never written;
-    they stay in the enum because tools may ask for them by name.
-    """
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-
-    @property
-    def label(self) -> str:
-        """The name ListTransactions and DescribeTransactions use: `PrepareCommit`."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
-
-    @property
-    def prepared(self) -> bool:
-        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-
-    @property
-    def resting(self) -> bool:
-        """Whether no transaction is open or ending: one may begin, and the id may expire."""
-        return self in (
-            TransactionState.EMPTY,
-            TransactionState.COMPLETE_COMMIT,
-            TransactionState.COMPLETE_ABORT,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 
 from headrace.model.error import CorruptLog
 from headrace.model.ids import NO_PRODUCER_ID, ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.metadata import CLASSIC_VERSION, TransactionMetadata, TransactionState
+from headrace.transactions.metadata import CLASSIC_VERSION, TransactionMetadata
+from headrace.transactions.state import TransactionState
 
 Record = tuple[bytes, bytes | None]
 """Key and value; the value None is a tombstone."""
@@ -214,7 +215,7 @@ class _Reader:
             raise self._wrong("a name is not UTF-8") from None
 
     def count(self, size: int, each: int) -> int:
-        """A number of items of at least `each` bytes that can be here at all; null counts as 0."""
+        """Return how many items of at least `each` bytes follow; null (-1) counts as 0."""
         left = len(self._data) - self._position
         if size * each > left:
             raise self._wrong(f"{size} items are announced and {left} bytes are left")

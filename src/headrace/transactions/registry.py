@@ -1,8 +1,8 @@
 """All transactional ids of one coordinator shard (one partition of `__transaction_state`).
 
-The rules of a transaction are in `state`; this file tracks appends, markers and deadlines:
+The rules of a transaction are in `transition`; this file tracks appends, markers and deadlines:
 
-Rule 1: a change is adopted when its record is in the log, not before (`settle`), so a crash or a
+Rule 1: a change is adopted when its record is in the log, not before (`adopt`), so a crash or a
         failed append leaves nothing to undo (`reject`). One change per id at a time.
 Rule 2: a prepared transaction owes a marker to each of its partitions. When the last one is
         reported written the Complete record is due. Which are written is not stored: after a
@@ -18,34 +18,44 @@ from dataclasses import dataclass, field
 
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
-from headrace.transactions import record, state
+from headrace.transactions import record, transition
 from headrace.transactions.config import TransactionConfig
-from headrace.transactions.effect import NOTHING, Effects, Reply, Token, WriteMarkers
-from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
-    AddPartitions,
-    EndTransaction,
-    InitProducerId,
-    VerifyReply,
+from headrace.transactions.effect import (
+    NOTHING,
+    Token,
+    TransactionDelivery,
+    TransactionEffects,
+    WriteMarkers,
 )
+from headrace.transactions.error import TransactionError
 from headrace.transactions.listing import (
     ListingFilter,
     TransactionDescription,
     TransactionListing,
 )
-from headrace.transactions.metadata import TransactionMetadata, TransactionState
+from headrace.transactions.message import (
+    AddPartitions,
+    EndTransaction,
+    InitProducerId,
+    VerifyReply,
+)
+from headrace.transactions.metadata import TransactionMetadata
 from headrace.transactions.record import Record
-from headrace.transactions.state import TakeProducerId, TransactionStep
+from headrace.transactions.state import TransactionState
+from headrace.transactions.transition import TakeProducerId, TransactionStep
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One id. `pending` is the change being appended, and `proposed` what it makes of the id (None:
-    it expires). `owed` are the partitions that still need the marker of a prepared transaction, and
-    `ending` numbers that transaction: with the classic protocol its epoch is not its own."""
+    """One transactional id and the change under way.
+
+    `pending` is the change being appended, and `proposed` what it makes of the id (None: it
+    expires). `owed` are the partitions that still need the marker of a prepared transaction, and
+    `ending` numbers that transaction: with the classic protocol its epoch is not its own.
+    """
 
     metadata: TransactionMetadata | None = None
-    pending: Effects | None = None
+    pending: TransactionEffects | None = None
     proposed: TransactionMetadata | None = None
     owed: set[TopicPartition] = field(default_factory=set)
     ending: int = 0
@@ -79,9 +89,11 @@ class TransactionRegistry:
 
     # Requests
 
-    def init_producer_id(self, token: Token, event: InitProducerId, now_ms: int) -> Effects:
+    def init_producer_id(
+        self, token: Token, event: InitProducerId, now_ms: int
+    ) -> TransactionEffects:
         entry = self._entries.get(event.transactional_id) or _Entry()
-        step = state.init_producer_id(
+        step = transition.init_producer_id(
             entry.metadata,
             event,
             self._take_id,
@@ -91,36 +103,43 @@ class TransactionRegistry:
         )
         return self._carry_out(token, event.transactional_id, entry, step)
 
-    def add_partitions(self, token: Token, event: AddPartitions, now_ms: int) -> Effects:
+    def add_partitions(self, token: Token, event: AddPartitions, now_ms: int) -> TransactionEffects:
         entry = self._entries.get(event.transactional_id) or _Entry()
         busy = entry.pending is not None
-        step = state.add_partitions(entry.metadata, event, busy=busy, now_ms=now_ms)
+        step = transition.add_partitions(entry.metadata, event, busy=busy, now_ms=now_ms)
         return self._carry_out(token, event.transactional_id, entry, step)
 
     def verify_partitions(self, event: AddPartitions) -> VerifyReply:
         entry = self._entries.get(event.transactional_id) or _Entry()
-        return state.verify_partitions(entry.metadata, event)
+        return transition.verify_partitions(entry.metadata, event)
 
-    def end_transaction(self, token: Token, event: EndTransaction, now_ms: int) -> Effects:
+    def end_transaction(
+        self, token: Token, event: EndTransaction, now_ms: int
+    ) -> TransactionEffects:
         entry = self._entries.get(event.transactional_id) or _Entry()
         busy = entry.pending is not None
-        step = state.end_transaction(entry.metadata, event, self._take_id, busy=busy, now_ms=now_ms)
+        step = transition.end_transaction(
+            entry.metadata, event, self._take_id, busy=busy, now_ms=now_ms
+        )
         return self._carry_out(token, event.transactional_id, entry, step)
 
     def _carry_out(
         self, token: Token, transactional_id: str, entry: _Entry, step: TransactionStep
-    ) -> Effects:
-        reply = Reply(token, step.answer)
+    ) -> TransactionEffects:
+        reply = TransactionDelivery(token, step.answer)
         if step.metadata is None:
-            return Effects(replies=(reply,))
+            return TransactionEffects(replies=(reply,))
         self._entries[transactional_id] = entry
         return self._propose(entry, step.metadata, (reply,))
 
     def _propose(
-        self, entry: _Entry, metadata: TransactionMetadata, replies: tuple[Reply, ...] = ()
-    ) -> Effects:
+        self,
+        entry: _Entry,
+        metadata: TransactionMetadata,
+        replies: tuple[TransactionDelivery, ...] = (),
+    ) -> TransactionEffects:
         entry.proposed = metadata
-        entry.pending = Effects(
+        entry.pending = TransactionEffects(
             transactional_id=metadata.transactional_id,
             records=(record.encode(metadata),),
             replies=replies,
@@ -129,7 +148,7 @@ class TransactionRegistry:
 
     # The log's answer
 
-    def settle(self, effects: Effects, now_ms: int) -> Effects:
+    def adopt(self, effects: TransactionEffects, now_ms: int) -> TransactionEffects:
         """Adopt the change whose records are in the log, and return what is due next."""
         entry = self._pending_entry(effects)
         entry.pending = None
@@ -143,10 +162,10 @@ class TransactionRegistry:
 
     def reject(
         self,
-        effects: Effects,
+        effects: TransactionEffects,
         now_ms: int,
         error: TransactionError = TransactionError.COORDINATOR_NOT_AVAILABLE,
-    ) -> Effects:
+    ) -> TransactionEffects:
         """Forget the change whose append failed; the replies ask the producers to retry.
 
         The records may still be in the log, when the failure came after the write. They are the
@@ -159,18 +178,19 @@ class TransactionRegistry:
             del self._entries[effects.transactional_id]
         else:
             entry.retry_at_ms = now_ms + self.config.marker_retry_backoff_ms
-        return Effects(
+        return TransactionEffects(
             replies=tuple(
-                Reply(reply.token, type(reply.answer)(error=error)) for reply in effects.replies
+                TransactionDelivery(reply.token, type(reply.answer)(error=error))
+                for reply in effects.replies
             )
         )
 
-    def _pending_entry(self, effects: Effects) -> _Entry:
+    def _pending_entry(self, effects: TransactionEffects) -> _Entry:
         entry = self._entries.get(effects.transactional_id)
         if entry is None or entry.pending is not effects:
             raise InvalidArgument(
                 f"these effects are not the pending change of {effects.transactional_id!r}: "
-                "settle or reject each exactly once"
+                "adopt or reject each exactly once"
             )
         return entry
 
@@ -187,15 +207,15 @@ class TransactionRegistry:
 
     # Markers
 
-    def _due(self, entry: _Entry, now_ms: int) -> Effects:
+    def _due(self, entry: _Entry, now_ms: int) -> TransactionEffects:
         """Return what a prepared transaction needs next: its markers, or its Complete record."""
         metadata = entry.metadata
         if metadata is None or not metadata.state.prepared or entry.pending is not None:
             return NOTHING
         entry.retry_at_ms = None
         if not entry.owed:
-            return self._propose(entry, state.complete(metadata, now_ms))
-        return Effects(
+            return self._propose(entry, transition.complete(metadata, now_ms))
+        return TransactionEffects(
             markers=(
                 WriteMarkers(
                     ending=entry.ending,
@@ -212,7 +232,7 @@ class TransactionRegistry:
 
     def markers_written(
         self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int
-    ) -> Effects:
+    ) -> TransactionEffects:
         """Note that these partitions have their marker, or no longer exist."""
         entry = self._marked_entry(markers)
         if entry is None:
@@ -248,9 +268,9 @@ class TransactionRegistry:
                 deadlines.append(entry.metadata.deadline_ms)
         return min(deadlines)
 
-    def tick(self, now_ms: int) -> list[Effects]:
+    def tick(self, now_ms: int) -> list[TransactionEffects]:
         """Abort transactions past their timeout, retry what failed, and expire unused ids."""
-        due: list[Effects] = []
+        due: list[TransactionEffects] = []
         for transactional_id in sorted(self._open):
             effects = self._tick_open(self._entries[transactional_id], now_ms)
             if effects is not NOTHING:
@@ -260,7 +280,7 @@ class TransactionRegistry:
             due.extend(self._expire(now_ms))
         return due
 
-    def _tick_open(self, entry: _Entry, now_ms: int) -> Effects:
+    def _tick_open(self, entry: _Entry, now_ms: int) -> TransactionEffects:
         metadata = entry.metadata
         if metadata is None or entry.pending is not None:
             return NOTHING
@@ -269,20 +289,20 @@ class TransactionRegistry:
         if metadata.state.prepared and entry.retry_at_ms is not None:
             return self._due(entry, now_ms)
         if metadata.state is TransactionState.ONGOING and now_ms >= metadata.deadline_ms:
-            return self._propose(entry, state.fence(metadata, now_ms))
+            return self._propose(entry, transition.fence(metadata, now_ms))
         if metadata.state is TransactionState.ONGOING:
             entry.retry_at_ms = None
         return NOTHING
 
-    def _expire(self, now_ms: int) -> list[Effects]:
-        expired: list[Effects] = []
+    def _expire(self, now_ms: int) -> list[TransactionEffects]:
+        expired: list[TransactionEffects] = []
         limit_ms = now_ms - self.config.transactional_id_expiration_ms
         for transactional_id, entry in self._entries.items():
             metadata = entry.metadata
             if metadata is None or entry.pending is not None or not metadata.state.resting:
                 continue
             if metadata.last_update_ms <= limit_ms:
-                entry.pending = Effects(
+                entry.pending = TransactionEffects(
                     transactional_id=transactional_id,
                     records=(record.tombstone(transactional_id),),
                 )
@@ -295,7 +315,7 @@ class TransactionRegistry:
 
     # Restart
 
-    def load(self, records: Iterable[Record], now_ms: int) -> list[Effects]:
+    def load(self, records: Iterable[Record], now_ms: int) -> list[TransactionEffects]:
         """Load the shard from its records, and return what prepared transactions need next.
 
         Raises:
@@ -304,7 +324,7 @@ class TransactionRegistry:
         replayed = record.replay(records)
         self._entries.clear()
         self._open.clear()
-        due: list[Effects] = []
+        due: list[TransactionEffects] = []
         for transactional_id, metadata in replayed.items():
             entry = self._entries[transactional_id] = _Entry()
             self._adopt(entry, metadata)

@@ -3,8 +3,8 @@
 Reading order: `framing` cuts the byte stream into frames, `api` says what is served, `request`
 turns a frame into a header and a body, `response` packs an answer. `produce_request`,
 `produce_response`, `fetch_request` and `fetch_response` are written by hand, because payloads must
-not be copied and answers must cost microseconds. All others stand on kio's schemas: `bound` checks
-every count before kio's reader sees it, `packer` writes plain dictionaries.
+not be copied and answers must cost microseconds. All others stand on kio's schemas:
+`message_check` checks every count before kio's reader sees it, `packer` writes plain dictionaries.
 """
 
 import sys

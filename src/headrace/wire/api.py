@@ -179,7 +179,7 @@ APIS: Mapping[int, Api] = _table(
 
 
 def supported(api_key: int, version: int) -> bool:
-    """Whether we can read this version of this API and answer it.
+    """Return whether we can read this version of this API and answer it.
 
     >>> supported(ApiKey.FETCH, 18), supported(ApiKey.PRODUCE, 2), supported(999, 0)
     (True, False, False)

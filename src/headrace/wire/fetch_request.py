@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from headrace.wire.api import ApiKey
-from headrace.wire.bound import REQUEST_MAX_ITEMS
 from headrace.wire.header import request_head
+from headrace.wire.message_check import REQUEST_MAX_ITEMS
 from headrace.wire.primitive import (
     INT32,
     NOTHING,

@@ -30,8 +30,8 @@ _SESSION_ID_BYTES: Final = 4
 _MAX_BYTES: Final = 1024
 
 
-class Asked(NamedTuple):
-    """What differs from one fetch to the next, and the bytes around it: `place` and `rest`."""
+class FollowerFetchRequest(NamedTuple):
+    """The numbers in which a follower's fetches differ, and the bytes around the fetch offset."""
 
     correlation_id: int
     session_epoch: int
@@ -95,12 +95,16 @@ class FollowerShape:
             return None
         front = frame[_FRONT_AT : _FRONT_AT + front_bytes]
         shape = cls(frame[:_KEY_BYTES], front, len(frame))
-        asked = shape.read(frame)
-        if asked is None or asked[1] != body.session_epoch or asked[3] != requested.fetch_offset:
+        repeated = shape.read(frame)
+        if (
+            repeated is None
+            or repeated.session_epoch != body.session_epoch
+            or repeated.fetch_offset != requested.fetch_offset
+        ):
             return None
         return shape
 
-    def read(self, frame: Frame) -> Asked | None:
+    def read(self, frame: Frame) -> FollowerFetchRequest | None:
         """Return what a frame asks for, if it has this shape; otherwise None."""
         if (
             len(frame) != self._length
@@ -109,7 +113,7 @@ class FollowerShape:
             or not frame.startswith(self._front, _FRONT_AT)
         ):
             return None
-        return tuple.__new__(Asked, self._unpack(frame))
+        return tuple.__new__(FollowerFetchRequest, self._unpack(frame))
 
     def pack(
         self,

@@ -89,7 +89,7 @@ class BufferPool:
 
 
 def _unreferenced(buffer: bytearray) -> bool:
-    """Whether no memoryview of `buffer` is left: CPython resizes it only then."""
+    """Return whether no memoryview of `buffer` is left: CPython resizes it only then."""
     try:
         buffer.append(buffer.pop())
     except BufferError:

@@ -1,4 +1,5 @@
-"""Where a client should turn to instead (KIP-951): sent with errors that mean "not the leader".
+"""The current leader (KIP-951), sent with NOT_LEADER errors so that the client need not ask for
+metadata.
 
 A `LeaderHint` stands at a partition, the `NodeEndpoint`s once at the end of the response; both are
 tagged fields, so that older clients skip them.

@@ -9,7 +9,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from headrace.wire.api import APIS
-from headrace.wire.bound import check_body
+from headrace.wire.message_check import check_body
 from headrace.wire.packer import pack
 from headrace.wire.primitive import Frame, Malformed
 from headrace.wire.schema import Field, Schema, request_schema, response_schema

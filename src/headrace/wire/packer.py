@@ -24,10 +24,10 @@ class History(Protocol):
     """What all versions of one message know of a field, given by the path of names to it."""
 
     def has(self, path: tuple[str, ...]) -> bool:
-        """Whether some version has the field."""
+        """Return whether some version has the field."""
 
     def nullable(self, path: tuple[str, ...]) -> bool:
-        """Whether some version allows a null there."""
+        """Return whether some version allows a null there."""
 
 
 Step = Callable[[bytearray, Mapping[str, Any], History], None]
@@ -251,7 +251,7 @@ def _tags_step(schema: Schema, path: tuple[str, ...]) -> Step:
 
 
 class _NoHistory:
-    """For defaults, which come from the schema itself."""
+    """A history for defaults: every field exists and may be null."""
 
     def has(self, path: tuple[str, ...]) -> bool:
         return True

@@ -129,7 +129,7 @@ class ProduceShape:
         return memoryview(frame)[start:stop]
 
     def _surrounds(self, frame: Frame) -> bool:
-        """Whether the bytes before and behind the records are those of this shape."""
+        """Return whether the bytes before and behind the records are those of this shape."""
         if type(frame) is bytes:
             return (
                 frame.startswith(self.middle, MIDDLE_AT)

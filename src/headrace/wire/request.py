@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headrace.wire.api import APIS, Api, ApiKey
-from headrace.wire.bound import REQUEST_MAX_ITEMS
 from headrace.wire.error import MalformedRequest, UnknownApi, UnsupportedVersion
 from headrace.wire.fetch_request import read_fetch_request
 from headrace.wire.header import FRONT, RequestHeader, request_head
 from headrace.wire.message import read_request_body, write_request_body
+from headrace.wire.message_check import REQUEST_MAX_ITEMS
 from headrace.wire.primitive import INT32, READ_ERRORS, Frame, read_string, read_tags
 from headrace.wire.produce_request import read_produce_request
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from headrace.model.error import InvalidArgument
 from headrace.wire.api import APIS, Api, ApiKey
-from headrace.wire.bound import RESPONSE_MAX_ITEMS
 from headrace.wire.error import MalformedResponse
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_response import read_fetch_response
 from headrace.wire.message import read_response_body, write_response_body
+from headrace.wire.message_check import RESPONSE_MAX_ITEMS
 from headrace.wire.primitive import INT16, INT32, NOTHING, READ_ERRORS, Frame, read_tags
 from headrace.wire.produce_response import read_produce_response
 

@@ -1,4 +1,4 @@
-"""kio's message classes read as plain descriptions, for `bound` and `packer` to compile.
+"""kio's message classes read as plain descriptions, for `message_check` and `packer` to compile.
 
 kio generates one frozen dataclass per message and version from Kafka's own definitions. What this
 file takes from them is the order, the type, the tag and the default of each field, and nothing of

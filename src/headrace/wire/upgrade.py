@@ -18,7 +18,7 @@ Entity = TypeVar("Entity")
 
 @dataclass
 class _Nothing:
-    """The version before a struct existed: everything in it has its default."""
+    """Stands for a struct that the older version lacks: every field has its default."""
 
 
 def upgrade(message: Any, newest: type[Entity]) -> Entity:

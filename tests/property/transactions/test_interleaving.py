@@ -19,9 +19,9 @@ import pytest
 
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions import record
-from headrace.transactions.effect import Effects, WriteMarkers
+from headrace.transactions.effect import TransactionEffects, WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.message import (
     AddPartitions,
     AddReply,
     EndReply,
@@ -29,8 +29,9 @@ from headrace.transactions.event import (
     InitProducerId,
     InitReply,
 )
-from headrace.transactions.metadata import MAX_EPOCH, TransactionState
+from headrace.transactions.metadata import MAX_EPOCH
 from headrace.transactions.registry import TransactionRegistry
+from headrace.transactions.state import TransactionState
 
 TIMEOUT_MS = 1_000
 NAME = "shared"
@@ -73,7 +74,7 @@ class TwoProducers:
         self.ids = itertools.count(1)
         self.producers = [Producer(number, version) for number, version in enumerate(versions)]
         self.log = []
-        self.waiting: list[Effects] = []
+        self.waiting: list[TransactionEffects] = []
         self.markers: list[WriteMarkers] = []
         self.committed: list[tuple[tuple[int, int], frozenset[TopicPartition]]] = []
         self.newest = (-1, -1)
@@ -161,7 +162,7 @@ class TwoProducers:
 
     # The log and the coordinator
 
-    def take(self, effects: Effects, pace: str = "queue") -> None:
+    def take(self, effects: TransactionEffects, pace: str = "queue") -> None:
         if effects.records:
             self.waiting.append(effects)
         else:
@@ -184,11 +185,11 @@ class TwoProducers:
         if self.waiting:
             effects = self.waiting.pop(0)
             self.write(effects)
-            due = self.registry.settle(effects, self.now_ms)
+            due = self.registry.adopt(effects, self.now_ms)
             self.deliver(effects)
             self.take(due)
 
-    def write(self, effects: Effects) -> None:
+    def write(self, effects: TransactionEffects) -> None:
         for key, value in effects.records:
             self.log.append((key, value))
             _, metadata = record.decode(key, value)
@@ -245,7 +246,7 @@ class TwoProducers:
 
     # The clients hear back
 
-    def deliver(self, effects: Effects) -> None:
+    def deliver(self, effects: TransactionEffects) -> None:
         for reply in effects.replies:
             request, answer = reply.token, reply.answer
             self.seen.add((type(answer).__name__, answer.error))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicPartition
 from headrace.transactions import record
-from headrace.transactions.metadata import TransactionMetadata, TransactionState
+from headrace.transactions.metadata import TransactionMetadata
+from headrace.transactions.state import TransactionState
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

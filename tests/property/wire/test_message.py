@@ -13,13 +13,13 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from headrace.wire.api import APIS
-from headrace.wire.bound import REQUEST_MAX_ITEMS, check_body
 from headrace.wire.message import (
     read_request_body,
     read_response_body,
     write_request_body,
     write_response_body,
 )
+from headrace.wire.message_check import REQUEST_MAX_ITEMS, check_body
 from headrace.wire.primitive import READ_ERRORS
 from headrace.wire.schema import Field, Schema, plain, request_schema, response_schema
 

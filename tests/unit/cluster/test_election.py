@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from headrace.cluster.election import prefer, settle
+from headrace.cluster.election import elect, prefer
 from headrace.cluster.topic import NO_LEADER, PartitionRecord
 
 THREE = PartitionRecord(
@@ -12,38 +12,38 @@ THREE = PartitionRecord(
 
 class TestSettle:
     def test_what_is_right_stays_as_it_is(self):
-        assert settle(THREE, {1, 2, 3}, unclean=False) is THREE
+        assert elect(THREE, {1, 2, 3}, unclean=False) is THREE
 
     def test_a_follower_that_is_gone_leaves_the_isr_and_the_epoch_stays(self):
-        settled = settle(THREE, {1, 3}, unclean=False)
+        elected = elect(THREE, {1, 3}, unclean=False)
 
-        assert (settled.isr, settled.leader, settled.leader_epoch) == ((1, 3), 1, 5)
-        assert settled.partition_epoch == 10
+        assert (elected.isr, elected.leader, elected.leader_epoch) == ((1, 3), 1, 5)
+        assert elected.partition_epoch == 10
 
     def test_a_leader_that_is_gone_is_followed_by_the_first_in_sync(self):
-        settled = settle(replace(THREE, isr=(1, 3)), {2, 3}, unclean=False)
+        elected = elect(replace(THREE, isr=(1, 3)), {2, 3}, unclean=False)
 
-        assert (settled.leader, settled.leader_epoch, settled.isr) == (3, 6, (3,))
+        assert (elected.leader, elected.leader_epoch, elected.isr) == (3, 6, (3,))
 
     def test_without_an_in_sync_replica_there_is_no_leader_and_the_isr_stays(self):
-        settled = settle(replace(THREE, isr=(1,)), {2, 3}, unclean=False)
+        elected = elect(replace(THREE, isr=(1,)), {2, 3}, unclean=False)
 
-        assert (settled.leader, settled.leader_epoch, settled.isr) == (NO_LEADER, 6, (1,))
+        assert (elected.leader, elected.leader_epoch, elected.isr) == (NO_LEADER, 6, (1,))
 
     def test_a_leaderless_partition_waits_without_new_epochs(self):
-        waiting = settle(replace(THREE, isr=(1,)), {2, 3}, unclean=False)
+        waiting = elect(replace(THREE, isr=(1,)), {2, 3}, unclean=False)
 
-        assert settle(waiting, {3}, unclean=False) is waiting
+        assert elect(waiting, {3}, unclean=False) is waiting
 
     def test_the_first_in_sync_to_come_back_leads(self):
-        waiting = settle(replace(THREE, isr=(1, 2)), {3}, unclean=False)
+        waiting = elect(replace(THREE, isr=(1, 2)), {3}, unclean=False)
 
-        assert settle(waiting, {2, 3}, unclean=False).leader == 2
+        assert elect(waiting, {2, 3}, unclean=False).leader == 2
 
     def test_unclean_election_takes_anybody_alive(self):
-        settled = settle(replace(THREE, isr=(1,)), {2, 3}, unclean=True)
+        elected = elect(replace(THREE, isr=(1,)), {2, 3}, unclean=True)
 
-        assert (settled.leader, settled.isr, settled.leader_epoch) == (2, (2,), 6)
+        assert (elected.leader, elected.isr, elected.leader_epoch) == (2, (2,), 6)
 
 
 class TestPrefer:

@@ -86,7 +86,7 @@ class TestDead:
         other = {1: two, 2: one}[led_by]
         other.reload()
 
-        other.replace_dead(other.state.brokers[led_by])
+        other.remove_ended_broker(other.state.brokers[led_by])
 
         after = partition(other)
         assert after.leader != led_by
@@ -100,7 +100,7 @@ class TestDead:
         create(two)
         before = partition(two)
 
-        two.replace_dead(dead)
+        two.remove_ended_broker(dead)
 
         assert partition(two) == before
 

@@ -247,7 +247,7 @@ def test_second_event_must_wait_for_the_first(shard: GroupShard) -> None:
     request = CommitRequest(group_id="g", offsets=offsets)
     shard.registry.handle(request, "first", 0)
 
-    with pytest.raises(AssertionError, match="settle or reject"):
+    with pytest.raises(AssertionError, match="adopt or reject"):
         shard.registry.handle(request, "second", 0)
 
 

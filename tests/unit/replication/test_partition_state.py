@@ -92,12 +92,12 @@ class TestWithFollowers:
 
 
 class TestCutOff:
-    def test_a_leader_without_fetches_is_alone_though_no_follower_is_behind(self):
+    def test_followers_are_silent_though_none_is_behind(self):
         state = leader(isr=(1, 2), log_end=10)
         state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
 
-        assert not state.is_alone(150, 60)
-        assert state.is_alone(200, 60)
+        assert not state.followers_are_silent(150, 60)
+        assert state.followers_are_silent(200, 60)
         assert not state.late(200, 60)
 
     def test_one_that_fetches_is_enough_not_to_be(self):
@@ -105,7 +105,7 @@ class TestCutOff:
         state.follower_fetched(2, 10, leader_epoch=5, now_ms=100)
         state.follower_fetched(3, 10, leader_epoch=5, now_ms=200)
 
-        assert not state.is_alone(220, 60)
+        assert not state.followers_are_silent(220, 60)
 
-    def test_the_only_replica_is_never_cut_off(self):
-        assert not leader(isr=(1,), log_end=10).is_alone(1000, 60)
+    def test_the_only_replica_has_no_silent_followers(self):
+        assert not leader(isr=(1,), log_end=10).followers_are_silent(1000, 60)

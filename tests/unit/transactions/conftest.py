@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.effect import Effects, WriteMarkers
+from headrace.transactions.effect import TransactionEffects, WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.message import (
     AddPartitions,
     AddReply,
     Answer,
@@ -45,7 +45,7 @@ class Coordinator:
         for effects in self.registry.load(self.log, self.now_ms):
             self.carry_out(effects)
 
-    def carry_out(self, effects: Effects) -> list[Answer]:
+    def carry_out(self, effects: TransactionEffects) -> list[Answer]:
         answers: list[Answer] = []
         while True:
             self.markers.extend(effects.markers)
@@ -53,7 +53,7 @@ class Coordinator:
             if not effects.records:
                 return answers
             self.log.extend(effects.records)
-            effects = self.registry.settle(effects, self.now_ms)
+            effects = self.registry.adopt(effects, self.now_ms)
 
     def init(
         self, name: str = "pay", timeout_ms: int = 60_000, resume: tuple[int, int] | None = None

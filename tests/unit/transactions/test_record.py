@@ -7,7 +7,8 @@ import pytest
 from headrace.model.error import CorruptLog
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions import record
-from headrace.transactions.metadata import TransactionMetadata, TransactionState
+from headrace.transactions.metadata import TransactionMetadata
+from headrace.transactions.state import TransactionState
 
 KEY = bytes.fromhex("000000067061792dc3bc")
 VALUE_0 = bytes.fromhex(

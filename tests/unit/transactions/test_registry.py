@@ -4,15 +4,15 @@ import pytest
 
 from headrace.model.error import CorruptLog, InvalidArgument
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.effect import Effects
+from headrace.transactions.effect import TransactionEffects
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.listing import ListingFilter
+from headrace.transactions.message import (
     AddPartitions,
     EndTransaction,
     InitProducerId,
     InitReply,
 )
-from headrace.transactions.listing import ListingFilter
 
 DAY_MS = 24 * 60 * 60 * 1000
 INIT = InitProducerId(transactional_id="pay", timeout_ms=60_000)
@@ -43,7 +43,7 @@ class TestAppend:
         effects = registry.init_producer_id("t", INIT, 0)
 
         assert registry.metadata("pay") is None
-        registry.settle(effects, 0)
+        registry.adopt(effects, 0)
         assert registry.metadata("pay").producer_epoch == 0
 
     def test_the_reply_carries_the_token_of_its_request(self, coordinator):
@@ -94,14 +94,14 @@ class TestAppend:
 
     def test_effects_are_settled_once(self, coordinator):
         effects = coordinator.registry.init_producer_id("t", INIT, 0)
-        coordinator.registry.settle(effects, 0)
+        coordinator.registry.adopt(effects, 0)
 
         with pytest.raises(InvalidArgument, match="exactly once"):
-            coordinator.registry.settle(effects, 0)
+            coordinator.registry.adopt(effects, 0)
 
     def test_effects_of_nobody_cannot_be_settled(self, coordinator):
         with pytest.raises(InvalidArgument):
-            coordinator.registry.settle(Effects(transactional_id="who"), 0)
+            coordinator.registry.adopt(TransactionEffects(transactional_id="who"), 0)
 
 
 class TestMarkers:

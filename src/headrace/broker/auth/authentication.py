@@ -54,7 +54,7 @@ class Authentication:
         return int(self._settings["connections.max.reauth.ms"])
 
     def may_begin(self, connection: SaslPeer) -> bool:
-        """Whether the client may send a SaslHandshake now."""
+        """Return whether the client may send a SaslHandshake now."""
         busy = isinstance(connection.authentication, Attempt | Failure)
         if busy or not connection.listener.authenticates:
             return False

@@ -146,7 +146,7 @@ class Authorizer:
     def allows_any(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
     ) -> bool:
-        """Whether there can be a resource of this type on which it is allowed (KIP-679).
+        """Return whether there can be a resource of this type on which it is allowed (KIP-679).
 
         A name that no entry can have decides for super users, wildcards and rule 5.
         """
@@ -186,7 +186,7 @@ def _is_for(acl: Acl, principal: str, host: str) -> bool:
 
 
 def _covers(deny: Acl, allow: Acl) -> bool:
-    """Whether `deny` applies to every resource that `allow` applies to."""
+    """Return whether `deny` applies to every resource that `allow` applies to."""
     if deny.pattern_type == _LITERAL:
         if deny.resource_name == WILDCARD:
             return True

@@ -14,7 +14,7 @@ MECHANISM = "PLAIN"
 
 
 class Plain:
-    """One client's attempt.
+    """The server's side of one PLAIN login.
 
     Args:
         passwords: by user.

@@ -11,7 +11,7 @@ Neither the password nor anything that could stand for it crosses the wire:
 
 Rule 1: what the client sends is parsed once, by the one pattern that the message may have.
 Rule 2: an unknown user is challenged too, with a salt that is always the same for that name, so
-that a stranger cannot find out which users exist. The proof then fails like a wrong password.
+that an outsider cannot find out which users exist. The proof then fails like a wrong password.
 Rule 3: keys and nonces are compared in constant time.
 """
 
@@ -46,7 +46,7 @@ Lookup = Callable[[str, str], ScramCredential | None]
 
 
 class Scram:
-    """One client's attempt."""
+    """The server's side of one SCRAM login."""
 
     def __init__(
         self, mechanism: str, lookup: Lookup, make_nonce: Callable[[], str] | None = None

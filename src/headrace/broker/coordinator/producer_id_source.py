@@ -8,7 +8,9 @@ from headrace.transactions.producer_ids import BlockStore, ProducerIds, claim_bl
 
 
 class ProducerIdSource:
-    """Lives on the event loop.
+    """Hands out producer ids, and claims the next block before the last one is used up.
+
+    Threads: event loop only.
 
     Args:
         controller_thread: the one thread that may wait for the cluster's store.

@@ -1,7 +1,7 @@
 """One partition of `__transaction_state`, and the I/O around what its state machine decides.
 
-`transactions.registry.TransactionRegistry` decides; this file appends, settles, replies, and writes
-markers.
+`transactions.registry.TransactionRegistry` decides; this file appends records, sends replies and
+writes markers.
 
 Rule 1: a change counts when its record is in the log; with group commit, when it is on disk. Only
 then it is adopted, answered and followed by the next step. So a marker never comes before its
@@ -24,8 +24,8 @@ from typing import TypeAlias
 
 import structlog
 
-from headrace.broker.coordinator.group import stored_batches
-from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.coordinator_host import CoordinatorHost
+from headrace.broker.coordinator.group_coordinator import stored_batches
 from headrace.broker.coordinator.marker_writer import Marker, MarkerWriter, WrittenMarker
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import (
@@ -39,7 +39,12 @@ from headrace.model.error import (
 )
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.records.record import build_batch, iter_records
-from headrace.transactions.effect import Effects, Reply, Token, WriteMarkers
+from headrace.transactions.effect import (
+    Token,
+    TransactionDelivery,
+    TransactionEffects,
+    WriteMarkers,
+)
 from headrace.transactions.record import Record
 from headrace.transactions.registry import TransactionRegistry
 
@@ -49,12 +54,15 @@ log = structlog.get_logger(__name__)
 _MARKERS_PER_TURN = 100
 _EFFECTS_PER_TURN = 100
 
-Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], Effects]
+Decide: TypeAlias = Callable[[TransactionRegistry, Token, int], TransactionEffects]
 """Hands a request to a registry: (registry, token, now) -> effects."""
 
 
 class TransactionShard:
-    """Lives on the event loop; only replaying runs in a thread."""
+    """Decides and appends for the transactional ids of one partition of `__transaction_state`.
+
+    Threads: event loop only; replaying runs in a thread.
+    """
 
     __slots__ = (
         "_host",
@@ -107,7 +115,7 @@ class TransactionShard:
             return
         self.open(due)
 
-    def open(self, due: Sequence[Effects] = ()) -> None:
+    def open(self, due: Sequence[TransactionEffects] = ()) -> None:
         """Serve requests from now on."""
         self.loading = False
         self._carry_out_all(due)
@@ -135,7 +143,7 @@ class TransactionShard:
 
     # -- records
 
-    def _carry_out_all(self, due: Sequence[Effects]) -> None:
+    def _carry_out_all(self, due: Sequence[TransactionEffects]) -> None:
         """Carry out some effects now, the rest in later turns: there are many after a start, or
         when many ids expire at once."""
         if self.lost:
@@ -147,8 +155,8 @@ class TransactionShard:
         if later:
             self._host.loop.call_soon(self._carry_out_all, later)
 
-    def _carry_out(self, effects: Effects) -> None:
-        """Append, settle and continue with what is due next, until nothing is."""
+    def _carry_out(self, effects: TransactionEffects) -> None:
+        """Append the records, adopt the state, and continue with what is due next."""
         if effects.records:
             self._append(effects)
             return
@@ -156,7 +164,7 @@ class TransactionShard:
         for markers in effects.markers:
             self._write_markers(markers, sorted(markers.partitions), failed=False)
 
-    def _append(self, effects: Effects) -> None:
+    def _append(self, effects: TransactionEffects) -> None:
         try:
             batch = build_batch(effects.records, self._now_ms)
             appended = self.partition.append(batch, from_client=False, acks_all=True)
@@ -166,15 +174,15 @@ class TransactionShard:
         written = [WrittenMarker(self.partition, appended.last_offset + 1)]
         self._when_synced(effects.transactional_id, written, partial(self._settle, effects))
 
-    def _settle(self, effects: Effects, failure: HeadraceError | None) -> None:
+    def _settle(self, effects: TransactionEffects, failure: HeadraceError | None) -> None:
         if failure is not None:
             self._not_appended(effects, failure)
             return
-        following = self.registry.settle(effects, self._now_ms)
+        following = self.registry.adopt(effects, self._now_ms)
         _release(effects.replies)
         self._carry_out(following)
 
-    def _not_appended(self, effects: Effects, error: Exception) -> None:
+    def _not_appended(self, effects: TransactionEffects, error: Exception) -> None:
         ours = None if isinstance(error, HeadraceError) else error
         name = str(self.partition.name)
         log.error("transaction_not_appended", shard=name, reason=str(error), exc_info=ours)
@@ -330,7 +338,7 @@ class TransactionShard:
         self._carry_out_all(self.registry.tick(self._now_ms))
 
 
-def _release(replies: Iterable[Reply]) -> None:
+def _release(replies: Iterable[TransactionDelivery]) -> None:
     for reply in replies:
         waiting = reply.token
         if isinstance(waiting, asyncio.Future) and not waiting.done():

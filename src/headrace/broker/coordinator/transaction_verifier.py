@@ -13,10 +13,10 @@ that any coordinator ends, and readers would wait there for ever. So the leader 
 import asyncio
 from typing import TypeAlias
 
-from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.model.ids import BrokerId, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 
 Refused: TypeAlias = dict[TopicPartition, TransactionError]
 """The partitions that are not in the transaction, and why. Empty: all of them are."""

@@ -15,8 +15,8 @@ the session. So a leader learns of an idle partition that its follower is alive,
 learns of a high watermark that moved without new records.
 Rule 3: a partition stays due until the follower has fetched from its log end: what was sent and not
 appended is sent again.
-Rule 4: what was learned is good for one version of `Topics` and one set of partitions. Where an
-authorizer or quotas are in force the fast path declines.
+Rule 4: what was learned is good for one version of `TopicTable` and one set of partitions. Where
+an authorizer or quotas are in force the fast path declines.
 """
 
 import asyncio

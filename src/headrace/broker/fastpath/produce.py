@@ -11,7 +11,7 @@ Rule 1: the fast path serves a request completely or declines it. `None` means t
 happened, and the handler serves the request, or answers what is wrong with it.
 Rule 2: the fast path needs no authorizer, no quota and no disk. Where one of those comes into force
 it declines from the very next request on. A response waits for other replicas only.
-Rule 3: a `FastProduce` is good for one version of `Topics`: that version changes whenever a
+Rule 3: a `FastProduce` is good for one version of `TopicTable`: that version changes whenever a
 partition is removed, or this broker stops leading it.
 """
 
@@ -102,7 +102,7 @@ class FastProduce:
         return pack_produce_response(shape.version, correlation_id, [topic])
 
 
-class FastProduces:
+class FastProduceCache:
     """Every `FastProduce` of a broker, by the bytes that its requests have in common."""
 
     def __init__(self, broker: Broker) -> None:

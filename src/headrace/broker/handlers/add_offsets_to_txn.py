@@ -13,7 +13,7 @@ from headrace.model.coordinator import coordinator_partition
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import for_version
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -43,6 +43,6 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 async def offsets_partition(broker: Broker, group_id: str) -> TopicPartition:
-    """Where a group's offsets are kept."""
+    """Return the partition that keeps a group's offsets."""
     topic = await broker.controller.internal_topic(CONSUMER_OFFSETS)
     return TopicPartition(CONSUMER_OFFSETS, coordinator_partition(group_id, len(topic.partitions)))

@@ -19,7 +19,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError, for_version
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -78,7 +78,7 @@ def _partitions(topics: Iterable[Any]) -> frozenset[TopicPartition]:
 
 
 async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only: bool) -> Codes:
-    """All of them or none: a partition that cannot be joined keeps the others out."""
+    """Join all partitions or none: a partition that cannot be joined keeps the others out."""
     if broker.guard.denies_transactional_id(call, Operation.WRITE, event.transactional_id):
         code = ErrorCode.transactional_id_authorization_failed
         return dict.fromkeys(event.partitions, code)

@@ -1,4 +1,4 @@
-"""CreatePartitions (37), versions 0 to 3: topics grow."""
+"""CreatePartitions (37), versions 0 to 3: add partitions to topics."""
 
 from typing import Any
 

@@ -77,7 +77,7 @@ def _describe(
 def _find(
     broker: Broker, state: ClusterState, target: ConfigTarget
 ) -> list[tuple[ConfigKey, list[Found]]] | None:
-    """Every key with all its values; None for a topic that does not exist."""
+    """Return every key with all its values; None for a topic that does not exist."""
     layers = _broker_layers(broker, state)
     if target.topic is not None:
         record = state.topics.get(target.topic)
@@ -108,7 +108,7 @@ def _dynamic(state: ClusterState, broker_id: BrokerId | None) -> Mapping[str, st
 
 
 def _look_up(key: ConfigKey, layers: list[Layer]) -> list[Found]:
-    """Every value there is for a key, the one that counts first."""
+    """Return every value there is for a key, the one that counts first."""
     found: list[Found] = []
     for source, texts in layers:
         name = (

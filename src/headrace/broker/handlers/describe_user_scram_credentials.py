@@ -1,5 +1,5 @@
-"""DescribeUserScramCredentials (50), version 0: which users have one, never what it is
-(KIP-554)."""
+"""DescribeUserScramCredentials (50), version 0 (KIP-554): which users have a credential; the
+credential itself is never returned."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import ProducerEpoch, ProducerId
 from headrace.transactions.error import for_version
-from headrace.transactions.event import EndTransaction
+from headrace.transactions.message import EndTransaction
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -18,8 +18,8 @@ from headrace.broker.network.connection import Answer, Part, Parts
 from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, LogEndGrowth
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.partition import Partition, check_epoch
-from headrace.broker.replica.throttle import names_replica
+from headrace.broker.replica.partition import Partition, epoch_error
+from headrace.broker.replica.replication_throttle import names_replica
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.wire.api import ApiKey
@@ -194,7 +194,7 @@ class _Fetch:
                 broker.topics.missing_code(item.name, item.topic_id, index),
                 leader=broker.topics.leader_hint(item.name, item.topic_id, index),
             )
-        code = check_epoch(follower.leader_epoch, requested.current_leader_epoch)
+        code = epoch_error(follower.leader_epoch, requested.current_leader_epoch)
         if not code and requested.fetch_offset > follower.log.high_watermark:
             code = ErrorCode.offset_not_available
         if code:
@@ -387,7 +387,7 @@ def _by_topic(
 
 
 def _has_news(item: FetchedPartition, result: Result) -> bool:
-    """Whether an incremental response must hold it (KIP-227): the client does not know it yet."""
+    """Return whether an incremental response must hold it (KIP-227): it is new to the client."""
     return bool(
         result.error_code
         or result.records_bytes

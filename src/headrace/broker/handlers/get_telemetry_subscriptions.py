@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (71), version 0: which of its metrics a client should send (KIP-714).
 
-None: clients are named, as they ask for, and asked again after a while.
+No metrics are requested. A client without an id gets one, and asks again after five minutes.
 """
 
 from typing import Any

@@ -14,7 +14,7 @@ from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import transaction_code
 from headrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, ProducerId
 from headrace.transactions.error import TransactionError, for_version
-from headrace.transactions.event import InitProducerId, InitReply
+from headrace.transactions.message import InitProducerId, InitReply
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

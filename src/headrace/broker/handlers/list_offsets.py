@@ -9,7 +9,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.replica.partition import Partition
-from headrace.log.partition.timestamp_search import TimestampedOffset
+from headrace.log.partition.timestamp_search import FoundRecord
 from headrace.model.error import HeadraceError
 from headrace.model.offset import NO_TIMESTAMP_MS, Offset
 from headrace.wire.api import ApiKey
@@ -70,16 +70,16 @@ async def _answer(
 
 async def _find(
     broker: Broker, partition: Partition, timestamp: int, committed: bool
-) -> TimestampedOffset:
+) -> FoundRecord:
     log = partition.log
     end = log.last_stable_offset if committed else log.high_watermark
     epoch = partition.leader_epoch
     if timestamp == LATEST:
-        return TimestampedOffset(NO_TIMESTAMP_MS, Offset(end), epoch)
+        return FoundRecord(NO_TIMESTAMP_MS, Offset(end), epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return TimestampedOffset(NO_TIMESTAMP_MS, Offset(log.log_start_offset), epoch)
+        return FoundRecord(NO_TIMESTAMP_MS, Offset(log.log_start_offset), epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return TimestampedOffset()
+        return FoundRecord()
     # A search by time opens batches: off the loop, so that no other client waits for it.
     if timestamp == MAX_TIMESTAMP:
         return await broker.in_thread(log.offset_of_max_timestamp)

@@ -10,7 +10,7 @@ from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.coordinator.transaction import TransactionRefusal
+from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.error_mapping import group_code, transaction_code
 from headrace.groups.error import Refusal
 from headrace.groups.regex import matching_topics
@@ -60,7 +60,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _matching(
     broker: Broker, pattern: str, found: list[TransactionListing]
 ) -> list[TransactionListing]:
-    """In a thread: a pattern from outside may be slow to compile, and brings in Arrow."""
+    """Match in a thread: a pattern from outside may be slow to compile, and brings in Arrow."""
     names = [listing.transactional_id for listing in found]
     matching = frozenset(await broker.in_thread(lambda: matching_topics(pattern, names)))
     return [listing for listing in found if listing.transactional_id in matching]

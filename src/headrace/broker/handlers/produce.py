@@ -41,7 +41,7 @@ from headrace.records.batch import (
     Batch,
 )
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

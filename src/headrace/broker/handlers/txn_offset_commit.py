@@ -21,7 +21,7 @@ from headrace.groups.effect import Producer
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
 from headrace.model.error import HeadraceError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode

@@ -57,7 +57,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 
 def _downgrades(call: Call) -> list[bool]:
-    """Whether each update may lower its feature."""
+    """Return, per update, whether it may lower its feature."""
     updates: tuple[Any, ...] = call.body.feature_updates
     if call.version < _FIRST_WITH_UPGRADE_TYPE:
         return [update.allow_downgrade for update in updates]

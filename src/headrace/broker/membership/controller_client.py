@@ -26,7 +26,9 @@ Result = TypeVar("Result")
 
 
 class ControllerClient:
-    """Lives on the event loop.
+    """Runs commands of this broker's controller, one at a time, and applies what they changed.
+
+    Threads: event loop only.
 
     Args:
         thread: the controller's; it runs one piece of work at a time.
@@ -65,7 +67,7 @@ class ControllerClient:
                 await self._applier.apply(self._controller.take_changes())
 
     async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
-        """Rule 3."""
+        """Run a command to its end even if the caller is cancelled (rule 3)."""
         task = asyncio.get_running_loop().create_task(command)
         self._commands.add(task)
         task.add_done_callback(self._command_ended)

@@ -9,14 +9,17 @@ from headrace.model.ids import BrokerId
 
 
 class Membership(Protocol):
-    """`StandaloneMember` and `ClusterMember` implement it. Lives on the event loop."""
+    """This broker's part in its cluster: `StandaloneMember` or `ClusterMember`.
+
+    Threads: event loop only.
+    """
 
     @property
     def controller_id(self) -> BrokerId:
         """The broker that is the controller; -1 while there is none."""
 
     @property
-    def cut_off(self) -> bool:
+    def stranded(self) -> bool:
         """Whether this broker leads a partition that is stranded (`Partition`, rule 4): what it
         knows of other leaders is old then."""
 
@@ -32,7 +35,10 @@ class Membership(Protocol):
         """Hand over what this broker leads, and stop copying."""
 
     async def with_retries(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Run a step that writes to the cluster's store, as often as the store deserves."""
+        """Run a step that writes to the store.
+
+        Retry while the store may be unreachable for a moment.
+        """
 
     def propose_isr(self, partition: Partition, isr: frozenset[BrokerId]) -> None:
         """Let the cluster's state adopt other in-sync replicas of a partition that is led here."""

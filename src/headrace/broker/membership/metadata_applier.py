@@ -19,7 +19,7 @@ from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
-from headrace.broker.replica.role import ReplicaRoles
+from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.broker.replica.topic_table import TopicTable
 from headrace.cluster.acl import Acl
 from headrace.cluster.broker import BrokerConfig, BrokerRecord
@@ -78,10 +78,10 @@ class MetadataTarget(Protocol):
 
 
 class MetadataApplier:
-    """Lives on the event loop.
+    """Makes changes of the cluster's state take effect in this broker.
 
-    Thread rule: `ControllerClient` calls it between two commands, when the controller's thread does
-    not change the state.
+    Threads: event loop only. `ControllerClient` calls it between two commands, when the
+    controller's thread does not change the state.
     """
 
     def __init__(self, target: MetadataTarget, controller: Controller) -> None:

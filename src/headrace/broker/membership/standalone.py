@@ -11,7 +11,7 @@ from headrace.model.ids import BrokerId
 class StandaloneMember:
     """A `Membership` of one."""
 
-    cut_off = False
+    stranded = False
 
     def __init__(self, node_id: BrokerId, controller: ControllerClient) -> None:
         self.controller_id = node_id
@@ -21,14 +21,14 @@ class StandaloneMember:
         await self._controller.administer(lambda controller: controller.register(record))
 
     async def leave(self) -> None:
-        """No other broker could take over."""
+        """Do nothing: no other broker could take over."""
 
     async def with_retries(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run the step once: a disk that failed does not come back."""
         await step()
 
     def propose_isr(self, partition: Partition, isr: frozenset[BrokerId]) -> None:
-        """Every partition has one replica."""
+        """Do nothing: every partition has one replica."""
 
     def broker_gone(self, record: BrokerRecord) -> None:
-        """There is no other broker."""
+        """Do nothing: there is no other broker."""

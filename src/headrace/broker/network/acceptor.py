@@ -2,7 +2,7 @@
 
 Rule 1: connections never use up the descriptors that the log needs: without them a segment could
 not be opened, and that takes a directory offline. Past the limit the newest connection is refused,
-unless an older one has never sent a request: such a stranger (slow loris) is closed instead.
+unless an older one has never sent a request: such an idle newcomer (slow loris) is closed instead.
 Rule 2: a connection that sent no request for `max_idle_ms` is closed, whatever it began to send,
 and so is one that does not read its answers for as long. One that waits for an answer is not.
 """
@@ -37,8 +37,9 @@ log = structlog.get_logger(__name__)
 _ACCEPTS_PER_TURN = 64
 _RETRY_ACCEPT_SECONDS = 0.5
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# A client sends its first request at once; a connection that has not after this long is a stranger.
-_STRANGER_SECONDS = 5.0
+# A client sends its first request at once; a connection that has not after this long is an idle
+# newcomer.
+_NEWCOMER_SECONDS = 5.0
 _EVICTED_TOGETHER = 64
 _SWEEP_MAX_SECONDS = 30.0
 _SWEEP_MIN_SECONDS = 0.05
@@ -81,7 +82,7 @@ class Acceptor:
         self._per_host: Counter[str] = Counter()
         self._sockets = {each.sock: each.listener for each in sockets}
         self._sweeper: asyncio.TimerHandle | None = None
-        self._no_strangers_until = 0.0
+        self._no_newcomers_until = 0.0
 
     def apply_limits(self, limits: ConnectionLimits) -> None:
         """Let so many connections in from now on; the other limits hold from a restart on."""
@@ -167,23 +168,23 @@ class Acceptor:
     def _has_room(self, host: str) -> bool:
         if self._per_host[host] >= self.limits.max_connections_per_host:
             return False
-        return len(self.connections) < self.limits.max_connections or self._evict_strangers()
+        return len(self.connections) < self.limits.max_connections or self._evict_newcomers()
 
-    def _evict_strangers(self) -> bool:
+    def _evict_newcomers(self) -> bool:
         """Close several connections that came long ago and never sent a request; whether any."""
         now = self._loop.time()
-        if now < self._no_strangers_until:
+        if now < self._no_newcomers_until:
             return False
-        oldest = now - _STRANGER_SECONDS
-        strangers = [
+        oldest = now - _NEWCOMER_SECONDS
+        newcomers = [
             each for each in self.connections if not each.requests and each.refresh(now) < oldest
         ]
-        if not strangers:
-            self._no_strangers_until = now + _STRANGER_SECONDS / 10
+        if not newcomers:
+            self._no_newcomers_until = now + _NEWCOMER_SECONDS / 10
             return False
-        for each in nsmallest(_EVICTED_TOGETHER, strangers, key=lambda it: it.last_active):
+        for each in nsmallest(_EVICTED_TOGETHER, newcomers, key=lambda it: it.last_active):
             each.close()
-        self.warnings.warn("idle_strangers_closed", strangers=len(strangers))
+        self.warnings.warn("idle_newcomers_closed", newcomers=len(newcomers))
         return True
 
     # -- closing

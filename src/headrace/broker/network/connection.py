@@ -183,7 +183,8 @@ class Connection:
         return self.last_active
 
     def has_left(self) -> bool:
-        """Whether the client hung up while nothing is read from it and it waits for an answer.
+        """Return whether the client closed the connection while its request waits and nothing is
+        being read.
 
         While the connection is read, the end of its stream says so at once. While it is not, only
         sending the answer would fail, which a long poll may put off for days.
@@ -316,7 +317,7 @@ class Connection:
             self._close_if_done()
 
     def _is_free(self) -> bool:
-        """Whether a request can be started without a look at the rules."""
+        """Return whether a request can be started without a look at the rules."""
         return not (self._waiting or self._answers or self._writing or self._muted_until > 0)
 
     def _serve(self) -> None:
@@ -418,7 +419,7 @@ class Connection:
         self._serve()
 
     def _succeeded(self, answer: Later) -> bool:
-        """Whether there is something to send; after a failed request the connection is closed."""
+        """Return whether there is something to send; a failed request closes the connection."""
         if answer.cancelled():
             return False
         error = answer.exception()

@@ -20,7 +20,10 @@ class PartialRequestSender(Protocol):
 
 
 class PartialRequests:
-    """Lives on the event loop."""
+    """Counts the bytes of partial requests, and drops the oldest past the limit.
+
+    Threads: event loop only.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import structlog
 
-from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
@@ -36,12 +36,12 @@ class CompactionWorker:
         self._bytes_per_second = bytes_per_second
         self._stopped = threading.Event()
         self._compactor: Compactor | None = None
-        self._cleaners: list[tuple[LogDirectory, Cleaner]] = []
+        self._schedulers: list[tuple[LogDirectory, CompactionScheduler]] = []
 
     def add(self, directory: LogDirectory) -> None:
         """Compact the logs of this directory from the next run on."""
-        cleaner = Cleaner(directory.storage, directory.path, directory.open_logs)
-        self._cleaners.append((directory, cleaner))
+        scheduler = CompactionScheduler(directory.storage, directory.path, directory.open_logs)
+        self._schedulers.append((directory, scheduler))
 
     def configure(self, *, memory_bytes: int, bytes_per_second: float) -> None:
         """Change the limits from the next run on; a run under way keeps the ones it began with."""
@@ -52,12 +52,12 @@ class CompactionWorker:
 
     def run(self) -> None:
         """Compact until no log needs it."""
-        for directory, cleaner in self._cleaners:
+        for directory, scheduler in self._schedulers:
             if not _may_need_it(directory):
                 continue
             compactor = self._ready_compactor()
             try:
-                while cleaner.run_once(compactor) is not None:
+                while scheduler.run_once(compactor) is not None:
                     pass
             except CompactionStopped:
                 continue  # the log changed under the round, or we stop
@@ -70,12 +70,12 @@ class CompactionWorker:
         reports the damage when it runs.
         """
         with ExitStack() as paused:
-            for _, cleaner in self._cleaners:
-                paused.enter_context(cleaner.paused(partition))
+            for _, scheduler in self._schedulers:
+                paused.enter_context(scheduler.paused(partition))
             yield
-            for _, cleaner in self._cleaners:
+            for _, scheduler in self._schedulers:
                 try:
-                    cleaner.forget(partition)
+                    scheduler.forget(partition)
                 except CorruptLog as error:
                     log.error("cleaner_checkpoint_damaged", reason=str(error))
 
@@ -101,7 +101,7 @@ class CompactionWorker:
 
 
 def _may_need_it(directory: LogDirectory) -> bool:
-    """Whether a compacted log has more than its active segment, so that numba is worth loading."""
+    """Return whether a compacted log has more than its active segment: then load numba."""
     return directory.offline is None and any(
         log.config.compacted and len(log.segments) > 1 for log in directory.open_logs()
     )

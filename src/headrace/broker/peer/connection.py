@@ -42,7 +42,10 @@ class PeerRefused(PeerLost):
 
 
 class PeerConnection:
-    """Lives on the event loop. After any error it is closed: make a new one.
+    """Sends requests to one broker and returns its responses. After any error it is closed: make
+    a new one.
+
+    Threads: event loop only.
 
     Attributes:
         lost: done when it is closed: with the reason, or with None by `close`.
@@ -182,7 +185,7 @@ class PeerConnection:
             self._loop.remove_writer(self._socket.fileno())
 
     def _watch(self) -> None:
-        """One timer for many requests: it is only set again when it is over."""
+        """Fail a request that timed out, or wait on: one timer serves many requests."""
         self._watchdog = None
         if self.closed or self._asked is None:
             return
@@ -204,7 +207,7 @@ class PeerConnection:
             self.fail(str(error))
 
     def _receive(self) -> memoryview | None:
-        """The next frame, without its size, if it is all there."""
+        """Return the next frame, without its size, if it is all there."""
         view = memoryview(self._buffer)
         received = self._socket.recv_into(view[self._have :])
         if received == 0:

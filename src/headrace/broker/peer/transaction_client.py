@@ -17,7 +17,7 @@ from headrace.broker.peer.connector import PeerConnector
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.transactions.effect import WriteMarkers
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 

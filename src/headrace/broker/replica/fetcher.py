@@ -27,8 +27,8 @@ from headrace.broker.peer.connection import PeerConnection, PeerLost, PeerRefuse
 from headrace.broker.peer.connector import PeerConnector, PeerDenied
 from headrace.broker.replica.fast_follower import FastFollower
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.host import ReplicaHost
-from headrace.broker.replica.throttle import ReplicationThrottle, names_replica
+from headrace.broker.replica.replica_host import ReplicaHost
+from headrace.broker.replica.replication_throttle import ReplicationThrottle, names_replica
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.replication.divergence import Divergence
@@ -110,7 +110,7 @@ class ReplicaFetcher:
         return not self._followers
 
     def reconnect(self) -> None:
-        """Rule 5."""
+        """Drop the connection; the next fetch opens a new one (rule 5)."""
         if self._connection is not None:
             self._connection.fail("it was cut off")
 

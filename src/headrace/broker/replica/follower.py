@@ -23,7 +23,10 @@ log = structlog.get_logger(__name__)
 
 
 class Follower:
-    """Lives on the event loop."""
+    """Copies one partition from its leader.
+
+    Threads: event loop only.
+    """
 
     __slots__ = ("_waiters", "leader", "leader_epoch", "log", "name", "topic_id")
 

@@ -80,7 +80,7 @@ class LogStorage:
             return None
 
     def lacks(self, record: TopicRecord) -> bool:
-        """Whether a log of this topic that belongs here is missing."""
+        """Return whether a log of this topic that belongs here is missing."""
         return any(
             self.directory_of(TopicPartition(record.name, index)) is None
             for index, partition in enumerate(record.partitions)

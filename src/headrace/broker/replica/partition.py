@@ -52,7 +52,10 @@ class Waiter(Protocol):
 
 
 class Partition:
-    """All of it lives on the event loop; only the log's own background work does not."""
+    """Appends to and reads from the log of one partition that this broker leads.
+
+    Threads: event loop only; the log has background work of its own.
+    """
 
     __slots__ = (
         "_replica_waiters",
@@ -222,8 +225,8 @@ class Partition:
         return appended
 
     def check_epoch(self, claimed: int) -> ErrorCode:
-        """Whether a client's idea of the leader epoch is right (KIP-320); -1 claims nothing."""
-        return check_epoch(self.leader_epoch, claimed)
+        """Return the error for the leader epoch a client claims (KIP-320); -1 claims nothing."""
+        return epoch_error(self.leader_epoch, claimed)
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """Return the largest epoch up to `epoch`, and where it ends (OffsetForLeaderEpoch)."""
@@ -385,8 +388,8 @@ class Partition:
             waiter.finish()
 
 
-def check_epoch(known: int, claimed: int) -> ErrorCode:
-    """Whether a claimed leader epoch is the known one; -1 claims nothing."""
+def epoch_error(known: int, claimed: int) -> ErrorCode:
+    """Return the error for a claimed leader epoch: none for the known one and for -1."""
     if claimed < 0 or claimed == known:
         return ErrorCode.none
     return ErrorCode.fenced_leader_epoch if claimed < known else ErrorCode.unknown_leader_epoch

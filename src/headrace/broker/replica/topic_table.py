@@ -108,7 +108,7 @@ class TopicTable:
     # -- looking up what is elsewhere
 
     def exists(self, name: str, index: int) -> bool:
-        """Whether the cluster has such a partition, whichever broker leads it."""
+        """Return whether the cluster has such a partition, whichever broker leads it."""
         topic = self._by_name.get(name)
         return topic is not None and 0 <= index < len(topic.partitions)
 

@@ -57,7 +57,7 @@ from headrace.groups.record import GroupMetadata, GroupMetadataRecord
 
 
 class ClassicGroup:
-    """One group. Methods that take an `GroupOutput` change the group: call them on a `draft()`.
+    """One group. Methods that take a `GroupOutput` change the group: call them on a `draft()`.
 
     They raise `Refusal` for a request that is answered with an error; the draft is then worthless.
     """

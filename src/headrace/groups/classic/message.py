@@ -41,7 +41,7 @@ class JoinReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest(GroupRequest[JoinReply]):
-    """JoinGroup.
+    """A JoinGroup request.
 
     Attributes:
         protocols: in the order of the member's preference.
@@ -76,7 +76,7 @@ class SyncReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest(GroupRequest[SyncReply]):
-    """SyncGroup; only the leader sends `assignments`, by member id."""
+    """A SyncGroup request; only the leader sends `assignments`, by member id."""
 
     member_id: str
     instance_id: str | None = None
@@ -96,7 +96,7 @@ class HeartbeatReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest(GroupRequest[HeartbeatReply]):
-    """Heartbeat."""
+    """A Heartbeat request."""
 
     member_id: str
     instance_id: str | None = None
@@ -132,7 +132,7 @@ class LeaveReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveRequest(GroupRequest[LeaveReply]):
-    """LeaveGroup; versions below 3 carry one member."""
+    """A LeaveGroup request; versions below 3 carry one member."""
 
     members: tuple[LeavingMember, ...]
 

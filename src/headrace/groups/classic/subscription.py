@@ -5,7 +5,7 @@ ones, which only append fields). Only groups of protocol type `consumer` use the
 nothing but the expiry and the deletion of offsets depends on them.
 """
 
-from headrace.groups.primitive import MalformedRecord, RecordReader
+from headrace.groups.primitive_codec import MalformedRecord, RecordReader
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

@@ -66,7 +66,7 @@ from headrace.groups.topic import GroupTopic, TopicSource
 
 
 class ConsumerGroup:
-    """One group. Methods that take an `GroupOutput` change the group: call them on a `draft()`.
+    """One group. Methods that take a `GroupOutput` change the group: call them on a `draft()`.
 
     They raise `Refusal` for a request that is answered with an error; the draft is then worthless.
     """

@@ -130,7 +130,7 @@ class ConsumerGroupImage:
         return self.current.get(member_id, _NEWCOMER)
 
     def is_reconciled(self, member_id: str) -> bool:
-        """Whether a member holds what the target gives it."""
+        """Return whether a member holds what the target gives it."""
         current = self.current_of(member_id)
         at_target = current.member_epoch == self.target_epoch
         return at_target and current.state is MemberState.STABLE

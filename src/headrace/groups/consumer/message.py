@@ -15,7 +15,7 @@ UNCHANGED_TIMEOUT_MS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatReply(GroupReply):
-    """The reply. `assignment` is None when it is as before."""
+    """The reply to ConsumerGroupHeartbeat. `assignment` is None when it is as before."""
 
     message: str | None = None
     member_id: str | None = None
@@ -26,7 +26,7 @@ class ConsumerHeartbeatReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat(GroupRequest[ConsumerHeartbeatReply]):
-    """ConsumerGroupHeartbeat. None (and -1 for the timeout) says: as in the last heartbeat.
+    """A ConsumerGroupHeartbeat request. None (and -1 for the timeout) means: as in the last one.
 
     Attributes:
         member_epoch: 0 joins, -1 leaves, -2 leaves for now and keeps a static member's place.

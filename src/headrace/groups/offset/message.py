@@ -30,7 +30,7 @@ class CommitReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest(GroupRequest[CommitReply]):
-    """OffsetCommit, or TxnOffsetCommit when `producer` is set.
+    """An OffsetCommit request, or a TxnOffsetCommit request when `producer` is set.
 
     Attributes:
         generation: the generation of a classic member or the epoch of a KIP-848 member; -1 from an
@@ -60,7 +60,7 @@ class OffsetDeleteReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleteRequest(GroupRequest[OffsetDeleteReply]):
-    """OffsetDelete (KIP-496)."""
+    """An OffsetDelete request (KIP-496)."""
 
     partitions: Collection[TopicPartition]
 
@@ -77,7 +77,7 @@ class DeleteGroupReply(GroupReply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupRequest(GroupRequest[DeleteGroupReply]):
-    """One group of DeleteGroups: the group goes, and its offsets with it."""
+    """One group of a DeleteGroups request: the group goes, and its offsets with it."""
 
     def refused(self, error: GroupError) -> DeleteGroupReply:
         return DeleteGroupReply(group_id=self.group_id, error=error)
@@ -85,7 +85,7 @@ class DeleteGroupRequest(GroupRequest[DeleteGroupReply]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
-    """One partition of OffsetFetch. Offset -1 says that nothing is committed."""
+    """One partition of the reply to OffsetFetch. Offset -1 says that nothing is committed."""
 
     offset: int = -1
     leader_epoch: int = -1

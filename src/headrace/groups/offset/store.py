@@ -34,7 +34,7 @@ class _Entry:
 
 
 class OffsetStore:
-    """See the module. Not for several threads."""
+    """Committed offsets of one shard. Not for several threads."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[TopicPartition, _Entry]] = {}

@@ -26,7 +26,7 @@ _REBUILT = (batch_table.ACTION_GATHER, batch_table.ACTION_STAMP)
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class FilteredChunk:
     """What is left of a chunk. Both views are valid until the next chunk is filtered.
 
     Attributes:
@@ -69,7 +69,7 @@ class BatchFilter:
         self._record_ends = np.empty(0, dtype=np.int64)
         self._kept: Bytes = np.empty(0, dtype=np.uint8)
 
-    def apply(self, chunk: SegmentChunk) -> Filtered:
+    def apply(self, chunk: SegmentChunk) -> FilteredChunk:
         """Filter a chunk whose rows have their PLAN and RETAIN set.
 
         Raises:
@@ -142,11 +142,11 @@ class BatchFilter:
         row[batch_table.OUT_SIZE] = end - start
         return end
 
-    def _result(self, batches: Int64s, out_bytes: int) -> Filtered:
+    def _result(self, batches: Int64s, out_bytes: int) -> FilteredChunk:
         action = batches[:, batch_table.ACTION]
         copied = (action == batch_table.ACTION_COPY) | (action == batch_table.ACTION_EMPTY)
         batches[copied, batch_table.KEPT_MAX_TIMESTAMP] = batches[copied, batch_table.MAX_TIMESTAMP]
-        return Filtered(
+        return FilteredChunk(
             data=self._out.data[:out_bytes],
             batches=batches[action != batch_table.ACTION_DROP],
             changed=bool((action != batch_table.ACTION_COPY).any()),

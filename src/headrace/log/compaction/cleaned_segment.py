@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace.log.compaction.batch_filter import Filtered
+from headrace.log.compaction.batch_filter import FilteredChunk
 from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import CLEANED, TRANSACTION_INDEX, segment_file_name
@@ -33,7 +33,7 @@ class CleanedSegment:
         self.segment = Segment(storage, directory, base_offset, new=True, stage=CLEANED)
         self.segment.create()
 
-    def append(self, filtered: Filtered) -> None:
+    def append(self, filtered: FilteredChunk) -> None:
         """Write what is left of a chunk."""
         batches = filtered.batches
         if not len(batches):

@@ -1,7 +1,7 @@
 """Which batches belong to aborted transactions, and which markers are no longer needed.
 
-Compaction walks the log in offset order and tells every transactional batch and every marker it
-meets. Rules (Kafka's):
+Compaction walks the log in offset order and reports every transactional batch and every marker to
+`CleanedTransactions`. Rules (Kafka's):
 
 Rule 1: data of an aborted transaction goes at once; no reader is ever shown it.
 Rule 2: a marker stays while data of its transaction is met on the walk. An ABORT is needed until

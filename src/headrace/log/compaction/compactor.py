@@ -51,7 +51,7 @@ DEFAULT_MAX_INFLATED_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanStats:
+class CompactionStats:
     """What a round did.
 
     Attributes:
@@ -109,7 +109,7 @@ class Compactor:
         cleanable: CleanableRange,
         *,
         stopping: Callable[[], bool] = lambda: False,
-    ) -> CleanStats:
+    ) -> CompactionStats:
         """Compact what `cleanable` allows, as far as the map's memory reaches.
 
         Args:
@@ -146,13 +146,13 @@ class _Round:
         self._stopping = stopping
         self._reader = ChunkReader(owner._chunk_bytes, self._account_read)
         self._bytes_read = 0
-        self._stats = CleanStats(
+        self._stats = CompactionStats(
             partition=log.partition,
             first_dirty=cleanable.first_dirty,
             end_offset=cleanable.first_dirty,
         )
 
-    def run(self) -> CleanStats:
+    def run(self) -> CompactionStats:
         started_ms = self._clock.monotonic_ms()
         now_ms = self._clock.wall_ms()
         self._secure_recovery_point()

@@ -25,7 +25,10 @@ _LAYOUT = EntryLayout("offset index", struct.Struct(">ii"), ("i", "i"), _columns
 
 
 class OffsetPosition(NamedTuple):
-    """A batch that ends at or before `offset` starts at byte `position` or later."""
+    """The batch whose last offset is `offset` starts at byte `position`.
+
+    Before the first entry it is `(base_offset, 0)`: the start of the segment.
+    """
 
     offset: Offset
     position: int

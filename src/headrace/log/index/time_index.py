@@ -27,7 +27,7 @@ def _columns(data: bytes) -> Columns:
 _LAYOUT = EntryLayout("time index", struct.Struct(">qi"), ("q", "i"), _columns)
 
 
-class TimestampOffset(NamedTuple):
+class TimeIndexEntry(NamedTuple):
     """No record up to and including the batch of `offset` is newer than `timestamp_ms`."""
 
     timestamp_ms: int
@@ -51,14 +51,14 @@ class TimeIndex(SegmentIndex):
     layout = _LAYOUT
 
     @property
-    def last_entry(self) -> TimestampOffset:
+    def last_entry(self) -> TimeIndexEntry:
         """The greatest timestamp indexed; `(-1, base_offset)` when there is none."""
         last = self._file.last
         if last is None:
-            return TimestampOffset(NO_TIMESTAMP_MS, Offset(self.base_offset))
-        return TimestampOffset(last[0], Offset(self.base_offset + last[1]))
+            return TimeIndexEntry(NO_TIMESTAMP_MS, Offset(self.base_offset))
+        return TimeIndexEntry(last[0], Offset(self.base_offset + last[1]))
 
-    def lookup(self, timestamp_ms: int) -> TimestampOffset:
+    def lookup(self, timestamp_ms: int) -> TimeIndexEntry:
         """Return the last entry at or before `timestamp_ms`; `(-1, base_offset)` without one.
 
         Raises:
@@ -67,8 +67,8 @@ class TimeIndex(SegmentIndex):
         timestamps, offsets = self._file.columns()
         row = bisect_right(timestamps, timestamp_ms) - 1
         if row < 0:
-            return TimestampOffset(NO_TIMESTAMP_MS, Offset(self.base_offset))
-        return TimestampOffset(timestamps[row], Offset(self.base_offset + offsets[row]))
+            return TimeIndexEntry(NO_TIMESTAMP_MS, Offset(self.base_offset))
+        return TimeIndexEntry(timestamps[row], Offset(self.base_offset + offsets[row]))
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> bool:
         """Add an entry if `timestamp_ms` is newer than all before; return whether it was."""

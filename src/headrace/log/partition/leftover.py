@@ -20,20 +20,20 @@ _SCRATCH = ".tmp"  # of FileSystem.write_atomically
 
 
 @dataclass(slots=True)
-class Tidied:
+class PartitionFiles:
     """The directory after tidying.
 
     Attributes:
-        files: suffixes of the files of each segment, by base offset.
+        segments: suffixes of the files of each segment, by base offset.
         snapshots: offsets of the producer snapshots.
     """
 
-    files: dict[int, set[str]] = field(default_factory=dict)
+    segments: dict[int, set[str]] = field(default_factory=dict)
     snapshots: list[int] = field(default_factory=list)
     changed: bool = False
 
 
-def tidy(storage: Storage, directory: Path) -> Tidied:
+def tidy(storage: Storage, directory: Path) -> PartitionFiles:
     """Finish or undo what was going on, remove what has no use, and list what is left.
 
     Rule 1: `.deleted`, `.tmp` and `.cleaned` go. Files of a segment without its `.log` go too.
@@ -41,24 +41,24 @@ def tidy(storage: Storage, directory: Path) -> Tidied:
         prepared whole, and the old segments are all there.
     Rule 3: any other `.swap` takes its place; the segments whose offsets it covers go.
     """
-    tidied, swaps, cleaned, doomed = _sort(storage.filesystem.list(directory))
-    _finish_swaps(storage, directory, tidied, swaps, min(cleaned, default=None))
-    for base_offset in [base for base, suffixes in tidied.files.items() if LOG not in suffixes]:
-        suffixes = tidied.files.pop(base_offset)
+    files, swaps, cleaned, doomed = _sort(storage.filesystem.list(directory))
+    _finish_swaps(storage, directory, files, swaps, min(cleaned, default=None))
+    for base_offset in [base for base, suffixes in files.segments.items() if LOG not in suffixes]:
+        suffixes = files.segments.pop(base_offset)
         doomed.extend(segment_file_name(base_offset, suffix) for suffix in suffixes)
     for name in doomed:
         storage.filesystem.remove(directory / name)
-        tidied.changed = True
-    if tidied.changed:
+        files.changed = True
+    if files.changed:
         storage.filesystem.sync_directory(directory)
-    return tidied
+    return files
 
 
-def _sort(names: list[str]) -> tuple[Tidied, dict[int, set[str]], list[int], list[str]]:
+def _sort(names: list[str]) -> tuple[PartitionFiles, dict[int, set[str]], list[int], list[str]]:
     """Sort the names into what stays, what is to be swapped in, the base offsets of what is
     `.cleaned`, and what goes.
     """
-    tidied = Tidied()
+    files = PartitionFiles()
     swaps: dict[int, set[str]] = {}
     cleaned: list[int] = []
     doomed: list[str] = []
@@ -76,16 +76,16 @@ def _sort(names: list[str]) -> tuple[Tidied, dict[int, set[str]], list[int], lis
         elif stage == SWAP:
             swaps.setdefault(base_offset, set()).add(suffix)
         elif suffix in SEGMENT_SUFFIXES:
-            tidied.files.setdefault(base_offset, set()).add(suffix)
+            files.segments.setdefault(base_offset, set()).add(suffix)
         elif (offset := snapshot_offset(name)) is not None:
-            tidied.snapshots.append(offset)
-    return tidied, swaps, cleaned, doomed
+            files.snapshots.append(offset)
+    return files, swaps, cleaned, doomed
 
 
 def _finish_swaps(
     storage: Storage,
     directory: Path,
-    tidied: Tidied,
+    files: PartitionFiles,
     swaps: dict[int, set[str]],
     first_cleaned: int | None,
 ) -> None:
@@ -93,15 +93,15 @@ def _finish_swaps(
     for base_offset in sorted(swaps):
         suffixes = swaps[base_offset]
         unprepared = first_cleaned is not None and base_offset >= first_cleaned
-        tidied.changed = True
+        files.changed = True
         if unprepared:
             for suffix in suffixes:
                 filesystem.remove(directory / segment_file_name(base_offset, suffix, SWAP))
             continue
         if LOG in suffixes:
             end = _end_offset(storage, directory / segment_file_name(base_offset, LOG, SWAP))
-            for covered in [base for base in tidied.files if base_offset < base < end]:
-                for suffix in tidied.files.pop(covered):
+            for covered in [base for base in files.segments if base_offset < base < end]:
+                for suffix in files.segments.pop(covered):
                     filesystem.remove(directory / segment_file_name(covered, suffix))
             # They must not come back once the `.swap` that covers them is gone.
             filesystem.sync_directory(directory)
@@ -111,7 +111,7 @@ def _finish_swaps(
                 directory / segment_file_name(base_offset, suffix, SWAP),
                 directory / segment_file_name(base_offset, suffix),
             )
-        tidied.files.setdefault(base_offset, set()).update(suffixes)
+        files.segments.setdefault(base_offset, set()).update(suffixes)
 
 
 def _end_offset(storage: Storage, path: Path) -> int:

@@ -25,7 +25,7 @@ import structlog
 
 from headrace.log.partition.leader_epochs import FILE_NAME as EPOCHS_NAME
 from headrace.log.partition.leader_epochs import LeaderEpochs
-from headrace.log.partition.leftover import Tidied, tidy
+from headrace.log.partition.leftover import PartitionFiles, tidy
 from headrace.log.partition.log_state import LoadedLog, LogState
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.producer.producer_replay import remember_batch, replay_producers
@@ -50,7 +50,7 @@ _UNSYNCED_SEGMENTS = 2
 
 
 @dataclass(slots=True)
-class Recovered:
+class RecoveryReport:
     """What opening a partition had to do. All zero after a clean stop.
 
     Attributes:
@@ -77,7 +77,7 @@ def load_log(
     high_watermark: int = 0,
     clean: bool = False,
     on_roll: Callable[[TopicPartition], object] = lambda partition: None,
-) -> tuple[PartitionLog, Recovered]:
+) -> tuple[PartitionLog, RecoveryReport]:
     """Open the log in `path`, or start an empty one there.
 
     Args:
@@ -105,7 +105,7 @@ class _Loader:
     def __init__(
         self, storage: Storage, path: Path, config: LogConfig, recovery_point: int
     ) -> None:
-        self.recovered = Recovered()
+        self.recovered = RecoveryReport()
         self.repaired = False  # there is something to flush, see Rule 5
         self._storage = storage
         self._path = path
@@ -119,9 +119,9 @@ class _Loader:
         self._owed_snapshots: dict[int, bytes] = {}
 
     def load(self, log_start: int, clean: bool) -> LoadedLog:
-        tidied = tidy(self._storage, self._path)
-        self._snapshots = SnapshotFiles(self._storage, self._path, tidied.snapshots)
-        self._open_segments(tidied, log_start)
+        files = tidy(self._storage, self._path)
+        self._snapshots = SnapshotFiles(self._storage, self._path, files.snapshots)
+        self._open_segments(files, log_start)
         if not self._segments:
             log_end = self._start_empty(log_start)
         elif clean:
@@ -147,10 +147,10 @@ class _Loader:
             owed_snapshots=self._owed_snapshots,
         )
 
-    def _open_segments(self, tidied: Tidied, log_start: int) -> None:
-        bases = sorted(tidied.files)
+    def _open_segments(self, files: PartitionFiles, log_start: int) -> None:
+        bases = sorted(files.segments)
         # Needed are the log start and what producers did since their last snapshot.
-        snapshots = [each for each in tidied.snapshots if each <= self._recovery_point]
+        snapshots = [each for each in files.snapshots if each <= self._recovery_point]
         first_needed = min(log_start, max(snapshots, default=0))
         needed = max((base for base in bases if base <= first_needed), default=0)
         for base, following in zip_longest(bases, bases[1:]):
@@ -163,7 +163,7 @@ class _Loader:
                 segment.remove()
                 continue
             self._segments.append(segment)
-            if not {OFFSET_INDEX, TIME_INDEX} <= tidied.files[base]:
+            if not {OFFSET_INDEX, TIME_INDEX} <= files.segments[base]:
                 self._unindexed.add(segment)
 
     def _rebuild(self, segment: Segment) -> None:

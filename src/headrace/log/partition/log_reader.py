@@ -7,7 +7,7 @@ from headrace.log.index.transaction_index import AbortedTransactionEntry
 from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.partition.timestamp_search import (
-    TimestampedOffset,
+    FoundRecord,
     newest_timestamp,
     search_timestamp,
 )
@@ -136,7 +136,7 @@ class LogReader:
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, max_offset: int | None = None
-    ) -> TimestampedOffset:
+    ) -> FoundRecord:
         """Find the first record at or after a time, below `max_offset` or the high watermark."""
         bound = self._log.high_watermark if max_offset is None else max_offset
         return self.retrying(
@@ -145,10 +145,10 @@ class LogReader:
             )
         )
 
-    def offset_of_max_timestamp(self) -> TimestampedOffset:
+    def offset_of_max_timestamp(self) -> FoundRecord:
         """Find the first of the records with the newest timestamp (ListOffsets, KIP-734)."""
 
-        def search() -> TimestampedOffset:
+        def search() -> FoundRecord:
             segments = self._log.segments.all
             newest = newest_timestamp(segments, self._log.log_start)
             return search_timestamp(
@@ -156,7 +156,7 @@ class LogReader:
             )
 
         if self._log.log_start == self._log.tip.end_offset:
-            return TimestampedOffset()
+            return FoundRecord()
         return self.retrying(search)
 
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransactionEntry]:

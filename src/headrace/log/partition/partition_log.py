@@ -12,7 +12,7 @@ from headrace.log.partition.log_trimmer import LogTrimmer
 from headrace.log.partition.log_truncator import LogTruncator
 from headrace.log.partition.plain_append import PlainAppend
 from headrace.log.partition.segment_roller import SegmentRoller
-from headrace.log.partition.timestamp_search import TimestampedOffset
+from headrace.log.partition.timestamp_search import FoundRecord
 from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.storage import Storage
@@ -187,11 +187,11 @@ class PartitionLog:
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, max_offset: int | None = None
-    ) -> TimestampedOffset:
+    ) -> FoundRecord:
         """Find the first record at or after a time (`LogReader.offset_for_timestamp`)."""
         return self._reader.offset_for_timestamp(timestamp_ms, max_offset=max_offset)
 
-    def offset_of_max_timestamp(self) -> TimestampedOffset:
+    def offset_of_max_timestamp(self) -> FoundRecord:
         """Find the first of the newest records (`LogReader.offset_of_max_timestamp`)."""
         return self._reader.offset_of_max_timestamp()
 

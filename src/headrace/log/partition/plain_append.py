@@ -1,6 +1,6 @@
 """The fast path of an append: one batch that goes to the end of the active segment as it came.
 
-A broker of small batches spends its time here, so there are no calls that can be saved. It must do
+A broker of small batches spends its time here, so every avoidable call is inlined. It must do
 what the slow path (`Appender`) does; `tests/property/log/partition/test_plain_append.py` compares
 the two byte for byte.
 """
@@ -158,6 +158,6 @@ class PlainAppend:
         return _new(Appended, (offset, last_offset, NO_TIMESTAMP_MS, log_start, False, size_bytes))
 
     def _is_past(self, time_ms: int) -> bool:
-        """Look at the wall clock, which is read only when its last reading does not suffice."""
+        """Return whether a time has passed; reads the wall clock."""
         self._seen_ms = self._storage.clock.wall_ms()
         return time_ms <= self._seen_ms

@@ -74,7 +74,7 @@ class ProducerCheck:
     def _recall_batches(self, batch: Batch) -> bool:
         """Read from the log what its producer sent before a restart; False if nothing is new."""
         log = self._log
-        entry = log.producers.forgotten(batch.producer_id, batch.producer_epoch)
+        entry = log.producers.take_incomplete(batch.producer_id, batch.producer_epoch)
         if entry is None:
             return False
         segments = log.segments.all

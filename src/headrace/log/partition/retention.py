@@ -30,7 +30,7 @@ class RetainedSegment(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Deletable:
+class DeletableSegments:
     """How many of the oldest segments may go, by the reason that lets them."""
 
     by_start: int = 0
@@ -55,14 +55,14 @@ def deletable_segments(
     log_start: int,
     high_watermark: int,
     now_ms: int,
-) -> Deletable:
+) -> DeletableSegments:
     """Return how many of the oldest segments this log may drop now.
 
     The active segment, the last one, counts too: when it may go, the log rolls first.
     """
     by_start = _prefix(segments, high_watermark, _below(log_start))
     if not config.deleted:
-        return Deletable(by_start=by_start)
+        return DeletableSegments(by_start=by_start)
     by_time = 0
     if config.retention_ms >= 0:
         by_time = _prefix(segments, high_watermark, _older(now_ms - config.retention_ms))
@@ -70,7 +70,7 @@ def deletable_segments(
     if config.retention_bytes >= 0:
         spare = sum(segment.size_bytes for segment in segments) - config.retention_bytes
         by_size = _prefix(segments, high_watermark, _fits(spare))
-    return Deletable(by_start=by_start, by_time=by_time, by_size=by_size)
+    return DeletableSegments(by_start=by_start, by_time=by_time, by_size=by_size)
 
 
 def _prefix(

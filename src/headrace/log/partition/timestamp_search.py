@@ -9,7 +9,7 @@ from headrace.model.offset import NO_OFFSET, NO_TIMESTAMP_MS, Offset
 from headrace.records.batch import LOG_APPEND_TIME, Batch
 
 
-class TimestampedOffset(NamedTuple):
+class FoundRecord(NamedTuple):
     """One record found by time, as a ListOffsets response carries it. All -1 when there is none."""
 
     timestamp_ms: int = NO_TIMESTAMP_MS
@@ -17,12 +17,12 @@ class TimestampedOffset(NamedTuple):
     leader_epoch: int = -1
 
 
-_NOTHING = TimestampedOffset()
+_NOTHING = FoundRecord()
 
 
 def search_timestamp(
     segments: Sequence[Segment], timestamp_ms: int, *, start: int, end: int
-) -> TimestampedOffset:
+) -> FoundRecord:
     """Return the first record within start..end whose timestamp is at or after `timestamp_ms`.
 
     Producers' clocks differ, so timestamps may run backwards; "first" is by offset. The time index
@@ -57,7 +57,7 @@ def newest_timestamp(segments: Sequence[Segment], start: int) -> int:
     return newest
 
 
-def _search_segment(segment: Segment, timestamp_ms: int, start: int) -> TimestampedOffset:
+def _search_segment(segment: Segment, timestamp_ms: int, start: int) -> FoundRecord:
     near = max(segment.time_index.lookup(timestamp_ms).offset, start)
     position = segment.offset_index.lookup(near).position
     file = segment.file()
@@ -80,10 +80,10 @@ def _is_plain(batch: Batch) -> bool:
     )
 
 
-def _search_batch(batch: Batch, timestamp_ms: int, start: int) -> TimestampedOffset:
+def _search_batch(batch: Batch, timestamp_ms: int, start: int) -> FoundRecord:
     if _is_plain(batch):
         offset = max(batch.base_offset, start)
-        return TimestampedOffset(batch.max_timestamp, Offset(offset), batch.leader_epoch)
+        return FoundRecord(batch.max_timestamp, Offset(offset), batch.leader_epoch)
     # Late: it imports numba and pyarrow, which no other read needs.
     from headrace.records.decode import decode
 
@@ -92,6 +92,6 @@ def _search_batch(batch: Batch, timestamp_ms: int, start: int) -> TimestampedOff
     times = columns.column("timestamp").cast("int64").to_numpy()
     rows = ((times >= timestamp_ms) & (offsets >= start)).nonzero()[0]
     if not len(rows):
-        return TimestampedOffset(offset=NO_OFFSET)
+        return FoundRecord(offset=NO_OFFSET)
     row = rows[0]
-    return TimestampedOffset(int(times[row]), Offset(int(offsets[row])), batch.leader_epoch)
+    return FoundRecord(int(times[row]), Offset(int(offsets[row])), batch.leader_epoch)

@@ -216,10 +216,11 @@ class ProducerState:
             entry.transaction_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
 
-    def forgotten(self, producer_id: int, epoch: int) -> ProducerEntry | None:
-        """Return the producer, once, if a snapshot knew only the last batch of this epoch.
+    def take_incomplete(self, producer_id: int, epoch: int) -> ProducerEntry | None:
+        """Return the producer if only its last batch came from a snapshot.
 
-        The log has what came before (`producer_recall`): hand it to `recall`.
+        At most once per producer. The log has what came before (`producer_recall`): hand it to
+        `recall`.
         """
         entry = self._producers.get(producer_id)
         if producer_id not in self._snapshotted or entry is None:

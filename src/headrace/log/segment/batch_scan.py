@@ -1,8 +1,8 @@
 """Walking a segment's file from batch to batch, with bounded memory.
 
-Two walks, for two kinds of trust. `find_batch` believes what it reads, for it is below the recovery
-point or was written by this process: it looks at heads only. `scan_batches` believes nothing: it
-checks lengths, CRCs and the order of offsets, and stops at the first byte that does not hold.
+Two walks, for two kinds of trust. `find_batch` trusts what it reads, for it is below the recovery
+point or was written by this process: it looks at heads only. `BatchScan` trusts nothing: it checks
+lengths, CRCs and the order of offsets, and stops at the first byte that does not hold.
 """
 
 from collections.abc import Iterator

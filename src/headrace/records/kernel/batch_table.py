@@ -5,7 +5,7 @@ Theory of operation. A chunk of a segment goes through up to four steps, each a 
 1. `scan` turns the heads of all whole batches into one row each of a table of int64 (the columns
    are named below). Nothing after it reads a head again.
 2. `first_damaged` checks the CRCs. Compaction writes new CRCs, so it must never do that over bytes
-   that were already wrong: damage would become truth.
+   that were already wrong: a new CRC would hide the damage.
 3. `key_map.fill` puts the newest offset of every key into the open-addressing table of `OffsetMap`.
 4. `batch_rewrite.judge` decides for every record whether it stays and for every batch what is done
    with it; `batch_rewrite.rebuild` writes the batches that stay into one output buffer.
@@ -67,6 +67,7 @@ ACTION_GATHER = 2
 ACTION_STAMP = 3
 ACTION_EMPTY = 4
 
+# Repeated from records/batch.py: numba's cache does not see imported constants (`memory`, rule 3).
 HEADER_BYTES = 61
 LOG_OVERHEAD = 12
 MIN_RECORD_BYTES = 7

@@ -57,6 +57,7 @@ TABLE_FULL = 1
 PAST_END = 2  # stopped before a batch at or past `past_offset`
 BAD_HEAD = 3  # the head at CONSUMED cannot be true: let `Batch.validate` say why
 
+# Repeated from records/batch.py: numba's cache does not see imported constants (`memory`, rule 3).
 _HEADER_BYTES = 61
 _LOG_OVERHEAD = 12
 _PREFIX_BYTES = 17

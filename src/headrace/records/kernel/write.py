@@ -43,6 +43,7 @@ BAD_ARROW = 1
 TOO_LARGE = 2
 NO_ROOM = 3
 
+# Repeated from records/batch.py: numba's cache does not see imported constants (`memory`, rule 3).
 _HEADER_BYTES = 61
 # Length, attributes, timestamp delta, offset delta, key length, value length, header count.
 _MOST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5

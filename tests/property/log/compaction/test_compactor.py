@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.log.compaction.cleanable_range import cleanable_range
-from headrace.log.compaction.compactor import CleanStats, Compactor
+from headrace.log.compaction.compactor import CompactionStats, Compactor
 from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
@@ -48,7 +48,7 @@ class Bench:
         log, _ = load_log(storage, PARTITION, PATH, self.config, **arguments)  # type: ignore[arg-type]
         return log
 
-    def clean(self) -> CleanStats | None:
+    def clean(self) -> CompactionStats | None:
         log = self.model.log
         cleanable = cleanable_range(
             log.segments,

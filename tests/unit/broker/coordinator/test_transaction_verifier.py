@@ -7,7 +7,7 @@ from typing import Any
 from headrace.broker.coordinator.transaction_verifier import TransactionVerifier
 from headrace.model.ids import BrokerId, ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import AddPartitions
+from headrace.transactions.message import AddPartitions
 
 ORDERS = TopicPartition("orders", 0)
 REFUSED = {ORDERS: TransactionError.INVALID_TXN_STATE}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.fastpath.produce import FastProduces
+from headrace.broker.fastpath.produce import FastProduceCache
 from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Parts
 from headrace.broker.replica.partition import Partition
@@ -62,7 +62,7 @@ class Producer:
 
     def __init__(self, server: Server) -> None:
         self.broker = server.broker
-        self.fast_produces = FastProduces(server.broker)
+        self.fast_produces = FastProduceCache(server.broker)
         partition = server.broker.topics.find("clicks", None, 0)
         assert partition is not None
         self.partition = partition

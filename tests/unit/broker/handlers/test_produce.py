@@ -8,7 +8,7 @@ from typing import Any
 from headrace.broker.broker import Broker
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.testing.local_broker import local_broker
-from headrace.transactions.event import InitProducerId, InitReply
+from headrace.transactions.message import InitProducerId, InitReply
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.process.wire_client import WireClient

@@ -165,16 +165,16 @@ def test_one_host_cannot_take_all_connections() -> None:
     run(scenario)
 
 
-def test_strangers_that_never_ask_make_room_for_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newcomers_that_never_ask_make_room_for_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(acceptor_module, "_STRANGER_SECONDS", 0.0)
+        monkeypatch.setattr(acceptor_module, "_NEWCOMER_SECONDS", 0.0)
         async with accepting(max_connections=5) as (acceptor, (listener,)):
             client = Client(listener)
             assert await client.ask()
-            strangers = [Client(listener) for _ in range(4)]
+            newcomers = [Client(listener) for _ in range(4)]
             await until(lambda: len(acceptor.connections) == 5)
             assert await Client(listener).ask()
-            assert await strangers[0].closed()
+            assert await newcomers[0].closed()
             assert await client.ask()
 
     run(scenario)

@@ -7,7 +7,7 @@ from headrace.broker.metric import BrokerMetrics
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
-from headrace.broker.replica.throttle import ReplicationThrottle
+from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.topic import random_topic_id
 from headrace.model.clock import SystemClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log.compaction.cleanable_range import CleanableRange, cleanable_range
-from headrace.log.compaction.compactor import CleanStats, Compactor
+from headrace.log.compaction.compactor import CompactionStats, Compactor
 from headrace.log.partition.loader import load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
@@ -54,7 +54,7 @@ class Compaction:
             now_ms=self.clock.wall_ms(),
         )
 
-    def clean(self, stopping: Callable[[], bool] = lambda: False) -> CleanStats:
+    def clean(self, stopping: Callable[[], bool] = lambda: False) -> CompactionStats:
         """Compact everything up to here."""
         self.log.roll()
         stats = self.compactor.clean(self.log, self.cleanable(), stopping=stopping)

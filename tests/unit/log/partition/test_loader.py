@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headrace.log.partition.loader import Recovered, load_log
+from headrace.log.partition.loader import RecoveryReport, load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
 from headrace.model.clock import ManualClock
@@ -18,7 +18,7 @@ from testkit.fault.crash_disk import CrashDisk
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 
 CONFIG = LogConfig(segment_bytes=1024, index_interval_bytes=150)
-Load = Callable[..., tuple[PartitionLog, Recovered]]
+Load = Callable[..., tuple[PartitionLog, RecoveryReport]]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def storage(disk: CrashDisk) -> Storage:
 
 @pytest.fixture
 def load(disk: CrashDisk, directory: Path) -> Load:
-    def load(config: LogConfig = CONFIG, **how: int) -> tuple[PartitionLog, Recovered]:
+    def load(config: LogConfig = CONFIG, **how: int) -> tuple[PartitionLog, RecoveryReport]:
         storage = Storage(disk, ManualClock())
         return load_log(storage, TopicPartition("clicks", 0), directory, config, **how)
 
@@ -64,7 +64,7 @@ def flip(disk: CrashDisk, path: Path, position: int) -> None:
 def test_an_empty_directory_becomes_an_empty_log(load: Load) -> None:
     log, recovered = load()
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
-    assert recovered == Recovered()
+    assert recovered == RecoveryReport()
 
 
 def test_after_a_clean_stop_no_batch_below_the_last_index_entry_is_read(
@@ -77,7 +77,7 @@ def test_after_a_clean_stop_no_batch_below_the_last_index_entry_is_read(
 
     log, recovered = load(clean=True, recovery_point=60)
 
-    assert recovered == Recovered()
+    assert recovered == RecoveryReport()
     assert log.log_end_offset == 60
     assert disk.calls - before < 20 + len(log.segments)
     assert stored(log) == list(range(60))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from testkit.fault.history import History, Place
+from testkit.fault.history import History, LogPosition
 
 
 def final(*values):
-    return [(value, Place(0, offset)) for offset, value in enumerate(values)]
+    return [(value, LogPosition(0, offset)) for offset, value in enumerate(values)]
 
 
 def kinds(history, log):

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 import structlog
 
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
-from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.coordinator.key_queue import KeyQueue
 from headrace.broker.coordinator.marker_writer import MarkerWriter, OffsetsEnded
 from headrace.broker.coordinator.transaction_shard import Decide, TransactionShard
@@ -27,7 +27,8 @@ from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.transactions.config import TransactionConfig
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.listing import TransactionDescription
+from headrace.transactions.message import (
     AddPartitions,
     AddReply,
     EndReply,
@@ -36,7 +37,6 @@ from headrace.transactions.event import (
     InitReply,
     VerifyReply,
 )
-from headrace.transactions.listing import TransactionDescription
 from headrace.transactions.registry import TransactionRegistry
 
 log = structlog.get_logger(__name__)

@@ -9,21 +9,21 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
-from headrace.broker.coordinator.transaction import TransactionRefusal
+from headrace.broker.coordinator.transaction_coordinator import TransactionRefusal
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import DiskFull, LogDirectoryOffline, StorageError
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.testing.local_broker import local_broker
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import (
+from headrace.transactions.listing import ListingFilter, TransactionDescription
+from headrace.transactions.message import (
     AddPartitions,
     EndReply,
     EndTransaction,
     InitProducerId,
     InitReply,
 )
-from headrace.transactions.listing import ListingFilter, TransactionDescription
 from testkit.sample.batch import sample_batch
 
 CLICKS = [TopicPartition("clicks", index) for index in range(5)]

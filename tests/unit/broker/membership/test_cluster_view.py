@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
-from headrace.broker.membership.view import ClusterView
+from headrace.broker.membership.cluster_view import ClusterView
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.model.ids import BrokerId
 from headrace.wire.leader import LeaderHint, NodeEndpoint

@@ -7,7 +7,7 @@ import pytest
 from headrace.model.ids import NO_PRODUCER_ID, ProducerEpoch, ProducerId, TopicPartition
 from headrace.transactions import record
 from headrace.transactions.error import TransactionError
-from headrace.transactions.event import AddPartitions, EndReply, InitReply
+from headrace.transactions.message import AddPartitions, EndReply, InitReply
 
 V2 = 2
 

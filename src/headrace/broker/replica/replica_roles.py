@@ -34,7 +34,9 @@ class ShardCoordinator(Protocol):
 
 
 class ReplicaRoles:
-    """Lives on the event loop.
+    """Makes this broker lead or follow each partition, as the cluster's state says.
+
+    Threads: event loop only.
 
     Args:
         coordinators: by the name of the internal topic that each keeps its state in.

@@ -18,7 +18,9 @@ from headrace.wire.leader import LeaderHint, NodeEndpoint
 
 
 class ClusterView:
-    """Lives on the event loop.
+    """Describes brokers, leaders and replicas for the responses to clients.
+
+    Threads: event loop only.
 
     Args:
         members: the brokers that are running, by id.

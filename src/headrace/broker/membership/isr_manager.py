@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from headrace.broker.membership.host import MemberHost
+from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.controller import Controller
 from headrace.cluster.partition_command import IsrProposal
@@ -35,12 +35,16 @@ class Registration(Protocol):
     def joined(self) -> bool:
         """Whether the session with the store is alive, and the broker registered in it."""
 
-    def set_cut_off(self, cut_off: bool) -> None:
-        """Learn whether some partition that this broker leads is stranded."""
+    def set_stranded(self, stranded: bool) -> None:
+        """Note whether some partition that this broker leads is stranded."""
 
 
 class IsrManager:
-    """Lives on the event loop. It proposes nothing by itself before `start`."""
+    """Proposes and commits changes of the in-sync replicas. It proposes nothing by itself before
+    `start`.
+
+    Threads: event loop only.
+    """
 
     def __init__(self, host: MemberHost, registration: Registration) -> None:
         self._host = host
@@ -92,11 +96,13 @@ class IsrManager:
         for partition in self._host.topics.partitions():
             state = partition.state
             late = state.late(now_ms, self._max_lag_ms) if len(state.isr) > 1 else frozenset()
-            partition.set_stranded(not joined and state.is_alone(now_ms, self._max_lag_ms))
+            partition.set_stranded(
+                not joined and state.followers_are_silent(now_ms, self._max_lag_ms)
+            )
             stranded = stranded or partition.stranded
             if late and state.proposed is None:
                 self.propose(partition, state.shrunk(late))
-        self._registration.set_cut_off(stranded)
+        self._registration.set_stranded(stranded)
 
     async def _flush(self) -> None:
         while self._proposed:

@@ -22,8 +22,8 @@ from functools import partial
 
 import structlog
 
-from headrace.broker.membership.host import MemberHost
-from headrace.broker.membership.isr import IsrManager
+from headrace.broker.membership.isr_manager import IsrManager
+from headrace.broker.membership.member_host import MemberHost
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
@@ -49,7 +49,7 @@ class ClusterMember:
 
     def __init__(self, host: MemberHost, store: ClusterStore) -> None:
         self.controller_id = host.settings.node_id
-        self.cut_off = False
+        self.stranded = False
         self.joined = False
         self._host = host
         self._store = store
@@ -83,7 +83,7 @@ class ClusterMember:
         loop = self._host.loop
         for kind in (*KINDS, TERM_KIND):
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))
-        self._store.follow_session(
+        self._store.watch_session(
             lambda alive: _call_on(loop, lambda: self._on_session(alive=alive))
         )
         for attempt in range(_JOIN_TRIES):
@@ -126,9 +126,9 @@ class ClusterMember:
             log.info("controller_elected", broker=holder)
         self.controller_id = BrokerId(-1) if holder is None else holder
 
-    def set_cut_off(self, cut_off: bool) -> None:
-        """Called by `IsrManager`."""
-        self.cut_off = cut_off
+    def set_stranded(self, stranded: bool) -> None:
+        """Note whether a partition is stranded; `IsrManager` calls it."""
+        self.stranded = stranded
 
     def propose_isr(self, partition: Partition, isr: frozenset[BrokerId]) -> None:
         self._isr.propose(partition, isr)
@@ -244,7 +244,7 @@ class ClusterMember:
         log.warning("broker_gone", broker=record.broker_id)
         try:
             await self._host.controller.administer(
-                lambda controller: controller.replace_dead(record)
+                lambda controller: controller.remove_ended_broker(record)
             )
         except HeadraceError as error:
             # The others replace it when its session ends.

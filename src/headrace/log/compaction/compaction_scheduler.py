@@ -23,12 +23,12 @@ from headrace.model.offset import Offset
 
 if TYPE_CHECKING:
     # Imports numba, which costs most of a second: the creator of the compactor pays for it.
-    from headrace.log.compaction.compactor import CleanStats, Compactor
+    from headrace.log.compaction.compactor import CompactionStats, Compactor
 
 _log = structlog.get_logger(__name__)
 
 
-class Cleaner:
+class CompactionScheduler:
     """Compacts the logs of one log directory, the dirtiest first, one round per call.
 
     The progress of each log is in `cleaner-offset-checkpoint`: the first offset that is not
@@ -54,7 +54,7 @@ class Cleaner:
         # Compaction cannot open something in these; another round would fail the same way.
         self.uncleanable: dict[TopicPartition, str] = {}
 
-    def run_once(self, compactor: "Compactor") -> "CleanStats | None":
+    def run_once(self, compactor: "Compactor") -> "CompactionStats | None":
         """Compact the log that needs it most; None when none does.
 
         A log that cannot be compacted is set aside, with a line in the log, until the next start.

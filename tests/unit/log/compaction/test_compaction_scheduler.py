@@ -4,7 +4,7 @@ from threading import Event, Thread
 
 import pytest
 
-from headrace.log.compaction.cleaner import Cleaner
+from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
@@ -36,7 +36,7 @@ class Shop:
             background=False,
             recovery_threads=1,
         )
-        self.cleaner = Cleaner(self.directory.storage, PATH, self.logs)
+        self.scheduler = CompactionScheduler(self.directory.storage, PATH, self.logs)
         self.compactor = Compactor(self.clock, memory_bytes=1 << 16)
 
     def logs(self) -> list[PartitionLog]:
@@ -55,7 +55,7 @@ class Shop:
         return log
 
     def clean(self) -> str | None:
-        stats = self.cleaner.run_once(self.compactor)
+        stats = self.scheduler.run_once(self.compactor)
         return None if stats is None else stats.partition.topic
 
 
@@ -107,7 +107,7 @@ def test_the_progress_is_remembered_over_a_restart(shop: Shop) -> None:
 
     again = Shop(shop.disk)
 
-    assert again.cleaner.cleanable(again.log("all")).first_dirty == 5
+    assert again.scheduler.cleanable(again.log("all")).first_dirty == 5
     again.directory.close()
     shop.directory = again.directory
 
@@ -123,7 +123,7 @@ def test_a_log_that_cannot_be_compacted_is_set_aside(shop: Shop) -> None:
     shop.fill("all", 5)
 
     assert [shop.clean(), shop.clean()].count("all") == 1
-    assert "do not parse" in shop.cleaner.uncleanable[log.partition]
+    assert "do not parse" in shop.scheduler.uncleanable[log.partition]
     assert shop.clean() is None
 
 
@@ -131,40 +131,40 @@ def test_a_truncated_log_is_dirty_from_there_on(shop: Shop) -> None:
     log = shop.fill("all", 5)
     shop.clean()
 
-    with shop.cleaner.paused(log.partition):
+    with shop.scheduler.paused(log.partition):
         log.truncate_to(3)
-        shop.cleaner.truncated(log.partition, 3)
+        shop.scheduler.truncated(log.partition, 3)
 
     shop.fill("all", 5)
 
-    assert shop.cleaner.cleanable(log).first_dirty == 3
+    assert shop.scheduler.cleanable(log).first_dirty == 3
 
 
 def test_truncation_above_the_progress_changes_nothing(shop: Shop) -> None:
     log = shop.fill("all", 5)
     shop.clean()
 
-    shop.cleaner.truncated(log.partition, 9)
+    shop.scheduler.truncated(log.partition, 9)
 
-    assert shop.cleaner.cleanable(log).first_dirty == 5
+    assert shop.scheduler.cleanable(log).first_dirty == 5
 
 
 def test_a_new_log_of_the_same_name_has_no_progress(shop: Shop) -> None:
     log = shop.fill("all", 5)
     shop.clean()
-    with shop.cleaner.paused(log.partition):
+    with shop.scheduler.paused(log.partition):
         shop.directory.delete(log.partition)
-        shop.cleaner.forget(log.partition)
+        shop.scheduler.forget(log.partition)
 
     again = shop.fill("all", 9)
 
-    assert shop.cleaner.cleanable(again).first_dirty == 0
+    assert shop.scheduler.cleanable(again).first_dirty == 0
 
 
 def test_a_paused_log_is_not_compacted(shop: Shop) -> None:
     log = shop.fill("all", 5)
 
-    with shop.cleaner.paused(log.partition):
+    with shop.scheduler.paused(log.partition):
         assert shop.clean() is None
 
     assert shop.clean() == "all"
@@ -182,14 +182,14 @@ def test_pausing_stops_the_compaction_that_runs_and_waits_for_it(shop: Shop) -> 
 
     def clean() -> None:
         try:
-            shop.cleaner.run_once(Compactor(shop.clock, on_bytes=wait))
+            shop.scheduler.run_once(Compactor(shop.clock, on_bytes=wait))
         except CompactionStopped as error:
             stopped.append(error)
 
     thread = Thread(target=clean)
     thread.start()
     assert reached.wait(10)
-    pausing = Thread(target=lambda: shop.cleaner.paused(log.partition).__enter__())
+    pausing = Thread(target=lambda: shop.scheduler.paused(log.partition).__enter__())
     pausing.start()
     assert pausing.is_alive()
     go_on.set()
@@ -209,7 +209,7 @@ def test_two_threads_take_different_logs(shop: Shop) -> None:
             inside.append("asked")
             inside.append(shop.clean())
 
-    shop.cleaner.run_once(Compactor(shop.clock, on_bytes=other))
+    shop.scheduler.run_once(Compactor(shop.clock, on_bytes=other))
 
     assert inside == ["asked", None]
 

@@ -45,7 +45,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """EndTxn. `client_version` is 2 from EndTxn version 5 on."""
+    """An EndTxn request. `client_version` is 2 from EndTxn version 5 on."""
 
     transactional_id: str
     producer_id: ProducerId
@@ -56,6 +56,8 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitReply:
+    """The reply to InitProducerId."""
+
     error: TransactionError = TransactionError.NONE
     producer_id: ProducerId = NO_PRODUCER_ID
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
@@ -63,12 +65,15 @@ class InitReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddReply:
+    """The reply to AddPartitions."""
+
     error: TransactionError = TransactionError.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReply:
-    """AddPartitionsToTxn with verify_only (KIP-890 part 1): an error for all, or one each."""
+    """The reply to AddPartitionsToTxn with verify_only (KIP-890 part 1): an error for all, or one
+    per partition."""
 
     error: TransactionError = TransactionError.NONE
     partitions: Mapping[TopicPartition, TransactionError] = field(default_factory=dict)
@@ -76,7 +81,8 @@ class VerifyReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReply:
-    """Producer id and epoch are those of the next transaction; only EndTxn 5 sends them."""
+    """The reply to EndTxn. Producer id and epoch are those of the next transaction; only EndTxn 5
+    sends them."""
 
     error: TransactionError = TransactionError.NONE
     producer_id: ProducerId = NO_PRODUCER_ID

@@ -1,4 +1,4 @@
-from headrace.groups.timer import TimerQueue
+from headrace.groups.timer_queue import TimerQueue
 
 
 def test_earliest_comes_first_and_not_before_its_time() -> None:

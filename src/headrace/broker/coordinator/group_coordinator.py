@@ -25,12 +25,12 @@ from uuid import UUID
 import structlog
 
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
-from headrace.broker.coordinator.host import CoordinatorHost
+from headrace.broker.coordinator.coordinator_host import CoordinatorHost
 from headrace.broker.replica.partition import Partition
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Delivery, GroupEffects, Producer
 from headrace.groups.error import GroupError, Refusal
-from headrace.groups.primitive import MalformedRecord
+from headrace.groups.primitive_codec import MalformedRecord
 from headrace.groups.record_codec import encode
 from headrace.groups.regex import load_engine
 from headrace.groups.registry import GroupRegistry
@@ -293,7 +293,7 @@ class GroupCoordinator:
                 self._release(shard.registry.reject(self._now_ms))
                 raise
             else:
-                shard.registry.settle()
+                shard.registry.adopt()
         if end is not None and shard.partition.waits_before_answer:
             self._release_when_safe(shard, end, effects)
         else:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.broker.replica.throttle import ReplicationThrottle, names_replica
+from headrace.broker.replica.replication_throttle import ReplicationThrottle, names_replica
 from headrace.model.error import ConfigError
 from headrace.model.topic_config import LogConfig
 

@@ -32,7 +32,7 @@ class ReplicationThrottle:
 
 
 def names_replica(listed: tuple[str, ...], partition: int, broker_id: int) -> bool:
-    """Whether a configuration like `0:1,1:2`, or `*`, has this replica in it.
+    """Return whether a configuration like `0:1,1:2`, or `*`, has this replica in it.
 
     >>> names_replica(("0:1", "1:2"), 1, 2)
     True
