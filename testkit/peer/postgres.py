@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.peer import PeerMissing
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 _SECONDS = 90.0
 
 
-class Seen(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """One record."""
 
     offset: int
@@ -21,7 +21,7 @@ class Seen(NamedTuple):
 
 def read_topic(
     address: str, topic: str, partitions: Iterable[int] = (0,), *, committed: bool = True
-) -> dict[int, list[Seen]]:
+) -> dict[int, list[ConsumedRecord]]:
     """Everything that can be read now, by partition.
 
     Raises:
@@ -38,7 +38,7 @@ def read_topic(
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
     )
-    found: dict[int, list[Seen]] = {partition: [] for partition in partitions}
+    found: dict[int, list[ConsumedRecord]] = {partition: [] for partition in partitions}
     consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
     ended: set[int] = set()
     deadline = time.monotonic() + _SECONDS
@@ -51,7 +51,7 @@ def read_topic(
                 assert partition is not None
                 if error is None:
                     found[partition].append(
-                        Seen(
+                        ConsumedRecord(
                             message.offset() or 0,
                             message.timestamp()[1],
                             message.key(),

@@ -48,7 +48,7 @@ SAMPLE_TOPICS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SampleRecord:
     """One record as a consumer saw it. `timestamp_type` is 0 for create and 1 for append time."""
 
     offset: int
@@ -71,8 +71,8 @@ class SeenTopic:
     start: int
     high_watermark: int
     last_stable: int
-    uncommitted: tuple[Seen, ...]
-    committed: tuple[Seen, ...]
+    uncommitted: tuple[SampleRecord, ...]
+    committed: tuple[SampleRecord, ...]
 
 
 def write_sample(address: str) -> Producer:
@@ -178,11 +178,13 @@ def _produce_transactions(address: str) -> Producer:
     return first
 
 
-def _consume(address: str, isolation: str) -> dict[str, tuple[tuple[int, int], tuple[Seen, ...]]]:
+def _consume(
+    address: str, isolation: str
+) -> dict[str, tuple[tuple[int, int], tuple[SampleRecord, ...]]]:
     """(start, end) and all the records of every topic, as a reader of this isolation sees them."""
     settings = {"group.id": "sample", "isolation.level": isolation, "enable.partition.eof": "true"}
     consumer = Consumer(_client(address, **settings, **{"fetch.wait.max.ms": "5"}))
-    seen: dict[str, list[Seen]] = {name: [] for name in SAMPLE_TOPICS}
+    seen: dict[str, list[SampleRecord]] = {name: [] for name in SAMPLE_TOPICS}
     try:
         consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING) for name in SAMPLE_TOPICS])
         unfinished = set(SAMPLE_TOPICS)
@@ -205,12 +207,12 @@ def _bounds(consumer: Consumer, topic: str) -> tuple[int, int]:
     return start, end
 
 
-def _seen(message: Message) -> Seen:
+def _seen(message: Message) -> SampleRecord:
     kind, timestamp_ms = message.timestamp()
     offset = message.offset()
     assert offset is not None
     headers = cast(list[tuple[str, str | bytes | None]], message.headers() or [])
-    return Seen(
+    return SampleRecord(
         offset=offset,
         timestamp_ms=timestamp_ms,
         timestamp_type=int(kind == TIMESTAMP_LOG_APPEND_TIME),
@@ -224,7 +226,7 @@ def _octets(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def seen_rows(columns: pa.RecordBatch) -> list[Seen]:
+def seen_rows(columns: pa.RecordBatch) -> list[SampleRecord]:
     """Rows of `headrace.records.decode`, to be compared with what a consumer saw."""
     moments = columns["timestamp"].cast(pa.int64()).to_pylist()
     headers = [
@@ -233,7 +235,7 @@ def seen_rows(columns: pa.RecordBatch) -> list[Seen]:
     ]
     return list(
         map(
-            Seen,
+            SampleRecord,
             columns["offset"].to_pylist(),
             moments,
             columns["timestamp_type"].to_pylist(),

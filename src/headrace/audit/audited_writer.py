@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.audit.tally import Tally
-from headrace.client.write.placement import Columns
+from headrace.client.write.row_partitioner import Columns
 from headrace.client.write.writer import Writer
 
 

@@ -21,7 +21,7 @@ from typing import IO
 from headrace.broker.config.listener import Listener
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.process.zookeeper import ZooKeeperServer
 
 _ZOOKEEPER_SECONDS = 60.0

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.flow.error import FlowError
-from headrace.flow.trident.state import Backing, Key, Mode, Shape, StateEntry, StateFactory
+from headrace.flow.trident.state import Backing, Key, Mode, StateEntry, StateFactory, StateFields
 
 _OWN = pa.schema([("_txid", pa.string()), ("_kept", pa.string()), ("_before", pa.string())])
 
@@ -29,7 +29,7 @@ class ParquetState(StateFactory):
         self.folder = str(folder)
         self.mode = Mode.of(mode)
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+    def open(self, shape: StateFields, task: int, tasks: int) -> Backing:
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         for each in folder.glob("task-*-of-*.parquet"):
@@ -40,7 +40,7 @@ class ParquetState(StateFactory):
                 )
         return _Parquet([_file(folder, task, tasks)], shape)
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+    def open_for_queries(self, shape: StateFields, tasks: int) -> Backing:
         folder = Path(self.folder)
         return _Parquet([_file(folder, task, tasks) for task in range(tasks)], shape)
 
@@ -52,7 +52,7 @@ def _file(folder: Path, task: int, tasks: int) -> Path:
 class _Parquet(Backing):
     """The entries of some files. A backing that writes has one file."""
 
-    def __init__(self, paths: list[Path], shape: Shape) -> None:
+    def __init__(self, paths: list[Path], shape: StateFields) -> None:
         self._paths = paths
         self._shape = shape
         self._schema = pa.schema([*shape.key.schema, *shape.value.schema, *_OWN])

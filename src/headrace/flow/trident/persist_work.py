@@ -20,9 +20,9 @@ from headrace.flow.trident.kept_json import dump, load
 from headrace.flow.trident.state import (
     Backing,
     Key,
-    Shape,
     StateEntry,
     StateFactory,
+    StateFields,
     current_txid,
     entry_after,
     kept_before,
@@ -78,7 +78,7 @@ class PersistWork(_BackedWork):
         self,
         factory: StateFactory,
         fold: Work,
-        shape: Shape,
+        shape: StateFields,
         txid: Callable[[], str] = current_txid,
     ) -> None:
         self.factory = factory
@@ -173,7 +173,7 @@ class QueryWork(_BackedWork):
     """Appends to each tuple the value of the key in its fields; nulls if the state has none."""
 
     def __init__(
-        self, factory: StateFactory, shape: Shape, inputs: tuple[str, ...], tasks: int
+        self, factory: StateFactory, shape: StateFields, inputs: tuple[str, ...], tasks: int
     ) -> None:
         self.factory = factory
         self.shape = shape

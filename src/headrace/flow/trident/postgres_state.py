@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import FlowError
-from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
 from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
 
 _CONNECT_SECONDS = 10
@@ -38,13 +38,13 @@ class PostgresState(StateFactory):
         self.table = checked_table(table)
         self.mode = Mode.of(mode)
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+    def open(self, shape: StateFields, task: int, tasks: int) -> Backing:
         return self._backing(shape, lock=" FOR UPDATE")
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+    def open_for_queries(self, shape: StateFields, tasks: int) -> Backing:
         return self._backing(shape, lock="")
 
-    def _backing(self, shape: Shape, lock: str) -> Backing:
+    def _backing(self, shape: StateFields, lock: str) -> Backing:
         connection = self._connect()
         # If two tasks find no table, one of them creates it and the other waits.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])

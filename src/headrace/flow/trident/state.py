@@ -56,14 +56,14 @@ class StateEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class StateFields:
     """The fields of a state's keys and of its values."""
 
     key: Fields
     value: Fields
 
     @classmethod
-    def split(cls, fields: Fields, key_width: int) -> "Shape":
+    def split(cls, fields: Fields, key_width: int) -> "StateFields":
         """Return the shape of a fold's results, whose first fields are the key."""
         columns = [f"{each} {fields.ddl_of(each)}" for each in fields.names]
         return cls(
@@ -133,11 +133,11 @@ class StateFactory:
 
     mode: Mode = Mode.OPAQUE
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+    def open(self, shape: StateFields, task: int, tasks: int) -> Backing:
         """Return a backing for the keys of one task of `tasks`."""
         raise NotImplementedError
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+    def open_for_queries(self, shape: StateFields, tasks: int) -> Backing:
         """Return a backing that finds the keys of all tasks that write."""
         return self.open(shape, 0, 1)
 

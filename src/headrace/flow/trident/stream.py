@@ -36,7 +36,7 @@ from headrace.flow.trident.operation import (
 )
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
 from headrace.flow.trident.session_work import SessionWork
-from headrace.flow.trident.state import Shape, StateFactory
+from headrace.flow.trident.state import StateFactory, StateFields
 from headrace.flow.trident.topic_state import StateSink, TopicState
 from headrace.flow.trident.window_fold import WindowSpec, window_work
 
@@ -281,7 +281,7 @@ class Stream:
         check_can_persist(aggregator)
         fold, fields = self._fold(by, aggregator, inputs, output, measures)
         grouping: Grouping = FieldsGrouping(by) if by else Global()
-        shape = Shape.split(fields, len(by)) if by else None
+        shape = StateFields.split(fields, len(by)) if by else None
         label = "persistent-aggregate"
         if isinstance(state, TopicState):
             record_key = state.key or (by[0] if by else None)
@@ -398,7 +398,7 @@ class GroupedStream:
             lag_seconds: how long to wait for tuples that come out of order.
         """
         fold, folded = self._stream._fold(self._by, aggregator, inputs, output, measures)
-        shape = Shape.split(folded, len(self._by))
+        shape = StateFields.split(folded, len(self._by))
         times = "session_start TIMESTAMP, session_end TIMESTAMP"
         fields = Fields.parse(f"{shape.key.ddl}, {times}, {shape.value.ddl}")
         work = SessionWork(
@@ -422,7 +422,7 @@ class TridentState:
         self,
         components: ChainComponents,
         component: str,
-        shape: Shape | None,
+        shape: StateFields | None,
         fold: Work,
         factory: StateFactory | None,
     ) -> None:

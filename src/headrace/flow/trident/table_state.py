@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
-from headrace.flow.trident.state import Backing, Key, Shape, StateEntry
+from headrace.flow.trident.state import Backing, Key, StateEntry, StateFields
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN = ("_txid", "_kept", "_before")
@@ -42,7 +42,14 @@ class TableBacking(Backing):
     """
 
     def __init__(
-        self, connection: Any, table: str, shape: Shape, *, mark: str, types: Any, lock: str = ""
+        self,
+        connection: Any,
+        table: str,
+        shape: StateFields,
+        *,
+        mark: str,
+        types: Any,
+        lock: str = "",
     ) -> None:
         self._connection = connection
         self._table = table
@@ -100,7 +107,7 @@ class TableBacking(Backing):
     def close(self) -> None:
         self._connection.close()
 
-    def _create(self, shape: Shape, types: Any) -> None:
+    def _create(self, shape: StateFields, types: Any) -> None:
         def column(fields: Fields, name: str, rest: str) -> str:
             kind = fields.schema.field(name).type
             sql_type = next((sql for matches, sql in types if matches(kind)), None)

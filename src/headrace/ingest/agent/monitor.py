@@ -78,7 +78,7 @@ class Monitor:
     """
 
     def __init__(self, address: Address, assembly: Callable[[], Assembly]) -> None:
-        class Handler(_Handler):
+        class Handler(_MonitorHandler):
             source = staticmethod(assembly)
 
         self._server = HttpServer(address.host, address.port, Handler, name="monitor")
@@ -94,7 +94,7 @@ class Monitor:
         self._server.close()
 
 
-class _Handler(HttpHandler):
+class _MonitorHandler(HttpHandler):
     source: Callable[[], Assembly]
 
     def do_GET(self) -> None:

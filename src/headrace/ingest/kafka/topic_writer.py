@@ -24,7 +24,7 @@ from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.ledger import MarkBook
+from headrace.ingest.ledger import MarkCache
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -231,7 +231,7 @@ class TopicLedger:
     """The marks under a writer's transactional id."""
 
     def __init__(self, writer: TopicWriter) -> None:
-        self.book = MarkBook()
+        self.book = MarkCache()
         self._writer = writer
 
     def load(self) -> Marks:
