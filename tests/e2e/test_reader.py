@@ -671,9 +671,9 @@ def test_the_examples_run(clicks: str) -> None:
 
     page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
     reading = page[page.index("## Reading") :].partition("\n## ")[0]
-    names: dict[str, object] = {"address": clicks}
+    names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", reading, re.DOTALL):
-        exec(block, names)
+        exec(block.replace("127.0.0.1:9092", clicks), names)
     table = names["table"]
     assert isinstance(table, pa.Table)
     assert table["value"].to_pylist().count(b"one") == 2
