@@ -87,7 +87,7 @@ class KafkaTools:
 
     @classmethod
     def find(cls, work: Path) -> "KafkaTools":
-        """The tools on this machine, with their logging set up in the folder `work`.
+        """Return the tools on this machine, with their logging set up in the folder `work`.
 
         Raises:
             PeerMissing: when Java or the jars are not there.

@@ -46,7 +46,7 @@ def _numbers(component: Component) -> dict[str, float]:
 
 
 def prometheus_text(assembly: Assembly) -> str:
-    """The same numbers in Prometheus's text format, as `headrace_agent_<kind>_<number>`."""
+    """Return the same numbers in Prometheus's format, as `headrace_agent_<kind>_<number>`."""
     samples: dict[str, list[str]] = {}
     for place, numbers in metrics(assembly).items():
         kind, _, name = place.partition(".")
