@@ -58,7 +58,7 @@ class ToolResult:
     stderr: str
 
     def checked(self) -> "ToolResult":
-        """This, unless the tool failed.
+        """Return this result, unless the tool failed.
 
         Raises:
             AssertionError: with everything it said.

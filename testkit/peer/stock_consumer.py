@@ -10,7 +10,7 @@ _SECONDS = 90.0
 
 
 class ConsumedRecord(NamedTuple):
-    """One record."""
+    """One record as confluent-kafka's consumer returned it."""
 
     offset: int
     timestamp_ms: int
@@ -22,7 +22,7 @@ class ConsumedRecord(NamedTuple):
 def read_topic(
     address: str, topic: str, partitions: Iterable[int] = (0,), *, committed: bool = True
 ) -> dict[int, list[ConsumedRecord]]:
-    """Everything that can be read now, by partition.
+    """Return every record that can be read now, by partition.
 
     Raises:
         TimeoutError: the end does not come.

@@ -108,7 +108,7 @@ class ZooKeeperEnsemble(KilledAtExit):
         self, folder: Path, *, servers: int = 1, place: Callable[[int], Place] = lambda _: LOOPBACK
     ) -> None:
         places = {each: place(each) for each in range(1, servers + 1)}
-        peers = {
+        members = {
             each: EnsembleMember(free_port(), free_port(), found.host)
             for each, found in places.items()
         }
@@ -116,7 +116,7 @@ class ZooKeeperEnsemble(KilledAtExit):
             each: ZooKeeper(
                 folder / f"server-{each}",
                 number=each,
-                ensemble=peers if servers > 1 else None,
+                ensemble=members if servers > 1 else None,
                 place=found,
             )
             for each, found in places.items()

@@ -57,14 +57,18 @@ def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
 
 
 async def stop(request: Request) -> Response:
-    """`{"name": ..., "pid": ...}`: stop a flow as Ctrl-C does; a later run continues from its
-    checkpoint."""
+    """Stop a flow as Ctrl-C does; a later run continues from its checkpoint.
+
+    Body: `{"name": ..., "pid": ...}`.
+    """
     return await _change(request, "stop flow", lambda run: os.kill(run.pid, signal.SIGTERM))
 
 
 async def restart(request: Request) -> Response:
-    """`{"name": ..., "pid": ...}`: end the query of a flow after its current batch and start it
-    again from its checkpoint; the response comes when it runs."""
+    """End the query of a flow after its current batch, and start it again from its checkpoint.
+
+    The response comes when it runs. Body: `{"name": ..., "pid": ...}`.
+    """
     return await _change(request, "restart flow", lambda run: RunFolder().restart(run))
 
 

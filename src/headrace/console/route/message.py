@@ -211,8 +211,11 @@ async def tail(request: Request) -> Response:
 
 
 async def produce(request: Request) -> Response:
-    """`{"key": ..., "value": ..., "headers": [[name, value]], "partition": N, "encoding": "text"}`;
-    key and value may be null; with the encoding `base64` they are base64."""
+    """Write one record.
+
+    Body: `{"key": ..., "value": ..., "headers": [[name, value]], "partition": N,
+    "encoding": "text"}`. Key and value may be null; with the encoding `base64` they are base64.
+    """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
     body = await body_of(request)

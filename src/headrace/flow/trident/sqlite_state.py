@@ -32,16 +32,16 @@ class SqliteState(StateFactory):
         self.table = checked_table(table)
         self.mode = Mode.of(mode)
 
-    def open(self, shape: StateFields, task: int, tasks: int) -> Backing:
-        return self._backing(shape, _Sqlite)
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
+        return self._backing(state_fields, _Sqlite)
 
-    def open_for_queries(self, shape: StateFields, tasks: int) -> Backing:
-        return self._backing(shape, _ReadOnly)
+    def open_for_queries(self, state_fields: StateFields, tasks: int) -> Backing:
+        return self._backing(state_fields, _ReadOnly)
 
-    def _backing(self, shape: StateFields, kind: "type[_Sqlite]") -> Backing:
+    def _backing(self, state_fields: StateFields, kind: "type[_Sqlite]") -> Backing:
         # `transaction` begins them itself: a writer must wait for others before it reads.
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        return kind(connection, self.table, shape, mark="?", types=_TYPES)
+        return kind(connection, self.table, state_fields, mark="?", types=_TYPES)
 
 
 class _Sqlite(TableBacking):

@@ -153,11 +153,11 @@ class Broken(StateFactory):
         self.mode = inner.mode
         self.failures = failures
 
-    def open(self, shape: StateFields, task: int, tasks: int) -> Backing:
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         if self.failures:
             self.failures -= 1
             raise ConnectionError("connection refused")
-        return self.inner.open(shape, task, tasks)
+        return self.inner.open(state_fields, task, tasks)
 
 
 def test_a_state_that_fails_once_is_tried_again(tmp_path: Path) -> None:
