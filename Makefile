@@ -29,7 +29,7 @@ $(PEERS_STAMP): tools/setup-peers tools/fetch-jars $(STAMP) $(JAVA_STAMP)
 	@tools/setup-peers $(VENV)
 	@touch $@
 
-demo: setup  ## Run the main job; ARGS="--for 30s" bounds it
+demo: setup  ## Run the demo; ARGS="--for 30s" bounds it
 	@$(VENV)/bin/headrace demo $(ARGS)
 
 test: setup $(PEERS_STAMP)  ## Run every test

@@ -162,7 +162,7 @@ def _our_words(ground: Ground, topic: str) -> None:
 
 
 def _their_words(ground: Ground, topic: str) -> None:
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
     target = new_topic(ground.broker, 1)
     options = {"kafka.bootstrap.servers": ground.broker.address}

@@ -123,7 +123,7 @@ def _stream_read(ground: Ground, topic: str, side: str) -> None:
     stream = ground.of(
         ground.spark.readStream, side, subscribe=topic, startingOffsets="earliest"
     ).load()
-    from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
     seen = stream.select(F.length("value").alias("size")).observe(
         "seen", F.count(F.lit(1)).alias("rows"), F.sum("size").alias("bytes")

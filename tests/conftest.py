@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker for everybody: use topics and groups of your own, and leave it running."""
+    """One broker for all tests: use topics and groups of your own, and leave it running."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
         yield process
 
@@ -85,6 +85,6 @@ def kafka_tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
 def apache_kafka(
     kafka_tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheKafka]:
-    """A running Apache Kafka broker for everybody: use topics of your own."""
+    """A running Apache Kafka broker for all tests: use topics of your own."""
     with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
         yield kafka

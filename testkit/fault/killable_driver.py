@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.peer.spark_driver import run_driver
 from testkit.peer.spark_session import spark_environment

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import (
     CLIENTS,

@@ -72,7 +72,7 @@ STOCK = KafkaProfile(
 
 
 def new_cluster_id() -> str:
-    """With the top bit clear the text cannot begin with a dash and look like an option."""
+    """Return a random id that does not begin with a dash: Kafka would read it as an option."""
     raw = uuid.uuid4().bytes
     return urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
 

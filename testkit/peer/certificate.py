@@ -22,7 +22,8 @@ class Certificate:
 
     @classmethod
     def make(cls, folder: Path, name: str = "localhost") -> "Certificate":
-        """
+        """Make a certificate that signs itself, with its key, in `folder`.
+
         Raises:
             PeerMissing: openssl is not installed.
         """

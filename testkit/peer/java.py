@@ -11,7 +11,7 @@ __all__ = ["SHORT_RUN", "Java", "find_java"]
 
 
 def find_java() -> Java:
-    """`$JAVA_HOME`'s Java, or else the one on the path.
+    """Return `$JAVA_HOME`'s Java, or else the one on the path.
 
     Raises:
         PeerMissing: when there is none, or it is older than Java 17.

@@ -58,7 +58,7 @@ class ToolResult:
     stderr: str
 
     def checked(self) -> "ToolResult":
-        """This, unless the tool failed.
+        """Return this result, unless the tool failed.
 
         Raises:
             AssertionError: with everything it said.
@@ -87,7 +87,7 @@ class KafkaTools:
 
     @classmethod
     def find(cls, work: Path) -> "KafkaTools":
-        """The tools on this machine, with their logging set up in the folder `work`.
+        """Return the tools on this machine, with their logging set up in the folder `work`.
 
         Raises:
             PeerMissing: when Java or the jars are not there.

@@ -59,14 +59,14 @@ class LogDump:
     complaints: list[str] = field(default_factory=list)
 
     def records_of(self, folder: Path) -> list[DumpedRecord]:
-        """The records of a partition, control records included, over all its segments."""
+        """Return the records of a partition, control records included, over all its segments."""
         return [r for path, found in self.records.items() if path.parent == folder for r in found]
 
     def batches_of(self, folder: Path) -> list[DumpedBatch]:
         return [b for path, found in self.batches.items() if path.parent == folder for b in found]
 
     def lines_of(self, folder: Path, suffix: str) -> list[str]:
-        """The lines about the files with `suffix`, an index's entries for example."""
+        """Return the lines about the files with `suffix`, an index's entries for example."""
         return [
             line
             for path, found in self.lines.items()
@@ -75,7 +75,7 @@ class LogDump:
         ]
 
     def complaints_of(self, folder: Path, *, compacted: bool = False) -> list[str]:
-        """What the tool found wrong in `folder`, and what it found wrong without naming a file.
+        """Return what the tool found wrong in `folder`, or found wrong without naming a file.
 
         Args:
             compacted: leave out what the tool also says about a good log that was compacted: that
@@ -165,7 +165,7 @@ def _record(found: re.Match[str]) -> DumpedRecord:
 
 
 def _error_paragraphs(stderr: str) -> list[str]:
-    """The tool prints a heading with the file's path and indents what belongs to it."""
+    """Return headings with the indented lines below each: the tool prints one per file."""
     paragraphs: list[str] = []
     for line in stderr.splitlines():
         if line.startswith((" ", "\t")) and paragraphs:

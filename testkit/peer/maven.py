@@ -60,13 +60,13 @@ class Jars:
 
 
 def cache_folder() -> Path:
-    """Where fetched peers live: `$XDG_CACHE_HOME/headrace`, by default `~/.cache/headrace`."""
+    """Return the folder of fetched peers: `$XDG_CACHE_HOME/headrace`, or `~/.cache/headrace`."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "headrace"
 
 
 def pom(coordinates: Iterable[str], *, transitive: bool = True) -> str:
-    """A Maven project that depends on `group:artifact:version` each, and does nothing else.
+    """Return a Maven project that depends on some `group:artifact:version`, and no more.
 
     Args:
         transitive: False takes these jars alone, without what they need themselves. Maven then
@@ -86,7 +86,7 @@ def pom(coordinates: Iterable[str], *, transitive: bool = True) -> str:
 
 
 def find_jars(folder: Path) -> Jars | None:
-    """The jars of an earlier `fetch_jars`, or None when there was none or it was cut short."""
+    """Return the jars of an earlier `fetch_jars`; None if there was none or it was cut short."""
     try:
         listed = (folder / _MARKER).read_text().split()
     except FileNotFoundError:

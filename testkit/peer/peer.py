@@ -34,7 +34,7 @@ def require_peer(reason: str) -> NoReturn:
 
 
 def find_program(name: str, *, package: str) -> Path:
-    """The path of a program from the system.
+    """Return the path of an installed program.
 
     Raises:
         PeerMissing: naming the Debian package that brings it.

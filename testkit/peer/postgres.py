@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.peer import PeerMissing
 
@@ -17,7 +17,7 @@ _USER = "postgres"
 
 
 def find_postgres() -> Path:
-    """The folder with `initdb` and `postgres`, of the newest version Debian has installed.
+    """Return the folder with `initdb` and `postgres` of the newest installed version.
 
     Raises:
         PeerMissing: naming the package.
@@ -29,9 +29,10 @@ def find_postgres() -> Path:
 
 
 class PostgresServer:
-    """Trusts everybody on loopback; the database and its owner are called `postgres`.
+    """A PostgreSQL server that trusts every user on loopback.
 
-    It refuses to run as root: a test that does starts it as Debian's user `postgres`.
+    The database and its owner are called `postgres`. It refuses to run as root: a test
+    that does starts it as Debian's user `postgres`.
     """
 
     def __init__(self) -> None:

@@ -98,7 +98,7 @@ class SparkCluster:
         self._daemons.close()
 
     def executors(self) -> int:
-        """How many executors the workers have run so far."""
+        """Return how many executors the workers have run so far."""
         return sum(1 for _ in self.folder.glob("worker-*/work/app-*/*/stdout"))
 
     def _worker(self, number: int) -> SparkDaemon:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.model.error import HeadraceError
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from testkit.peer.spark_session import spark_environment
 
 _RUN_SECONDS = 240.0

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 _SECONDS = 90.0
 
 
-class Seen(NamedTuple):
-    """One record."""
+class ConsumedRecord(NamedTuple):
+    """One record as confluent-kafka's consumer returned it."""
 
     offset: int
     timestamp_ms: int
@@ -21,8 +21,8 @@ class Seen(NamedTuple):
 
 def read_topic(
     address: str, topic: str, partitions: Iterable[int] = (0,), *, committed: bool = True
-) -> dict[int, list[Seen]]:
-    """Everything that can be read now, by partition.
+) -> dict[int, list[ConsumedRecord]]:
+    """Return every record that can be read now, by partition.
 
     Raises:
         TimeoutError: the end does not come.
@@ -38,7 +38,7 @@ def read_topic(
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
     )
-    found: dict[int, list[Seen]] = {partition: [] for partition in partitions}
+    found: dict[int, list[ConsumedRecord]] = {partition: [] for partition in partitions}
     consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
     ended: set[int] = set()
     deadline = time.monotonic() + _SECONDS
@@ -51,7 +51,7 @@ def read_topic(
                 assert partition is not None
                 if error is None:
                     found[partition].append(
-                        Seen(
+                        ConsumedRecord(
                             message.offset() or 0,
                             message.timestamp()[1],
                             message.key(),

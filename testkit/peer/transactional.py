@@ -11,7 +11,7 @@ _SECONDS = 90.0
 
 
 def transactional_producer(address: str, transactional_id: str, **more: Any) -> Producer:
-    """A producer that has taken over its transactional id."""
+    """Return a producer that has taken over its transactional id."""
     settings = {"bootstrap.servers": address, "transactional.id": transactional_id, "linger.ms": 0}
     producer = Producer(settings | {name.replace("_", "."): value for name, value in more.items()})
     producer.init_transactions(_SECONDS)
@@ -28,7 +28,7 @@ def write(producer: Producer, topic: str, *values: bytes, partition: int = 0) ->
 def transact(
     producer: Producer, topic: str, *values: bytes, commit: bool = True, partition: int = 0
 ) -> None:
-    """One whole transaction."""
+    """Write values in one transaction, and commit or abort it."""
     producer.begin_transaction()
     write(producer, topic, *values, partition=partition)
     if commit:
@@ -40,7 +40,7 @@ def transact(
 def read_to_end(
     address: str, topic: str, partitions: Iterable[int] = (0,), *, committed: bool = True
 ) -> list[bytes]:
-    """All values that a reader of this isolation level can see now, partition by partition.
+    """Return all values that a reader of this isolation level sees now, by partition.
 
     Raises:
         TimeoutError: the end does not come.

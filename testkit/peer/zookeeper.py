@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.process.java import JavaMissing
-from headrace.process.zookeeper import Peer, ZooKeeperMissing, ZooKeeperServer
+from headrace.process.zookeeper import EnsembleMember, ZooKeeperMissing, ZooKeeperServer
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.peer import PeerMissing
 from testkit.process.child_process import KilledAtExit, ServerFailed
@@ -28,7 +28,7 @@ class ZooKeeper(KilledAtExit):
         folder: Path,
         *,
         number: int = 1,
-        ensemble: Mapping[int, Peer] | None = None,
+        ensemble: Mapping[int, EnsembleMember] | None = None,
         place: Place = LOOPBACK,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,12 +108,15 @@ class ZooKeeperEnsemble(KilledAtExit):
         self, folder: Path, *, servers: int = 1, place: Callable[[int], Place] = lambda _: LOOPBACK
     ) -> None:
         places = {each: place(each) for each in range(1, servers + 1)}
-        peers = {each: Peer(free_port(), free_port(), found.host) for each, found in places.items()}
+        members = {
+            each: EnsembleMember(free_port(), free_port(), found.host)
+            for each, found in places.items()
+        }
         self.servers = {
             each: ZooKeeper(
                 folder / f"server-{each}",
                 number=each,
-                ensemble=peers if servers > 1 else None,
+                ensemble=members if servers > 1 else None,
                 place=found,
             )
             for each, found in places.items()

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.model.error import HeadraceError, InvalidArgument
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.process.process_usage import ProcessUsage
 

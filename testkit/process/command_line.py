@@ -14,7 +14,7 @@ from headrace.cli.main import main
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a command did. `raw` is standard output before anybody decoded it."""
+    """What a command did. `raw` is standard output as bytes."""
 
     code: int
     raw: bytes

@@ -23,7 +23,7 @@ class ProcessUsage:
 
     @classmethod
     def of(cls, pid: int) -> "ProcessUsage":
-        """The usage of a running process.
+        """Return the usage of a running process.
 
         Raises:
             ProcessLookupError: when there is no such process.
@@ -49,5 +49,5 @@ class ProcessUsage:
 
 
 def _kib(text: str | None) -> int:
-    """`'  1234 kB'` to 1234; a process that is just ending has no memory lines any more."""
+    """Return 1234 for `'  1234 kB'`; 0 for None: an ending process has no memory lines."""
     return int(text.split()[0]) if text else 0

@@ -75,14 +75,14 @@ class WireClient:
         return self.receive(ApiKey.PRODUCE, 9, number).topics[0].partitions[0]
 
     def ended(self) -> bool:
-        """Whether the broker closed the connection; waits until it did or said something."""
+        """Wait until the broker closes or sends something; return whether it closed."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionResetError:
             return True
 
     def receive(self, api: ApiKey, version: int, number: int) -> Any:
-        """The answer to what was sent as `number`, which must be the next to come."""
+        """Return the response to the request `number`, which must be the next to come."""
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         answered, body = parse_response(api, version, self._exactly(size))
         assert answered == number, f"answer {answered} came, {number} was due"

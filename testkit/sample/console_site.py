@@ -22,7 +22,7 @@ from headrace.client.settings import ClientSettings
 from headrace.config.properties import parse_properties
 from headrace.console.server import ConsoleServer
 from headrace.console.settings import ConsoleSettings
-from headrace.flow.monitoring.registry import FOLDER_VARIABLE
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import assemble
 from headrace.ingest.agent.monitor import Monitor

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from headrace.flow.monitoring.registry import FOLDER_VARIABLE
-from headrace.process.child import die_with_parent
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
+from headrace.process.die_with_parent import die_with_parent
 from testkit.peer.spark_session import quiet_config, spark_environment
 
 _PROGRAM = """
@@ -31,7 +31,7 @@ class FlowProcess:
     The process is started at once. A test waits for the effects that it needs.
 
     Args:
-        flows: the folder of the registry of running flows.
+        flows: the folder of running flows.
     """
 
     def __init__(

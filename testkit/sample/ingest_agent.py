@@ -11,7 +11,7 @@ import fastavro
 from headrace.config.properties import parse_properties
 from headrace.ingest.agent.agent import Agent
 from headrace.ingest.agent.assembly import Assembly, assemble
-from headrace.ingest.agent.registry import find_component
+from headrace.ingest.agent.component_type import find_component
 from headrace.ingest.channel import Channel
 from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component
@@ -113,7 +113,7 @@ class RecordingProcessor(ChannelProcessor):
             self.batches.append(batch)
         return []
 
-    def process_patiently(self, batch: EventBatch, stopping: object) -> bool:
+    def process_with_retries(self, batch: EventBatch, stopping: object) -> bool:
         self._parts(batch)
         return True
 

@@ -83,7 +83,7 @@ def keyed_batch(
 
 
 def read_batches(data: Buffer) -> Iterator[ReadBatch]:
-    """Every batch of `data`, checked, with its records; control records are records here."""
+    """Yield every batch of `data`, checked, with its records, control records included."""
     for head in iter_batches(data):
         head.validate()
         yield ReadBatch(head, tuple(_read_records(head)))

@@ -48,7 +48,7 @@ SAMPLE_TOPICS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SampleRecord:
     """One record as a consumer saw it. `timestamp_type` is 0 for create and 1 for append time."""
 
     offset: int
@@ -71,8 +71,8 @@ class SeenTopic:
     start: int
     high_watermark: int
     last_stable: int
-    uncommitted: tuple[Seen, ...]
-    committed: tuple[Seen, ...]
+    uncommitted: tuple[SampleRecord, ...]
+    committed: tuple[SampleRecord, ...]
 
 
 def write_sample(address: str) -> Producer:
@@ -104,7 +104,7 @@ def write_sample(address: str) -> Producer:
 
 
 def read_sample(address: str) -> dict[str, SeenTopic]:
-    """All of the sample topics, as readers of both isolation levels see them."""
+    """Return the sample topics, as readers of both isolation levels see them."""
     uncommitted = _consume(address, "read_uncommitted")
     committed = _consume(address, "read_committed")
     seen = {}
@@ -116,7 +116,7 @@ def read_sample(address: str) -> dict[str, SeenTopic]:
 
 
 def _client(address: str, **settings: str) -> dict[str, str | int | float | bool]:
-    """librdkafka's settings; it need not tell of lost connections, brokers stop here on purpose."""
+    """Return librdkafka's settings, without logging: tests stop brokers on purpose."""
     return {"bootstrap.servers": address, "log_level": 0, **settings}
 
 
@@ -126,7 +126,7 @@ def _flush(producer: Producer) -> None:
 
 
 def _produce(address: str, topic: str, count: int, **settings: str) -> None:
-    """Some batches with every kind of record: nulls, empty values, headers, times out of order."""
+    """Write batches with every kind of record: nulls, empty values, headers, odd times."""
     producer = Producer(_client(address, **{"linger.ms": "50", **settings}))
     headers: list[tuple[str, str | bytes | None]]
     for number in range(count):
@@ -147,7 +147,7 @@ def _produce(address: str, topic: str, count: int, **settings: str) -> None:
 def _produce_batches(
     address: str, topic: str, records: Sequence[tuple[bytes, bytes | None]]
 ) -> None:
-    """One batch for each record."""
+    """Write one batch per record."""
     producer = Producer(_client(address))
     for key, value in records:
         producer.produce(topic, partition=0, key=key, value=value)
@@ -155,7 +155,7 @@ def _produce_batches(
 
 
 def _produce_transactions(address: str) -> Producer:
-    """Committed and aborted ones in turn, then one that stays open while its producer lives."""
+    """Write committed and aborted transactions in turn, then one that stays open."""
     first = Producer(_client(address, **{"transactional.id": "first"}))
     second = Producer(_client(address, **{"transactional.id": "second"}))
     for producer in (first, second):
@@ -178,11 +178,13 @@ def _produce_transactions(address: str) -> Producer:
     return first
 
 
-def _consume(address: str, isolation: str) -> dict[str, tuple[tuple[int, int], tuple[Seen, ...]]]:
-    """(start, end) and all the records of every topic, as a reader of this isolation sees them."""
+def _consume(
+    address: str, isolation: str
+) -> dict[str, tuple[tuple[int, int], tuple[SampleRecord, ...]]]:
+    """Return (start, end) and the records of every topic, as read with this isolation."""
     settings = {"group.id": "sample", "isolation.level": isolation, "enable.partition.eof": "true"}
     consumer = Consumer(_client(address, **settings, **{"fetch.wait.max.ms": "5"}))
-    seen: dict[str, list[Seen]] = {name: [] for name in SAMPLE_TOPICS}
+    seen: dict[str, list[SampleRecord]] = {name: [] for name in SAMPLE_TOPICS}
     try:
         consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING) for name in SAMPLE_TOPICS])
         unfinished = set(SAMPLE_TOPICS)
@@ -205,12 +207,12 @@ def _bounds(consumer: Consumer, topic: str) -> tuple[int, int]:
     return start, end
 
 
-def _seen(message: Message) -> Seen:
+def _seen(message: Message) -> SampleRecord:
     kind, timestamp_ms = message.timestamp()
     offset = message.offset()
     assert offset is not None
     headers = cast(list[tuple[str, str | bytes | None]], message.headers() or [])
-    return Seen(
+    return SampleRecord(
         offset=offset,
         timestamp_ms=timestamp_ms,
         timestamp_type=int(kind == TIMESTAMP_LOG_APPEND_TIME),
@@ -224,8 +226,8 @@ def _octets(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def seen_rows(columns: pa.RecordBatch) -> list[Seen]:
-    """Rows of `headrace.records.decode`, to be compared with what a consumer saw."""
+def seen_rows(columns: pa.RecordBatch) -> list[SampleRecord]:
+    """Return rows of `headrace.records.decode` in the form of what a consumer saw."""
     moments = columns["timestamp"].cast(pa.int64()).to_pylist()
     headers = [
         tuple((header["key"], header["value"]) for header in row)
@@ -233,7 +235,7 @@ def seen_rows(columns: pa.RecordBatch) -> list[Seen]:
     ]
     return list(
         map(
-            Seen,
+            SampleRecord,
             columns["offset"].to_pylist(),
             moments,
             columns["timestamp_type"].to_pylist(),

@@ -42,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess
     """Three brokers and a ZooKeeper as processes. A test may kill them, and starts them again; and
     cut them off from each other, and mends that."""
     try:
-        # Cables that can be cut without a word, which root can lay; relays for everybody else.
+        # Cables that can be cut without a word, which root can lay; relays for other users.
         network: BrokenNetwork = NamespaceNetwork()
     except PeerMissing:
         network = RelayNetwork()

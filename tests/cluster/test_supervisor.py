@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.process.java import JavaMissing, find_java
 from headrace.process.zookeeper import ZooKeeperMissing, zookeeper_jars
 from headrace.testing.readiness import answers_kafka, free_port, wait_until

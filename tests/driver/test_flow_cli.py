@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from headrace.flow.monitoring.registry import FOLDER_VARIABLE
-from headrace.process.child import die_with_parent
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.peer.spark_session import quiet_config, spark_environment
 from testkit.peer.transactional import read_to_end

@@ -233,7 +233,7 @@ def test_a_topic_or_partition_that_is_not_there_is_one_sentence(
 ) -> None:
     ended = cluster.run("topic", "consume", "never-was")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
-    assert "cannot read topic never-was" in ended.err
+    assert "create it with: headrace topic create never-was" in ended.err
     topic = make_topic()
     assert "has no partition 4, only 0 to 0" in cluster.run("topic", "consume", topic, "-p4").err
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
-from headrace.flow.monitoring.registry import FOLDER_VARIABLE
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE
 from headrace.flow.samza.job import load
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.command_line import Finished, run_headrace

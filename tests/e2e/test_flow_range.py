@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.cli.flow.range import bounded
+from headrace.cli.flow.plan_range import bounded
 from headrace.cli.flow.topic import create_missing
 from headrace.cli.record.offset_spec import parse_offset_spec
 from headrace.flow.plan.plan import Plan

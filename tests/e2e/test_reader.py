@@ -23,8 +23,8 @@ from headrace.client.error import (
 )
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read import reader as reader_module
-from headrace.client.read.read_range import Moment, Offset, ReadRange
-from headrace.client.read.reader import Lost, Reader
+from headrace.client.read.read_range import LogEdge, Moment, ReadRange
+from headrace.client.read.reader import LostRange, Reader
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.model.error import InvalidArgument
@@ -346,9 +346,9 @@ class TestOutsideTheLog:
         trim(cluster.address, partition, 60)
 
         ranges = {partition: ReadRange(20, 80)}
-        with Reader(settings(cluster.address), ranges, reset=Offset.EARLIEST) as reader:
+        with Reader(settings(cluster.address), ranges, reset=LogEdge.EARLIEST) as reader:
             assert numbers(reader) == list(range(60, 80))
-        assert reader.lost == [Lost(partition, 20, 60)]
+        assert reader.lost == [LostRange(partition, 20, 60)]
 
     def test_retention_while_reading(self, broker: BrokerProcess, topic: str) -> None:
         create(broker.address, topic)
@@ -380,12 +380,12 @@ class TestOutsideTheLog:
         ):
             reader.poll()
         with pytest.raises(PositionOutOfRange, match=r"offset 50 .* ends at 10"):
-            Reader(settings(cluster.address), {partition: ReadRange(50, Offset.LATEST)})
+            Reader(settings(cluster.address), {partition: ReadRange(50, LogEdge.LATEST)})
         with Reader(
-            settings(cluster.address), {partition: ReadRange(50, 60)}, reset=Offset.EARLIEST
+            settings(cluster.address), {partition: ReadRange(50, 60)}, reset=LogEdge.EARLIEST
         ) as reader:
             assert numbers(reader) == []
-        assert reader.lost == [Lost(partition, 50, 60)]
+        assert reader.lost == [LostRange(partition, 50, 60)]
 
     def test_an_end_that_never_comes(self, broker: BrokerProcess, topic: str) -> None:
         create(broker.address, topic)
@@ -429,7 +429,7 @@ class TestFollowing:
     def test_only_what_is_new(self, broker: BrokerProcess, topic: str) -> None:
         create(broker.address, topic)
         put(broker.address, topic, 0, 5)
-        latest = {TopicPartition(topic, 0): ReadRange(Offset.LATEST)}
+        latest = {TopicPartition(topic, 0): ReadRange(LogEdge.LATEST)}
         with Reader(settings(broker.address), latest, follow=True) as reader:
             put(broker.address, topic, 5, 7)
             chunk = reader.poll(20)
@@ -671,9 +671,9 @@ def test_the_examples_run(clicks: str) -> None:
 
     page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
     reading = page[page.index("## Reading") :].partition("\n## ")[0]
-    names: dict[str, object] = {"address": clicks}
+    names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", reading, re.DOTALL):
-        exec(block, names)
+        exec(block.replace("127.0.0.1:9092", clicks), names)
     table = names["table"]
     assert isinstance(table, pa.Table)
     assert table["value"].to_pylist().count(b"one") == 2

@@ -1,7 +1,7 @@
 """Clients prove who they are and do what they may, on a broker with two listeners.
 
 The PLAINTEXT listener is the administrator's door: its clients are User:ANONYMOUS, a super user
-here. Everybody else comes through SASL_PLAINTEXT.
+here. All other users come through SASL_PLAINTEXT.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ import pytest
 from headrace.ingest.sources.http import HttpSource
 from headrace.ingest.sources.syslog_tcp import SyslogTcpSource
 from headrace.ingest.sources.syslog_udp import SyslogUdpSource
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.peer.peer import PeerMissing, find_program, require_peer
 from testkit.process.broker_process import BrokerProcess

@@ -23,7 +23,7 @@ from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.log_dump import dump_log
 from testkit.process.child_process import ServerFailed
-from testkit.sample.topic import SAMPLE_TOPICS, Seen, SeenTopic, read_sample, seen_rows
+from testkit.sample.topic import SAMPLE_TOPICS, SampleRecord, SeenTopic, read_sample, seen_rows
 
 pytestmark = pytest.mark.interop
 
@@ -50,11 +50,11 @@ def open_log(directory: LogDirectory, topic: str) -> PartitionLog:
     return log
 
 
-def read_log(log: PartitionLog, *, committed: bool) -> tuple[Seen, ...]:
+def read_log(log: PartitionLog, *, committed: bool) -> tuple[SampleRecord, ...]:
     """Everything, in small reads, as a consumer of this isolation does it."""
     end = log.last_stable_offset if committed else log.high_watermark
     offset: int = log.log_start_offset
-    seen: list[Seen] = []
+    seen: list[SampleRecord] = []
     while offset < end:
         piece = log.read(offset, 500, max_offset=end)
         aborted = log.aborted_transactions(offset, piece.end_offset) if committed else ()

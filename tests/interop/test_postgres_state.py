@@ -7,13 +7,13 @@ import pytest
 
 from headrace.flow.plan.fields import Fields
 from headrace.flow.trident.postgres_state import PostgresState
-from headrace.flow.trident.state import Mode, Shape, StateEntry, entry_after, kept_before
+from headrace.flow.trident.state import Mode, StateEntry, StateFields, entry_after, kept_before
 from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 
 pytestmark = pytest.mark.interop
 
-SHAPE = Shape(
+SHAPE = StateFields(
     Fields.parse("word STRING, day DATE"), Fields.parse("n BIGINT, mean DOUBLE, seen TIMESTAMP")
 )
 
@@ -28,7 +28,7 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-COUNTS = Shape(Fields.parse("word STRING, number BIGINT"), Fields.parse("n BIGINT"))
+COUNTS = StateFields(Fields.parse("word STRING, number BIGINT"), Fields.parse("n BIGINT"))
 
 
 def count(state: PostgresState, txid: str, keys: list[tuple[str, int]]) -> None:

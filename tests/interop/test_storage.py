@@ -26,7 +26,7 @@ def s3() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AWS_ACCESS_KEY_ID", "anybody")
+        environment.setenv("AWS_ACCESS_KEY_ID", "any-user")
         environment.setenv("AWS_SECRET_ACCESS_KEY", "anything")
         environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
         where = f"endpoint_override={host}:{port}&scheme=http&region=us-east-1"

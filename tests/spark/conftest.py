@@ -11,7 +11,7 @@ from testkit.peer.spark_session import local_spark
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session everybody shares: stop your queries, and set no option without resetting it."""
+    """The session that all tests share: stop your queries, and reset every option you set."""
     try:
         with local_spark(tmp_path_factory.mktemp("spark")) as session:
             yield session

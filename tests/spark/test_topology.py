@@ -24,7 +24,7 @@ from headrace.flow.storm.topology import Topology
 from headrace.spark.data_source import HeadraceDataSource
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
-from testkit.sample.topology_stage import TopologyStage
+from testkit.sample.topology_fixture import TopologyFixture
 
 KEYS = "aaabcdef"  # one of them comes more often
 GROUPINGS = {
@@ -90,12 +90,14 @@ def registered(spark: SparkSession) -> None:
 
 
 @pytest.fixture
-def stage(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path) -> TopologyStage:
+def stage(
+    broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
+) -> TopologyFixture:
     outputs = ("out", "batch", "dead", "metrics")
-    return TopologyStage(broker.address, spark, topic, tmp_path, outputs=outputs)
+    return TopologyFixture(broker.address, spark, topic, tmp_path, outputs=outputs)
 
 
-def words(stage: TopologyStage) -> Topology:
+def words(stage: TopologyFixture) -> Topology:
     made = Topology(
         stage.name,
         dead_letters=stage.topic("dead"),
@@ -106,7 +108,7 @@ def words(stage: TopologyStage) -> Topology:
     return made
 
 
-def with_every_grouping(stage: TopologyStage) -> Topology:
+def with_every_grouping(stage: TopologyFixture) -> Topology:
     made = Topology(stage.name, dead_letters=None)
     made.spout("lines", stage.lines(per_batch=60))
     fields = "key STRING, number BIGINT"
@@ -130,7 +132,7 @@ def with_every_grouping(stage: TopologyStage) -> Topology:
 
 
 @pytest.mark.timeout(600)
-def test_spark_carries_every_grouping_to_the_tasks_it_names(stage: TopologyStage) -> None:
+def test_spark_carries_every_grouping_to_the_tasks_it_names(stage: TopologyFixture) -> None:
     # Lines go to the two partitions in turn: even numbers to one, odd ones to the other. Each has
     # every key, with numbers that grow.
     sent = [(key, number) for number in range(20) for key in KEYS]
@@ -169,7 +171,7 @@ def _check_fields(rows: list[tuple[int, str, int]]) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_state_outlives_its_query_and_a_bad_tuple_becomes_a_dead_letter(
-    stage: TopologyStage,
+    stage: TopologyFixture,
 ) -> None:
     def counting(target: str) -> Topology:
         made = words(stage)
@@ -211,7 +213,7 @@ def _executed(metrics: MetricsServer) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_totals_that_spark_adds_up_are_the_same_in_a_stream_and_in_a_batch(
-    stage: TopologyStage,
+    stage: TopologyFixture,
 ) -> None:
     def totals(target: str) -> Topology:
         made = words(stage)
@@ -236,7 +238,7 @@ def test_totals_that_spark_adds_up_are_the_same_in_a_stream_and_in_a_batch(
 
 @pytest.mark.timeout(600)
 def test_a_bolt_that_raises_ends_the_query_with_its_name_and_its_own_lines(
-    stage: TopologyStage,
+    stage: TopologyFixture,
 ) -> None:
     made = Topology(stage.name, dead_letters=None)
     made.spout("lines", stage.lines())

@@ -16,7 +16,7 @@ from headrace.flow.storm.bolt import StatefulBolt
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
 from testkit.process.broker_process import BrokerProcess
-from testkit.sample.topology_stage import TopologyStage
+from testkit.sample.topology_fixture import TopologyFixture
 
 
 class Number(StatefulBolt):
@@ -36,11 +36,11 @@ def same(batch: pa.RecordBatch, emit: Emit) -> None:
 @pytest.fixture
 def stage(
     broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
-) -> Iterator[TopologyStage]:
-    yield TopologyStage(broker.address, spark, topic, tmp_path, outputs=("out",), partitions=1)
+) -> Iterator[TopologyFixture]:
+    yield TopologyFixture(broker.address, spark, topic, tmp_path, outputs=("out",), partitions=1)
 
 
-def topology(stage: TopologyStage, guarantee: str, *, stateful: bool) -> Topology:
+def topology(stage: TopologyFixture, guarantee: str, *, stateful: bool) -> Topology:
     made = Topology(stage.name, guarantee=guarantee, dead_letters=None)
     made.spout("lines", stage.lines(per_batch=2))
     bolt = made.bolt("bolt", Number() if stateful else same, output="line STRING, number BIGINT")
@@ -49,7 +49,7 @@ def topology(stage: TopologyStage, guarantee: str, *, stateful: bool) -> Topolog
     return made
 
 
-def cut_off_last_batch(stage: TopologyStage) -> None:
+def cut_off_last_batch(stage: TopologyFixture) -> None:
     done = stage.checkpoint / "commits"
     last = max(int(path.name) for path in done.iterdir() if path.name.isdigit())
     (done / str(last)).unlink()
@@ -67,7 +67,7 @@ def cut_off_last_batch(stage: TopologyStage) -> None:
     ],
 )
 def test_an_interrupted_batch_is_repeated_as_the_guarantee_says(
-    stage: TopologyStage, guarantee: str, stateful: bool, wanted: list[str]
+    stage: TopologyFixture, guarantee: str, stateful: bool, wanted: list[str]
 ) -> None:
     stage.feed("a", "b", "c", "d")
     stage.run(topology(stage, guarantee, stateful=stateful))

@@ -15,7 +15,7 @@ from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.topology import Topology
 from headrace.testing.readiness import wait_until
 from testkit.process.broker_process import BrokerProcess
-from testkit.sample.topology_stage import TopologyStage
+from testkit.sample.topology_fixture import TopologyFixture
 
 WINDOWS = {
     "count-tumbling": CountWindow(3),
@@ -55,12 +55,14 @@ def name_and_time(line: str) -> tuple[str, int]:
 
 
 @pytest.fixture
-def stage(broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path) -> TopologyStage:
+def stage(
+    broker: BrokerProcess, spark: SparkSession, topic: str, tmp_path: Path
+) -> TopologyFixture:
     outputs = ("out", "late")
-    return TopologyStage(broker.address, spark, topic, tmp_path, outputs=outputs, partitions=1)
+    return TopologyFixture(broker.address, spark, topic, tmp_path, outputs=outputs, partitions=1)
 
 
-def topology(stage: TopologyStage) -> Topology:
+def topology(stage: TopologyFixture) -> Topology:
     made = Topology(stage.name, dead_letters=None)
     made.spout("lines", stage.lines(per_batch=4))
     made.bolt("parse", name_and_time, output="name STRING, at BIGINT").shuffle("lines")
@@ -77,7 +79,7 @@ def topology(stage: TopologyStage) -> Topology:
 
 
 @pytest.mark.timeout(600)
-def test_windows_close_and_bolts_tick_on_spark_across_a_restart(stage: TopologyStage) -> None:
+def test_windows_close_and_bolts_tick_on_spark_across_a_restart(stage: TopologyFixture) -> None:
     def said(bolt: str) -> list[str]:
         return [row["said"] for row in stage.read("out") if row["bolt"] == bolt]
 

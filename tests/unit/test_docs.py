@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.client.settings import CLIENT_CONFIG
 from headrace.model.broker_config import BROKER_CONFIG
 
 ROOT = Path(__file__).parents[2]
@@ -16,7 +17,9 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|js|md|yaml|toml))`")
+FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|js|md|yaml|toml)|\w+\.py)`")
+# Files of a user, in examples.
+USERS = {"file.py"}
 DOTTED = re.compile(r"`((?:headrace|testkit)(?:\.\w+)+|[a-z]+(?:\.\w+)+)(?:\(\))?`")
 # Names of keys, topics and files that look like modules.
 NOT_CODE = re.compile(
@@ -38,7 +41,7 @@ def files() -> list[str]:
 
 
 def exists(dotted: str) -> bool:
-    """Whether it is a module, or a name in one."""
+    """Return whether it is a module, or a name in one."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
         try:
@@ -54,7 +57,7 @@ def exists(dotted: str) -> bool:
 
 
 def code_names(text: str) -> set[str]:
-    """The dotted names in a page that mean code; the others are configuration keys."""
+    """Return the dotted names in a page that mean code; the others are configuration keys."""
     found = set()
     for dotted in DOTTED.findall(text):
         if NOT_CODE.fullmatch(dotted):
@@ -78,7 +81,19 @@ def test_everything_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
     tracked = files()
 
-    lost = {name for name in FILE.findall(text) if not any(f.endswith(f"/{name}") for f in tracked)}
+    named = set(FILE.findall(text)) - USERS
+    lost = {name for name in named if not any(f.endswith(f"/{name}") for f in tracked)}
     lost |= {name for name in code_names(text) if not exists(name)}
     lost |= {link for link in LINK.findall(text) if not (page.parent / link).exists()}
     assert lost == set()
+
+
+def test_the_table_of_client_settings_is_complete() -> None:
+    page = (ROOT / "docs" / "client.md").read_text().partition("## Reading")[0]
+
+    rows = dict(re.findall(r"^\| (`.*?) \| (.*?) \|", page, re.MULTILINE))
+    keys = {name: keys for keys in rows for name in re.findall("`(.*?)`", keys)}
+    assert set(keys) == set(CLIENT_CONFIG.defaults())
+    for name, default in CLIENT_CONFIG.defaults().items():
+        if default is not None:
+            assert rows[keys[name]].strip("`") == str(default)

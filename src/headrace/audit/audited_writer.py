@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.audit.tally import Tally
-from headrace.client.write.placement import Columns
+from headrace.client.write.row_partitioner import Columns
 from headrace.client.write.writer import Writer
 
 
@@ -33,7 +33,7 @@ class AuditedWriter(Writer):
         self._uncounted: list[tuple[str, npt.NDArray[np.int64]]] = []
 
     def write(self, columns: Columns, topic: str | None = None) -> None:
-        """As `Writer.write`. Rows without a time get the current time, so that all tiers agree."""
+        """Write and count rows. Rows without a time get the current one: all tiers must agree."""
         if "timestamp" not in columns.schema.names and columns.num_rows:
             now_ms = time.time_ns() // 1_000_000
             table = columns if isinstance(columns, pa.Table) else pa.table(columns)

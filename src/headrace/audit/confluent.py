@@ -38,7 +38,7 @@ class AuditedProducer(Producer):
         timestamp: int = 0,
         headers: Headers = None,
     ) -> None:
-        """As `Producer.produce`; a callback that is given is called all the same."""
+        """Produce as `Producer.produce` does, and count; a callback that is given is called too."""
         report = on_delivery or callback
 
         def delivered(error: KafkaError | None, message: Message) -> None:

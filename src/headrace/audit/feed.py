@@ -4,7 +4,7 @@ from typing import Final
 
 from headrace.audit.record import TOPIC, AuditRecord
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.read.read_range import Moment, Offset
+from headrace.client.read.read_range import LogEdge, Moment
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.wire.error_code import ErrorCode
@@ -52,7 +52,7 @@ class AuditFeed:
                     follow=True,
                     columns=["value"],
                     max_bytes_in_flight=_IN_FLIGHT_BYTES,
-                    reset=Offset.EARLIEST,
+                    reset=LogEdge.EARLIEST,
                 )
             except BrokerError as error:
                 if error.code is ErrorCode.unknown_topic_or_partition:
@@ -73,7 +73,7 @@ def read_audit(settings: ClientSettings, since_ms: int, topic: str = TOPIC) -> l
         BrokerError: there is no such topic.
     """
     with Reader.of_topics(
-        settings, topic, start=Moment(since_ms), columns=["value"], reset=Offset.EARLIEST
+        settings, topic, start=Moment(since_ms), columns=["value"], reset=LogEdge.EARLIEST
     ) as reader:
         return [
             each

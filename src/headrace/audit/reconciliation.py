@@ -1,7 +1,7 @@
 """The counts of all tiers compared: pure, fed with audit records in any order.
 
 The tier `producer` is what should be everywhere. Where it did not count, the tier that saw most
-stands in for it, and cannot show what was lost before it. A bucket is *settled* when it ended
+stands in for it, and cannot show what was lost before it. A bucket is *final* when it ended
 longer ago than the grace time: only then is a missing count a loss, and not merely late.
 """
 
@@ -48,14 +48,14 @@ class AuditRow:
     topic: str
     bucket_ms: int
     length_ms: int
-    settled: bool
+    final: bool
     sent: int
     tiers: tuple[TierCount, ...]
 
     @property
     def lost(self) -> int:
-        """The most that a tier lacks; 0 while the bucket is not settled."""
-        if not self.settled:
+        """The most that a tier lacks; 0 while the bucket is not final."""
+        if not self.final:
             return 0
         return max([0, *(self.sent - each.count for each in self.tiers)])
 
@@ -64,7 +64,7 @@ class AuditRow:
             "topic": self.topic,
             "bucket_ms": self.bucket_ms,
             "length_ms": self.length_ms,
-            "settled": self.settled,
+            "settled": self.final,
             "sent": self.sent,
             "lost": self.lost,
             "tiers": [
@@ -149,13 +149,13 @@ class Reconciliation:
                 for tier, began_ms in expected[topic].items()
                 if tier == SOURCE_TIER or began_ms is None or began_ms < bucket_ms
             }
-            settled = bucket_ms + length_ms + grace_ms <= now_ms
-            rows.append(_row((topic, bucket_ms, length_ms), tiers, asked, settled))
+            final = bucket_ms + length_ms + grace_ms <= now_ms
+            rows.append(_row((topic, bucket_ms, length_ms), tiers, asked, final))
         return sorted(rows, key=lambda row: (row.topic, -row.bucket_ms))
 
 
 def _row(
-    key: tuple[str, int, int], tiers: dict[str, _Count], expected: set[str], settled: bool
+    key: tuple[str, int, int], tiers: dict[str, _Count], expected: set[str], final: bool
 ) -> AuditRow:
     topic, bucket_ms, length_ms = key
     source = tiers.get(SOURCE_TIER)
@@ -169,4 +169,4 @@ def _row(
         percent = round(100 * count.count / sent, 3) if sent else 100.0
         delay_ms = max(count.last_ms - sent_ms, 0) if count.count and sent_ms else 0
         counts.append(TierCount(tier, count.count, percent, delay_ms))
-    return AuditRow(topic, bucket_ms, length_ms, settled, sent, tuple(counts))
+    return AuditRow(topic, bucket_ms, length_ms, final, sent, tuple(counts))

@@ -21,7 +21,7 @@ class AuditRecord:
     """One count.
 
     Attributes:
-        tier: where it was counted: `producer`, `broker`, `mirror`, any name.
+        tier: where it was counted: `producer`, an agent's or a flow's name.
         length_ms: of the bucket; all tiers of a cluster use the same.
         instance: one counter in one process.
         last_ms: when the tier counted the last of them, by its own clock.

@@ -8,7 +8,10 @@ from headrace.model.error import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class AuditTarget:
-    """Pickles, so that Spark tasks can have it."""
+    """The tier, bucket length and topic that a reader counts for.
+
+    It pickles, so that Spark tasks can have it.
+    """
 
     tier: str
     bucket_ms: int = DEFAULT_BUCKET_MS

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from headrace.audit.tally import Tally
-from headrace.client.read.read_range import Bound, Offset
+from headrace.client.read.read_range import Bound, LogEdge
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 
@@ -17,7 +17,7 @@ def count_topics(
     topics: Sequence[str],
     tally: Tally,
     *,
-    start: Bound = Offset.LATEST,
+    start: Bound = LogEdge.LATEST,
     follow: bool = True,
     stopped: Callable[[], bool],
 ) -> int:
@@ -40,7 +40,7 @@ def count_topics(
         follow=follow,
         read_committed=True,
         columns=["timestamp"],
-        reset=Offset.EARLIEST,
+        reset=LogEdge.EARLIEST,
     ) as reader:
         while not stopped() and not reader.ended:
             chunk = reader.poll(_WAIT_SECONDS)

@@ -17,7 +17,7 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_json, print_table
 from headrace.cli.terminal.stop import Stop
 from headrace.client.error import BrokerError, ClientError
-from headrace.client.read.read_range import Offset
+from headrace.client.read.read_range import LogEdge
 from headrace.model.clock import SystemClock
 from headrace.wire.error_code import ErrorCode
 
@@ -92,7 +92,7 @@ def _print(rows: list[AuditRow]) -> None:
                 lines.append((row.topic, at, row.sent, "-", None, "-", "-", "only sent"))
                 continue
             short = tier.count < row.sent
-            state = "on its way" if short and not row.settled else "LOST" if short else "ok"
+            state = "on its way" if short and not row.final else "LOST" if short else "ok"
             if tier.count > row.sent:
                 state = "more than sent"
             percent, delay = f"{tier.percent:g} %", f"{tier.delay_ms / 1000:.1f} s"
@@ -139,7 +139,7 @@ def count(
             settings,
             topics,
             tally,
-            start=Offset.EARLIEST if from_start or to_end else Offset.LATEST,
+            start=LogEdge.EARLIEST if from_start or to_end else LogEdge.LATEST,
             follow=not to_end,
             stopped=lambda: stop.requested or (ends is not None and time.monotonic() >= ends),
         )

@@ -11,7 +11,7 @@ from headrace.cli.terminal.option import BrokersOption, SettingsOption, connect
 from headrace.cli.terminal.output import print_rows, status
 from headrace.cli.terminal.output_format import FormatOption, OutputFormat
 from headrace.client.admin.replica_admin import ReplicaAdmin
-from headrace.client.admin.replica_plan import Plan, decommission, rebalance
+from headrace.client.admin.replica_plan import ReplicaAssignment, decommission, rebalance
 from headrace.client.error import ClientError
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
@@ -171,7 +171,7 @@ def decommission_(
 
 
 def _apply(
-    pool: ConnectionPool, plan: Plan, dry_run: bool, wait: bool, format: OutputFormat
+    pool: ConnectionPool, plan: ReplicaAssignment, dry_run: bool, wait: bool, format: OutputFormat
 ) -> None:
     admin = ReplicaAdmin(pool)
     headings = ["partition", "replicas", "status"]

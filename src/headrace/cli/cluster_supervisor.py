@@ -5,7 +5,7 @@ its start. ZooKeeper is started again at once. The other processes keep running.
 Rule 2: one Ctrl-C (or SIGTERM) stops all: one broker after the other, each moving its leaders away
 first, and ZooKeeper last. A second one ends everything at once.
 Rule 3: the output of all brokers goes to one output, each line with the broker's number.
-Rule 4: no child outlives the supervisor, however that ends (`process.child`).
+Rule 4: no child outlives the supervisor, however that ends (`process.die_with_parent`).
 """
 
 import os
@@ -21,7 +21,7 @@ from typing import IO
 from headrace.broker.config.listener import Listener
 from headrace.model.broker_config import parse_broker_config
 from headrace.model.error import ConfigError
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.process.zookeeper import ZooKeeperServer
 
 _ZOOKEEPER_SECONDS = 60.0

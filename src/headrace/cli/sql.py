@@ -84,7 +84,7 @@ def sql(
             pass
     seconds = None if duration is None else parse_duration(duration)
     deadline = None if seconds is None else time.monotonic() + seconds
-    from headrace.cli.flow.execution import RunOptions, spark_for
+    from headrace.cli.flow.flow_run import RunOptions, spark_for
     from headrace.flow.sql.catalog import Catalog
     from headrace.flow.sql.engine import Engine
 

@@ -41,9 +41,8 @@ Examples:
 
   headrace up --brokers 3                        a cluster on this machine, with its ZooKeeper
 
-  headrace up --zookeeper zk1:2181,zk2:2181,zk3:2181 --broker-id 2 --listen 0.0.0.0:9092 \
-      --advertise node2:9092                     one broker of a cluster on several machines
-"""
+  headrace up --zookeeper zk1:2181 --broker-id 2 --listen 0.0.0.0:9092 --advertise node2:9092   one broker of a cluster on several machines
+"""  # noqa: E501, an example and what it does are one line
 
 
 @command.command(epilog=epilog(_EXAMPLES))

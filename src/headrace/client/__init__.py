@@ -8,9 +8,9 @@ cheap: each name is loaded from its own file on first use.
 Reading:
     Reader: reads ranges of partitions, or whole topics, as Arrow record batches.
     ReaderOptions: the options of `Reader`, for functions that pass them on.
-    ReadRange, Offset, Moment: which records of a partition to read.
+    ReadRange, LogEdge, Moment: which records of a partition to read.
     Chunk: some records of one partition, and the offset after them.
-    Lost: offsets that a reader skipped because they are gone.
+    LostRange: offsets that a reader skipped because they are gone.
 
 Writing:
     Writer: writes Arrow tables, idempotently or in transactions.
@@ -70,11 +70,11 @@ __all__ = [
     "GroupMember",
     "GroupMembership",
     "InvalidArgument",
-    "Lost",
+    "LogEdge",
+    "LostRange",
     "MemberDescription",
     "Moment",
     "NewTopic",
-    "Offset",
     "OffsetAndMetadata",
     "PositionOutOfRange",
     "PreparedTransaction",
@@ -114,8 +114,8 @@ if TYPE_CHECKING:
     from headrace.client.group.member import GroupMember
     from headrace.client.network.pool import ConnectionPool
     from headrace.client.read.chunk import Chunk
-    from headrace.client.read.read_range import Moment, Offset, ReadRange
-    from headrace.client.read.reader import Lost, Reader, ReaderOptions
+    from headrace.client.read.read_range import LogEdge, Moment, ReadRange
+    from headrace.client.read.reader import LostRange, Reader, ReaderOptions
     from headrace.client.settings import ClientSettings
     from headrace.client.write.partition_queue import AcknowledgedRecords
     from headrace.client.write.prepared_transaction import PreparedTransaction
@@ -139,6 +139,7 @@ else:
             "ConfigEntry": "headrace.client.admin.admin",
             "ConfigError": "headrace.model.error",
             "ConfigOperation": "headrace.model.config_code",
+            "ConfigResourceType": "headrace.model.config_code",
             "ConfigSource": "headrace.model.config_code",
             "ConnectionLost": "headrace.client.error",
             "ConnectionPool": "headrace.client.network.pool",
@@ -149,11 +150,11 @@ else:
             "GroupMember": "headrace.client.group.member",
             "GroupMembership": "headrace.client.write.transaction_calls",
             "InvalidArgument": "headrace.model.error",
-            "Lost": "headrace.client.read.reader",
+            "LogEdge": "headrace.client.read.read_range",
+            "LostRange": "headrace.client.read.reader",
             "MemberDescription": "headrace.client.group.group_admin",
             "Moment": "headrace.client.read.read_range",
             "NewTopic": "headrace.client.admin.admin",
-            "Offset": "headrace.client.read.read_range",
             "OffsetAndMetadata": "headrace.client.write.transaction_calls",
             "PositionOutOfRange": "headrace.client.error",
             "PreparedTransaction": "headrace.client.write.prepared_transaction",
@@ -162,7 +163,6 @@ else:
             "Reader": "headrace.client.read.reader",
             "ReaderOptions": "headrace.client.read.reader",
             "ReplicaAdmin": "headrace.client.admin.replica_admin",
-            "ConfigResourceType": "headrace.model.config_code",
             "TopicPartition": "headrace.model.ids",
             "Unreachable": "headrace.client.error",
             "Unsupported": "headrace.client.error",

@@ -1,1 +1,1 @@
-"""The main job in miniature: a website's activity, from its pages to a live table."""
+"""A website's activity, from its pages to a live table."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from headrace.model.error import HeadraceError
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0

@@ -76,7 +76,7 @@ class DemoAudit:
             for row in self._reconciliation.rows(
                 now_ms=now_ms, grace_ms=_GRACE_MS, topics=_OF_VIEWS
             )
-            if row.settled
+            if row.final
         ]
         newest: dict[tuple[str, str], int] = {}
         for row in rows:

@@ -80,7 +80,7 @@ class FlowSet:
         return query
 
     def _show(self, name: str, query: Any, graph: Graph, tables: Tables = tuple) -> None:
-        self.metrics[name].follow(name, lambda: query.lastProgress)
+        self.metrics[name].serve_query(name, lambda: query.lastProgress)
         self.metrics[name].describe(graph.to_json(), tables)
 
     def _checkpoint(self, name: str) -> Path:

@@ -14,7 +14,7 @@ class PageView:
     status: int
 
     def to_json(self) -> bytes:
-        """The record's value.
+        """Return the record's value.
 
         >>> PageView("/home", "ada", 1_000, 200).to_json()
         b'{"page":"/home","user":"ada","at_ms":1000,"status":200}'
@@ -23,7 +23,7 @@ class PageView:
         return json.dumps(fields, separators=(",", ":")).encode()
 
     def to_log_line(self) -> str:
-        """The line of the web server's access log, in the common log format.
+        """Return the line of the web server's access log, in the common log format.
 
         >>> PageView("/home", "ada", 1_000, 200).to_log_line()
         '127.0.0.1 - ada [01/Jan/1970:00:00:01 +0000] "GET /home HTTP/1.1" 200 -'

@@ -19,6 +19,9 @@ own. A name is loaded on first use.
     Plan            What a program does: the result of `topology.plan()`.
     Landing         Topics to land in a folder of Parquet files.
     MetricsServer   Serves the figures of a run over HTTP.
+    read_figures    Read the figures that a MetricsServer serves.
+    records_read    Count the records of a progress of Spark, which counts chunks.
+    failure_of      Return component, record and lines of what a query raised.
     FlowError       A program that cannot run as it is written.
     Unrecoverable   A failure that no single tuple caused; the batch fails.
 
@@ -55,14 +58,19 @@ __all__ = [
     "Unrecoverable",
     "Window",
     "check_plan",
+    "failure_of",
+    "read_figures",
+    "records_read",
     "run_batch",
     "start",
 ]
 
 if TYPE_CHECKING:
     from headrace.flow.error import FlowError, Unrecoverable
+    from headrace.flow.execution.failure import failure_of
     from headrace.flow.execution.job import run_batch, start
     from headrace.flow.land import Landing
+    from headrace.flow.monitoring.metrics import read_figures, records_read
     from headrace.flow.monitoring.metrics_server import MetricsServer
     from headrace.flow.plan.aggregate import Aggregate
     from headrace.flow.plan.check_plan import check_plan
@@ -91,6 +99,9 @@ else:
             "Unrecoverable": "headrace.flow.error",
             "Window": "headrace.flow.plan.window",
             "check_plan": "headrace.flow.plan.check_plan",
+            "failure_of": "headrace.flow.execution.failure",
+            "read_figures": "headrace.flow.monitoring.metrics",
+            "records_read": "headrace.flow.monitoring.metrics",
             "run_batch": "headrace.flow.execution.job",
             "start": "headrace.flow.execution.job",
         },

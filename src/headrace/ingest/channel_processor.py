@@ -44,7 +44,7 @@ class ChannelProcessor:
         """
         _put_all(self._parts(batch))
 
-    def process_patiently(self, batch: EventBatch, stopping: Callable[[float], bool]) -> bool:
+    def process_with_retries(self, batch: EventBatch, stopping: Callable[[float], bool]) -> bool:
         """Deliver a batch, and retry until it works: backpressure for sources whose peers do not
         retry.
 

@@ -20,7 +20,7 @@ class Ledger(Protocol):
         """Return all committed marks. It is cheap: a source calls it on every poll."""
 
 
-class MarkBook:
+class MarkCache:
     """The marks in memory: those that `load` read and those committed since.
 
     Threads: the sink writes, the source reads.

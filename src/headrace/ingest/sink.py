@@ -91,4 +91,4 @@ class Sink(Component, ABC):
         return Status.READY
 
     def idle(self) -> None:
-        """Called when the channel was empty: close files and connections that are due."""
+        """Close files and connections that are due; called when the channel was empty."""

@@ -12,7 +12,7 @@ from headrace.ingest.settings import Settings
 
 
 class Source(Component):
-    """Produces events and passes them to `deliver` or `deliver_patiently`.
+    """Produces events and passes them to `deliver` or `deliver_with_retries`.
 
     To implement: a `PollableSource`, which a thread of the agent polls, or a source that starts its
     own threads in `start` and ends them in `stop`. A configuration names it as
@@ -58,11 +58,11 @@ class Source(Component):
             raise
         self.counters.add("EventAcceptedCount", len(batch))
 
-    def deliver_patiently(self, batch: EventBatch) -> bool:
+    def deliver_with_retries(self, batch: EventBatch) -> bool:
         """Put a batch into the channels, however long that takes. Return False if the agent stops
         first."""
         self.counters.add("EventReceivedCount", len(batch))
-        done = self.processor.process_patiently(batch, self.stopping.wait)
+        done = self.processor.process_with_retries(batch, self.stopping.wait)
         self.counters.add("EventAcceptedCount" if done else "ChannelWriteFail", len(batch))
         return done
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from headrace.client.error import ClientError
-from headrace.client.read.read_range import Moment, Offset
+from headrace.client.read.read_range import LogEdge, Moment
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.lag.commit_record import CommitRecord, read_commit
@@ -78,7 +78,7 @@ class CommitFeed:
                 read_committed=True,
                 columns=["key", "value"],
                 max_bytes_in_flight=_IN_FLIGHT_BYTES,
-                reset=Offset.EARLIEST,
+                reset=LogEdge.EARLIEST,
             )
         return self._reader
 

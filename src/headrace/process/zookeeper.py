@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.model.error import HeadraceError
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.process.java import find_java
 
 HOST: Final = "127.0.0.1"
@@ -46,7 +46,7 @@ class ZooKeeperMissing(HeadraceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class EnsembleMember:
     """One server of an ensemble: its address and ports for the other servers."""
 
     quorum_port: int
@@ -89,7 +89,7 @@ class ZooKeeperServer:
         port: int,
         *,
         number: int = 1,
-        ensemble: Mapping[int, Peer] | None = None,
+        ensemble: Mapping[int, EnsembleMember] | None = None,
         tick_ms: int = 1000,
         host: str = HOST,
         prefix: Sequence[str] = (),

@@ -15,7 +15,7 @@ _freezes = 0
 _modules = 0
 
 
-def settle() -> None:
+def freeze_modules() -> None:
     """Exclude the objects that are alive at the end of a task from later collections.
 
     Such an object that becomes part of a garbage cycle later is never collected. A task leaves

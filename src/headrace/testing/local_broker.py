@@ -14,7 +14,10 @@ from headrace.testing.quick_settings import QUICK_SETTINGS
 async def local_broker(
     data: Path, settings: Mapping[str, str] | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Server]:
-    """A broker on loopback and a free port, with the test settings and then yours; stops cleanly.
+    """Yield a broker on loopback and a free port, and stop it cleanly at the end.
+
+    Args:
+        settings: added to `QUICK_SETTINGS`; yours override them.
 
     Example:
         async with local_broker(tmp_path) as server:

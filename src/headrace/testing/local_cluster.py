@@ -33,7 +33,7 @@ _IN_ONE_PROCESS: Mapping[str, str] = {
 async def start_member(
     ensemble: str, data: Path, number: int, settings: Mapping[str, str] | None = None
 ) -> Server:
-    """One broker of a cluster, on loopback and a free port."""
+    """Start one broker of a cluster, on loopback and a free port, and return it."""
     texts = {
         **_IN_ONE_PROCESS,
         "node.id": str(number),
@@ -53,7 +53,7 @@ async def start_member(
 async def local_cluster(
     ensemble: str, data: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[list[Server]]:
-    """Brokers 1, 2, 3, ...; those that are still in the list are stopped at the end.
+    """Yield brokers 1, 2, 3, ...; stop those that are still in the list at the end.
 
     Example:
         async with local_cluster(ensemble, tmp_path) as servers:

@@ -32,7 +32,7 @@ def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: flo
 
 
 def answers_kafka(host: str, port: int) -> bool:
-    """Whether a Kafka broker serves requests there."""
+    """Return whether a Kafka broker serves requests at an address."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.sendall(_API_VERSIONS)

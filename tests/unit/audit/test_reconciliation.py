@@ -55,7 +55,7 @@ def test_a_bucket_that_may_still_fill_has_lost_nothing() -> None:
     sent = record("producer", 5), record("broker", 1)
     (early,) = rows(*sent, now_ms=LENGTH + 59_999, grace_ms=60_000)
     (late,) = rows(*sent, now_ms=LENGTH + 60_000, grace_ms=60_000)
-    assert (early.settled, early.lost, late.settled, late.lost) == (False, 0, True, 4)
+    assert (early.final, early.lost, late.final, late.lost) == (False, 0, True, 4)
 
 
 def test_a_tier_is_expected_in_every_bucket_of_a_topic() -> None:

@@ -182,7 +182,7 @@ class TestTerm:
         assert two.claim_term(2)
         two.reload()
 
-        # The old one still thinks that everybody is there but broker 2.
+        # The old one still counts all brokers but 2 as alive.
         del one.state.brokers[2]
         with pytest.raises(VersionConflict):
             for _ in range(2):

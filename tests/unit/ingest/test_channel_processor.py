@@ -56,7 +56,7 @@ def test_a_second_try_gives_nothing_twice_to_channels_that_have_it() -> None:
         drain(known["c2"])
         return False
 
-    assert processor("replicating", {}, known).process_patiently(EventBatch.plain([b"a"]), wait)
+    assert processor("replicating", {}, known).process_with_retries(EventBatch.plain([b"a"]), wait)
     assert len(tries) == 1
     assert [drain(each) for each in known.values()] == [[b"a"], [b"a"]]
 

@@ -5,22 +5,22 @@ import sys
 
 SCRIPT = """
 import gc, sys
-from headrace.spark.worker_memory import settle
-settle()
+from headrace.spark.worker_memory import freeze_modules
+freeze_modules()
 first = gc.get_freeze_count()
 kept = [[number] for number in range(1000)]
-settle()
+freeze_modules()
 assert gc.get_freeze_count() == first, "nothing was imported, so nothing is new for good"
 import sqlite3.dbapi2
-settle()
+freeze_modules()
 assert gc.get_freeze_count() > first, "what was imported since stays as well"
 for number in range(100):
     sys.modules[f"made-up-{number}"] = gc
-    settle()
+    freeze_modules()
 most = gc.get_freeze_count()
 kept2 = [[number] for number in range(1000)]
 sys.modules["one-more"] = gc
-settle()
+freeze_modules()
 assert gc.get_freeze_count() <= most, "an importer without end is left alone"
 """
 

@@ -29,7 +29,7 @@ from headrace.config.properties import property_values
 from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import PARTITIONS
 from headrace.flow.monitoring.metrics import FlowFigures, read_figures
-from headrace.flow.monitoring.registry import Registry, Run
+from headrace.flow.monitoring.run_folder import Run, RunFolder
 from headrace.flow.plan.graph import Graph
 from headrace.flow.plan.plan import Latency, Plan
 from headrace.model.clock import SystemClock
@@ -115,7 +115,7 @@ def run(
     if audit is not None:
         pairs = [*(pairs or ()), f"audit={'on' if audit else 'off'}"]
     loaded, given = _load(program, brokers, pairs, filter_file, create_topics=create_topics)
-    from headrace.cli.flow.execution import RunOptions
+    from headrace.cli.flow.flow_run import RunOptions
 
     checkpoint = checkpoint or Path(f"{loaded.plan.name}.checkpoint")
     options = RunOptions(
@@ -143,8 +143,8 @@ def run(
 
 
 def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) -> None:
-    from headrace.cli.flow.execution import spark_for
-    from headrace.cli.flow.range import bounded
+    from headrace.cli.flow.flow_run import spark_for
+    from headrace.cli.flow.plan_range import bounded
     from headrace.flow.execution.job import run_batch
     from headrace.flow.plan.check_plan import check_plan
 
@@ -159,7 +159,7 @@ def _run_batch(plan: Plan, options: Any, first: str | None, past: str | None) ->
 
 
 def _run_stream(program: LoadedProgram, options: Any) -> None:
-    from headrace.cli.flow.execution import plan_execution, started
+    from headrace.cli.flow.flow_run import plan_execution, started
     from headrace.flow.plan.check_plan import check_plan
 
     plan = program.plan
@@ -182,7 +182,7 @@ def list_flows(style: FormatOption = OutputFormat.TEXT) -> None:
     """List the flows that run on this machine."""
     rows = [
         (each.name, each.pid, _age(each), each.master, each.checkpoint, each.console)
-        for each in Registry().runs()
+        for each in RunFolder().runs()
     ]
     print_rows(style, ["name", "pid", "age", "master", "checkpoint", "console"], rows)
 
@@ -204,7 +204,7 @@ def describe(
     from headrace.flow.plan.graph import Graph
 
     running = next(
-        (each for each in Registry().runs() if program in (each.name, str(each.pid))), None
+        (each for each in RunFolder().runs() if program in (each.name, str(each.pid))), None
     )
     loaded = None
     if running is None or plan:
@@ -231,7 +231,7 @@ def describe(
 
 
 def _explain(plan: Plan) -> None:
-    from headrace.cli.flow.execution import RunOptions, spark_for
+    from headrace.cli.flow.flow_run import RunOptions, spark_for
     from headrace.flow.execution.compile import compile_plan
 
     options = RunOptions(program="", brokers="", checkpoint=Path(), master="local[1]")
@@ -247,7 +247,7 @@ def stop(
     now: Annotated[bool, typer.Option("--now", help="Do not wait for the current batch.")] = False,
 ) -> None:
     """Stop a flow; a later run from its checkpoint continues where it stopped."""
-    flow = Registry().find(name)
+    flow = RunFolder().find(name)
     os.kill(flow.pid, signal.SIGTERM)
     if now:
         os.kill(flow.pid, signal.SIGTERM)
@@ -265,9 +265,9 @@ def restart(name: NameArgument) -> None:
 
     The process, its Spark session and its figures stay.
     """
-    registry = Registry()
-    flow = registry.find(name)
-    registry.restart(flow)
+    run_folder = RunFolder()
+    flow = run_folder.find(name)
+    run_folder.restart(flow)
     print(f"{flow.name} is restarted.")
 
 
@@ -300,10 +300,10 @@ def rebalance(
         parallelism[component] = int(text)
     if not parallelism and partitions is None:
         raise ConfigError("nothing to change: give -e component=N or -n N")
-    registry = Registry()
-    flow = registry.find(name)
+    run_folder = RunFolder()
+    flow = run_folder.find(name)
     request = {"parallelism": parallelism, "partitions": partitions}
-    registry.ask(flow, request, seconds=_REBALANCE_SECONDS)
+    run_folder.ask(flow, request, seconds=_REBALANCE_SECONDS)
     print(f"{flow.name} is rebalanced.")
 
 
@@ -317,11 +317,11 @@ def metrics(
 
     Prometheus reads the same figures from /metrics at the address that `describe` calls metrics.
     """
-    flow = Registry().find(name)
+    flow = RunFolder().find(name)
     if not watch:
         _print_figures(_figures(flow), style)
         return
-    from headrace.cli.flow.live import watching
+    from headrace.cli.flow.figures_display import watching
     from headrace.cli.terminal.stop import Stop
 
     with Stop() as stop, watching() as (show, _):

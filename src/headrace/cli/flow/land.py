@@ -71,7 +71,7 @@ def land(
     ] = None,
 ) -> None:
     """Write a topic to Parquet files by hour, each record exactly once."""
-    from headrace.cli.flow.execution import Execution, RunOptions, started
+    from headrace.cli.flow.flow_run import Execution, RunOptions, started
     from headrace.spark.source.offset_finder import check_there
 
     texts = parse_pairs(pairs, "-X")

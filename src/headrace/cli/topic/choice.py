@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from headrace.client.error import ClientError
+from headrace.client.error import BrokerError, ClientError
 from headrace.client.network.metadata import Metadata
 from headrace.client.network.pool import ConnectionPool
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
+from headrace.wire.error_code import ErrorCode
 
 
 def chosen_partitions(
@@ -23,13 +24,19 @@ def chosen_partitions(
     for name in dict.fromkeys(topics):
         topic = metadata.topics[name]
         if topic.error is not None:
-            raise ClientError(f"cannot read topic {name}: {topic.error}")
+            raise ClientError(_problem(name, topic.error))
         for index in topic.partitions if not only else dict.fromkeys(only):
             if index not in topic.partitions:
                 last = max(topic.partitions)
                 raise ClientError(f"topic {name} has no partition {index}, only 0 to {last}")
             chosen.append(TopicPartition(name, index))
     return chosen
+
+
+def _problem(name: str, error: BrokerError) -> str:
+    if error.code is ErrorCode.unknown_topic_or_partition:
+        return f"topic {name}: {error}; create it with: headrace topic create {name}"
+    return f"topic {name}: {error}"
 
 
 def matching_topics(metadata: Metadata, patterns: Sequence[str]) -> list[str]:

@@ -16,10 +16,10 @@ from headrace.client.network.metadata import Metadata
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
 
-Plan = dict[TopicPartition, list[int]]
+ReplicaAssignment = dict[TopicPartition, list[int]]
 
 
-def current(metadata: Metadata) -> Plan:
+def current(metadata: Metadata) -> ReplicaAssignment:
     """Return the replicas that each partition has now."""
     return {
         topic.partition(index): list(partition.replicas)
@@ -28,7 +28,7 @@ def current(metadata: Metadata) -> Plan:
     }
 
 
-def decommission(metadata: Metadata, leaving: int) -> Plan:
+def decommission(metadata: Metadata, leaving: int) -> ReplicaAssignment:
     """Return the moves that leave a broker without replicas.
 
     Raises:
@@ -39,7 +39,7 @@ def decommission(metadata: Metadata, leaving: int) -> Plan:
     before = current(metadata)
     load = Counter({broker: 0 for broker in targets})
     load.update(each for replicas in before.values() for each in replicas if each != leaving)
-    plan: Plan = {}
+    plan: ReplicaAssignment = {}
     for partition, replicas in before.items():
         if leaving not in replicas:
             continue
@@ -55,7 +55,7 @@ def decommission(metadata: Metadata, leaving: int) -> Plan:
     return plan
 
 
-def rebalance(metadata: Metadata) -> Plan:
+def rebalance(metadata: Metadata) -> ReplicaAssignment:
     """Return the moves after which all brokers have and lead as many replicas, within one."""
     racks = {each.node_id: each.rack for each in metadata.brokers.values()}
     before = current(metadata)
@@ -69,7 +69,7 @@ def rebalance(metadata: Metadata) -> Plan:
     }
 
 
-def _even_out(plan: Plan, racks: Mapping[int, str | None]) -> None:
+def _even_out(plan: ReplicaAssignment, racks: Mapping[int, str | None]) -> None:
     load = Counter({broker: 0 for broker in racks})
     load.update(each for replicas in plan.values() for each in replicas)
     while True:
@@ -78,7 +78,9 @@ def _even_out(plan: Plan, racks: Mapping[int, str | None]) -> None:
             return
 
 
-def _unload(plan: Plan, fullest: int, load: Counter[int], racks: Mapping[int, str | None]) -> bool:
+def _unload(
+    plan: ReplicaAssignment, fullest: int, load: Counter[int], racks: Mapping[int, str | None]
+) -> bool:
     """Move one replica off the fullest broker, if another has two fewer."""
     for partition, replicas in sorted(plan.items()):
         if fullest not in replicas:
@@ -105,7 +107,7 @@ def _place(
     return min(free, key=lambda each: (racks[each] in used, load[each], each), default=None)
 
 
-def _even_leaders(plan: Plan) -> None:
+def _even_leaders(plan: ReplicaAssignment) -> None:
     """Reorder replicas, which moves no data, until no broker leads two more than another."""
     leads = Counter(replicas[0] for replicas in plan.values())
     for partition, replicas in sorted(plan.items()):

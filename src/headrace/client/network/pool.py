@@ -19,7 +19,7 @@ from headrace.wire.error_code import ErrorCode
 T = TypeVar("T")
 
 
-class CoordinatorOf(IntEnum):
+class CoordinatorType(IntEnum):
     """What a coordinator coordinates: the key types of FindCoordinator."""
 
     GROUP = 0
@@ -47,7 +47,7 @@ class ConnectionPool:
         self._seed: BrokerConnection | None = None
         self._connections: dict[int, BrokerConnection] = {}
         self._brokers: dict[int, BrokerMetadata] = {}
-        self._coordinators: dict[tuple[CoordinatorOf, str], int] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._controller = -1
         self._known: Metadata | None = None
 
@@ -176,7 +176,7 @@ class ConnectionPool:
         name: str,
         call: Callable[[BrokerConnection], Any],
         codes: "Codes",
-        kind: CoordinatorOf = CoordinatorOf.GROUP,
+        kind: CoordinatorType = CoordinatorType.GROUP,
     ) -> Any:
         """Call the coordinator of a group, or of a transactional id, and the new one when it moved.
 
@@ -200,7 +200,7 @@ class ConnectionPool:
         """Return the id of each group's coordinator."""
         return {group: self._coordinator(group) for group in groups}
 
-    def _coordinator(self, name: str, kind: CoordinatorOf = CoordinatorOf.GROUP) -> int:
+    def _coordinator(self, name: str, kind: CoordinatorType = CoordinatorType.GROUP) -> int:
         known = self._coordinators.get((kind, name))
         if known is not None:
             return known
@@ -248,7 +248,7 @@ class ConnectionPool:
 Codes = Callable[[Any], Iterable[ErrorCode]]
 
 
-def _find_coordinator(connection: BrokerConnection, name: str, kind: CoordinatorOf) -> Any:
+def _find_coordinator(connection: BrokerConnection, name: str, kind: CoordinatorType) -> Any:
     body = {"key_type": int(kind), "coordinator_keys": [name]}
     answer = connection.call(ApiKey.FIND_COORDINATOR, body, lowest=_FIRST_MANY_KEYS)
     if not answer.coordinators:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 class FetchBudget:
     """Counts bytes for the thread that fetches and the one that decodes; both may call it.
 
-    A request reserves the most bytes it asks for before it is sent; its response settles how many
+    A request reserves the most bytes it asks for before it is sent; its response shows how many
     it really holds. A broker sends a first batch that is larger than the request allows all the
     same (KIP-74), so `held_bytes` may exceed the limit by one such batch per broker.
 
@@ -31,7 +31,7 @@ class FetchBudget:
             self.held_bytes += size
             return True
 
-    def settle(self, reserved: int, received: int) -> None:
+    def replace_reservation(self, reserved: int, received: int) -> None:
         """Replace what a request reserved by what its response holds."""
         self.release(reserved - received)
 

@@ -37,7 +37,7 @@ from headrace.client.read.gap_evidence import GapEvidence
 from headrace.client.read.leader_fetch import LeaderFetch
 from headrace.client.read.leader_search import LeaderSearch
 from headrace.client.read.offset_lookup import LogExtent, extents
-from headrace.client.read.read_range import Offset
+from headrace.client.read.read_range import LogEdge
 from headrace.client.read.resolved_range import ResolvedRange
 from headrace.client.settings import ClientSettings
 from headrace.model.ids import TopicPartition
@@ -72,7 +72,7 @@ class Prefetch:
         *,
         limit_bytes: int,
         read_committed: bool = False,
-        reset: Offset | None = None,
+        reset: LogEdge | None = None,
     ) -> None:
         self._settings = settings
         self._read_committed = read_committed
@@ -267,7 +267,9 @@ class Prefetch:
         try:
             self._read_response(fetch, answer, ranges, now)
         finally:
-            self._budget.settle(fetch.reserved_bytes, sum(len(each.data) for each in ranges))
+            self._budget.replace_reservation(
+                fetch.reserved_bytes, sum(len(each.data) for each in ranges)
+            )
             for fetched in ranges:
                 self._ready.put(fetched)
 
@@ -381,7 +383,7 @@ class Prefetch:
         ranges.append(cursor.skip(self._reset_to(cursor, log)))
 
     def _reset_to(self, cursor: Cursor, log: LogExtent) -> int:
-        to = log.start if self._reset is Offset.EARLIEST else log.end
+        to = log.start if self._reset is LogEdge.EARLIEST else log.end
         if cursor.end is None:
             return to
         # A range never goes back before its start.

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from headrace.model.error import InvalidArgument
 
 
-class Offset(Enum):
+class LogEdge(Enum):
     """An edge of the log at the moment the reader is opened.
 
     `LATEST` is the end that a reader may see: the high watermark, or with read_committed the offset
@@ -26,7 +26,7 @@ class Moment:
     ms: int
 
 
-Bound: TypeAlias = int | Offset | Moment | datetime
+Bound: TypeAlias = int | LogEdge | Moment | datetime
 """An offset, an edge of the log, or a time: the first record that is not older than it."""
 
 
@@ -43,11 +43,11 @@ class ReadRange:
 
     >>> ReadRange(100, 200)
     ReadRange(start=100, end=200)
-    >>> ReadRange(datetime(2026, 11, 15, tzinfo=UTC), Offset.LATEST).start
+    >>> ReadRange(datetime(2026, 11, 15, tzinfo=UTC), LogEdge.LATEST).start
     datetime.datetime(2026, 11, 15, 0, 0, tzinfo=datetime.timezone.utc)
     """
 
-    start: Bound = Offset.EARLIEST
+    start: Bound = LogEdge.EARLIEST
     end: Bound | None = None
 
     def __post_init__(self) -> None:
@@ -57,15 +57,15 @@ class ReadRange:
                     f"the time {bound} has no time zone: write it as datetime(..., tzinfo=UTC)"
                 )
             if isinstance(bound, bool) or not isinstance(
-                bound, int | Offset | Moment | datetime | None
+                bound, int | LogEdge | Moment | datetime | None
             ):
                 raise InvalidArgument(
-                    f"{bound!r} is no bound of a range: give an offset, Offset.EARLIEST, "
-                    "Offset.LATEST, a datetime or Moment(ms)"
+                    f"{bound!r} is no bound of a range: give an offset, LogEdge.EARLIEST, "
+                    "LogEdge.LATEST, a datetime or Moment(ms)"
                 )
             if isinstance(bound, int) and bound < 0:
                 raise InvalidArgument(
-                    f"{bound} is no offset: write Offset.EARLIEST or Offset.LATEST for the edges"
+                    f"{bound} is no offset: write LogEdge.EARLIEST or LogEdge.LATEST for the edges"
                 )
         if isinstance(self.start, int) and isinstance(self.end, int) and self.end < self.start:
             raise InvalidArgument(

@@ -20,7 +20,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk, ChunkDecoder
 from headrace.client.read.cursor import FetchedRange
 from headrace.client.read.prefetch import Prefetch
-from headrace.client.read.read_range import Bound, Offset, ReadRange
+from headrace.client.read.read_range import Bound, LogEdge, ReadRange
 from headrace.client.read.resolved_range import ResolvedRange, resolve_ranges
 from headrace.client.settings import ClientSettings
 from headrace.model.error import InvalidArgument
@@ -36,7 +36,7 @@ BATCH_ROWS: Final = 100_000
 BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 
 
-class Lost(NamedTuple):
+class LostRange(NamedTuple):
     """Offsets that were to be read and are gone: from `start` to before `end`."""
 
     partition: TopicPartition
@@ -53,7 +53,7 @@ class ReaderOptions(TypedDict, total=False):
     columns: Sequence[str]
     views: bool
     max_bytes_in_flight: int
-    reset: Offset | None
+    reset: LogEdge | None
 
 
 class Reader:
@@ -77,10 +77,10 @@ class Reader:
         max_bytes_in_flight: how many bytes may be requested or wait to be decoded, in total. A
             single batch that is larger is read all the same.
         reset: where to continue when a position lies outside the log (retention, or a truncated
-            topic): `Offset.EARLIEST` or `Offset.LATEST`. The offsets in between are in `lost`.
+            topic): `LogEdge.EARLIEST` or `LogEdge.LATEST`. The offsets in between are in `lost`.
 
     Attributes:
-        extents: the offsets that the ranges were resolved to.
+        resolved_ranges: the offsets that the ranges were resolved to.
         lost: the offsets that were skipped because of `reset`.
 
     Example, of a topic with two partitions of three records each:
@@ -94,7 +94,7 @@ class Reader:
 
     Without the first of them:
 
-    >>> with Reader(settings, {clicks: ReadRange(start=1, end=Offset.LATEST)}) as reader:
+    >>> with Reader(settings, {clicks: ReadRange(start=1, end=LogEdge.LATEST)}) as reader:
     ...     reader.read_all()["value"].to_pylist()
     [b'two', b'three']
 
@@ -115,18 +115,18 @@ class Reader:
         columns: Sequence[str] = COLUMNS,
         views: bool = False,
         max_bytes_in_flight: int = BYTES_IN_FLIGHT,
-        reset: Offset | None = None,
+        reset: LogEdge | None = None,
     ) -> None:
         _check_arguments(ranges, batch_rows, columns, max_bytes_in_flight)
-        self.lost: list[Lost] = []
+        self.lost: list[LostRange] = []
         self._settings = settings = _client_settings(settings)
         self._follow = follow
         self._read_committed = read_committed
-        self.extents = _resolve(settings, ranges, follow, read_committed)
-        self._positions = {each: extent.start for each, extent in self.extents.items()}
+        self.resolved_ranges = _resolve(settings, ranges, follow, read_committed)
+        self._positions = {each: extent.start for each, extent in self.resolved_ranges.items()}
         self._prefetch = Prefetch(
             settings,
-            self.extents,
+            self.resolved_ranges,
             limit_bytes=max_bytes_in_flight,
             read_committed=read_committed,
             reset=reset,
@@ -147,7 +147,7 @@ class Reader:
         cls,
         settings: ClientSettings | Mapping[str, str],
         *topics: str,
-        start: Bound = Offset.EARLIEST,
+        start: Bound = LogEdge.EARLIEST,
         end: Bound | None = None,
         **options: Unpack[ReaderOptions],
     ) -> "Reader":
@@ -175,12 +175,12 @@ class Reader:
             InvalidArgument: a partition is read already, or the reader has ended.
         """
         for partition in ranges:
-            if partition in self.extents:
+            if partition in self.resolved_ranges:
                 raise InvalidArgument(f"{partition} is read already")
         resolved = _resolve(self._settings, ranges, self._follow, self._read_committed)
         if self._closed or not self._prefetch.add(resolved):
             raise InvalidArgument("the reader has ended: make another one")
-        self.extents |= resolved
+        self.resolved_ranges |= resolved
         self._positions |= {each: extent.start for each, extent in resolved.items()}
 
     @property
@@ -286,7 +286,7 @@ class Reader:
             partition, offset = self._range.partition, self._range.offset
             self._positions[partition] = self._range.next_offset
             if self._range.lost:
-                self.lost.append(Lost(partition, offset, self._range.next_offset))
+                self.lost.append(LostRange(partition, offset, self._range.next_offset))
             self._range = None
 
 

@@ -13,7 +13,7 @@ from headrace.client.read.offset_lookup import (
     extents,
     list_offsets,
 )
-from headrace.client.read.read_range import Bound, Offset, ReadRange, milliseconds
+from headrace.client.read.read_range import Bound, LogEdge, ReadRange, milliseconds
 from headrace.model.ids import TopicPartition
 
 NOT_FOUND = -1
@@ -44,7 +44,7 @@ def resolve_ranges(
         PositionOutOfRange: a range without an end starts past the end of the log.
     """
     ends: dict[TopicPartition, Bound | None] = {
-        partition: Offset.LATEST if each.end is None and not follow else each.end
+        partition: LogEdge.LATEST if each.end is None and not follow else each.end
         for partition, each in ranges.items()
     }
     starts = {partition: each.start for partition, each in ranges.items()}
@@ -77,8 +77,8 @@ def _look_up(
     for partition, bound in bounds.items():
         if bound is None or isinstance(bound, int):
             found[partition] = bound
-        elif isinstance(bound, Offset):
-            times[partition] = EARLIEST if bound is Offset.EARLIEST else LATEST
+        elif isinstance(bound, LogEdge):
+            times[partition] = EARLIEST if bound is LogEdge.EARLIEST else LATEST
         else:
             times[partition] = max(milliseconds(bound), 0)
     answers = _ask(pool, times, read_committed)

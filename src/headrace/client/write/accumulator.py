@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from headrace.client.write.placement import Columns
+from headrace.client.write.row_partitioner import Columns
 
 # The size of views and dictionaries is unknown before they are converted: views point into bytes
 # that other rows share. So many rows are converted at a time.

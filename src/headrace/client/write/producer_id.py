@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from headrace.client.error import BrokerError, ProducerFenced, error_of
 from headrace.client.network.connection import BrokerConnection
-from headrace.client.network.pool import ConnectionPool, CoordinatorOf
+from headrace.client.network.pool import ConnectionPool, CoordinatorType
 from headrace.client.network.retry import STALE_COORDINATOR, Retry
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -87,7 +87,7 @@ def transactional_identity(
     retry = Retry(pool.settings)
     while True:
         answer = pool.on_coordinator(
-            transactional_id, call, lambda each: [each.error_code], CoordinatorOf.TRANSACTION
+            transactional_id, call, lambda each: [each.error_code], CoordinatorType.TRANSACTION
         )
         error = error_of(answer.error_code)
         if error is None:

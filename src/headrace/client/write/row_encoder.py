@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.client.write.pending_batch import PendingBatch, SharedBuffer, pending_batches
-from headrace.client.write.placement import Columns, Placement
+from headrace.client.write.row_partitioner import Columns, RowPartitioner
 from headrace.records.compression import Codec
 from headrace.records.encode import encode
 
@@ -28,7 +28,9 @@ class RowEncoder:
     batch_bytes: int
     chunk_bytes: int
 
-    def encode(self, placement: Placement, columns: Columns) -> tuple[SharedBuffer, list[Placed]]:
+    def encode(
+        self, partitioner: RowPartitioner, columns: Columns
+    ) -> tuple[SharedBuffer, list[Placed]]:
         """Return one chunk's batches by partition, and the buffer they share.
 
         Raises:
@@ -37,7 +39,7 @@ class RowEncoder:
         run_rows = columns.num_rows * self.batch_bytes // max(1, columns.nbytes)
         now_ms = time.time_ns() // 1_000_000
         encoded: list[tuple[int, list[memoryview]]] = []
-        for partition, rows in placement.split(columns, run_rows):
+        for partition, rows in partitioner.split(columns, run_rows):
             batches = encode(
                 rows,
                 timestamp_ms=now_ms,
@@ -46,7 +48,7 @@ class RowEncoder:
                 level=self.level,
             ).batches
             if partition is None:
-                encoded += [(placement.next(), [batch]) for batch in batches]
+                encoded += [(partitioner.next(), [batch]) for batch in batches]
             else:
                 encoded.append((partition, batches))
         size_bytes = sum(len(batch) for _, batches in encoded for batch in batches)

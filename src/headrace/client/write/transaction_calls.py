@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from headrace.client.error import ProducerFenced, error_of
 from headrace.client.network.connection import BrokerConnection
 from headrace.client.network.leader_call import by_topic, walk
-from headrace.client.network.pool import ConnectionPool, CoordinatorOf
+from headrace.client.network.pool import ConnectionPool, CoordinatorType
 from headrace.client.network.retry import Retry
 from headrace.client.write.producer_id import FENCED, ProducerIdentity
 from headrace.model.ids import TopicPartition
@@ -69,7 +69,7 @@ class TransactionCalls:
     def second_version(self) -> bool:
         """Return whether the cluster has transaction.version 2 (KIP-890)."""
         found: bool = self._pool.on_coordinator(
-            self.transactional_id, _has_second_version, lambda _: (), CoordinatorOf.TRANSACTION
+            self.transactional_id, _has_second_version, lambda _: (), CoordinatorType.TRANSACTION
         )
         return found
 
@@ -137,7 +137,7 @@ class TransactionCalls:
         self._until_done(
             lambda connection: connection.call(ApiKey.TXN_OFFSET_COMMIT, body, highest=highest),
             lambda answer: [each.error_code for _, each in walk(answer.topics)],
-            (group, CoordinatorOf.GROUP),
+            (group, CoordinatorType.GROUP),
         )
 
     def end(self, identity: ProducerIdentity, *, committed: bool) -> ProducerIdentity:
@@ -161,9 +161,9 @@ class TransactionCalls:
         }
 
     def _until_done(
-        self, call: Any, codes: Any, coordinator: tuple[str, CoordinatorOf] | None = None
+        self, call: Any, codes: Any, coordinator: tuple[str, CoordinatorType] | None = None
     ) -> Any:
-        name, kind = coordinator or (self.transactional_id, CoordinatorOf.TRANSACTION)
+        name, kind = coordinator or (self.transactional_id, CoordinatorType.TRANSACTION)
         retry = Retry(self._pool.settings)
         while True:
             answer = self._pool.on_coordinator(name, call, codes, kind)

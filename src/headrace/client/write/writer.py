@@ -23,10 +23,10 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.settings import ClientSettings
 from headrace.client.write.accumulator import Accumulator
 from headrace.client.write.partition_queue import AcknowledgedRecords
-from headrace.client.write.placement import Columns, Placement
 from headrace.client.write.prepared_transaction import PreparedTransaction
 from headrace.client.write.producer_id import NO_IDENTITY, ProducerIdentity, idempotent_identity
 from headrace.client.write.row_encoder import RowEncoder
+from headrace.client.write.row_partitioner import Columns, RowPartitioner
 from headrace.client.write.sender import Sender
 from headrace.client.write.transaction_calls import (
     NO_MEMBERSHIP,
@@ -134,7 +134,7 @@ class Writer:
             transactional_id=transactional_id,
             enlist=None if self._transaction is None else self._transaction.enlist,
         )
-        self._placements: dict[str, Placement] = {}
+        self._partitioners: dict[str, RowPartitioner] = {}
         self._accumulators: dict[str, Accumulator] = {}
         self._linger_seconds = linger_ms / 1000
         self._closed = False
@@ -157,12 +157,12 @@ class Writer:
             raise InvalidArgument("no topic: give one to write() or to the Writer")
         if self._transaction is not None:
             self._transaction.check_open()
-        placement = self._placement(name)
-        placement.check(columns)
+        partitioner = self._partitioner(name)
+        partitioner.check(columns)
         accumulator = self._accumulators.get(name)
         if accumulator is None:
             accumulator = self._accumulators[name] = Accumulator()
-        enough = min(self._encoder.chunk_bytes, self._encoder.batch_bytes * placement.count)
+        enough = min(self._encoder.chunk_bytes, self._encoder.batch_bytes * partitioner.count)
         for ready in accumulator.add(columns, enough):
             self._write_out(name, ready)
         if accumulator.age_seconds > self._linger_seconds:
@@ -359,7 +359,7 @@ class Writer:
         if self._idempotent and self._transaction is None and self._sender.identity == NO_IDENTITY:
             self._sender.restart(idempotent_identity(self._pool))
         for chunk in self._encoder.chunks(columns):
-            buffer, placed = self._encoder.encode(self._placement(topic), chunk)
+            buffer, placed = self._encoder.encode(self._partitioner(topic), chunk)
             self._sender.hold(buffer.size_bytes)
             for partition, batches in placed:
                 self._sender.push(TopicPartition(topic, partition), batches)
@@ -367,14 +367,14 @@ class Writer:
             while self._sender.held_bytes > self._memory_bytes:
                 self._sender.wait()
 
-    def _placement(self, topic: str) -> Placement:
-        known = self._placements.get(topic)
+    def _partitioner(self, topic: str) -> RowPartitioner:
+        known = self._partitioners.get(topic)
         now = time.monotonic()
         if known is None or now - known.since > self._pool.settings.metadata_max_age_ms / 1000:
             found = self._find(topic, fresh=known is not None)
             available = [each.index for each in found.partitions.values() if each.leader >= 0]
-            known = Placement(topic, len(found.partitions), available, now)
-            self._placements[topic] = known
+            known = RowPartitioner(topic, len(found.partitions), available, now)
+            self._partitioners[topic] = known
         return known
 
     def _find(self, topic: str, *, fresh: bool) -> TopicMetadata:

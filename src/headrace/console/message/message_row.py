@@ -20,14 +20,14 @@ class MessageRow:
     headers: Sequence[tuple[str, bytes | None]]
 
     def rendered(
-        self, partition: int, renderer: PayloadRenderer, letters: int, view: View = View.AUTO
+        self, partition: int, renderer: PayloadRenderer, max_characters: int, view: View = View.AUTO
     ) -> dict[str, Any]:
         return {
             "partition": partition,
             "offset": self.offset,
             "timestamp_ms": self.timestamp_ms,
             "key": renderer.key(self.key).as_json(),
-            "value": renderer.show(self.value, view, letters).as_json(),
+            "value": renderer.show(self.value, view, max_characters).as_json(),
             "headers": [
                 {"name": name, **renderer.header(name, data).as_json()}
                 for name, data in self.headers

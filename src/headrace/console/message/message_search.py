@@ -14,11 +14,11 @@ from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.chunk import Chunk
 from headrace.client.read.offset_lookup import FoundOffset, LogExtent, extents, list_offsets
-from headrace.client.read.read_range import Moment, Offset, ReadRange
+from headrace.client.read.read_range import LogEdge, Moment, ReadRange
 from headrace.client.read.reader import Reader
 from headrace.console.message.message_filter import MessageFilter
 from headrace.console.message.message_row import MessageRow
-from headrace.console.message.payload_renderer import PREVIEW_LETTERS, PayloadRenderer
+from headrace.console.message.payload_renderer import PREVIEW_CHARACTERS, PayloadRenderer
 from headrace.model.ids import TopicPartition
 
 MOST_MESSAGES: Final = 500
@@ -42,7 +42,7 @@ class MessageQuery:
     Attributes:
         start: `newest`, which reads the last records; or where to read forwards from: `start`, an
             offset, a time, or the offsets by partition that an earlier result had in `next`.
-        letters: how much of each value the result shows.
+        max_characters: the most characters of a value that the result shows.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class MessageQuery:
     start: Start
     limit: int
     filter: MessageFilter = field(default_factory=MessageFilter)
-    letters: int = PREVIEW_LETTERS
+    max_characters: int = PREVIEW_CHARACTERS
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def search(
         batch_rows=_CHUNK_ROWS,
         columns=("offset", "timestamp", "key", "value", "headers"),
         max_bytes_in_flight=_IN_FLIGHT_BYTES,
-        reset=Offset.EARLIEST,
+        reset=LogEdge.EARLIEST,
     ) as reader:
         ended = run.read(reader)
         positions = {each.partition: offset for each, offset in reader.positions.items()}
@@ -211,4 +211,4 @@ class _SearchRun:
             heapq.heapreplace(self._kept, (*rank, self._rendered(partition, row)))
 
     def _rendered(self, partition: int, row: MessageRow) -> dict[str, Any]:
-        return row.rendered(partition, self._renderer, self._query.letters)
+        return row.rendered(partition, self._renderer, self._query.max_characters)

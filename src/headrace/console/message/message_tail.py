@@ -4,11 +4,11 @@ import time
 from types import TracebackType
 from typing import Any, Final
 
-from headrace.client.read.read_range import Offset, ReadRange
+from headrace.client.read.read_range import LogEdge, ReadRange
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.console.message.message_filter import MessageFilter
-from headrace.console.message.payload_renderer import PREVIEW_LETTERS, PayloadRenderer
+from headrace.console.message.payload_renderer import PREVIEW_CHARACTERS, PayloadRenderer
 from headrace.model.ids import TopicPartition
 
 # More records than this a person cannot follow: the rest is counted and skipped.
@@ -31,12 +31,12 @@ class MessageTail:
         self._filter = message_filter
         self._reader = Reader(
             settings,
-            dict.fromkeys(partitions, ReadRange(Offset.LATEST)),
+            dict.fromkeys(partitions, ReadRange(LogEdge.LATEST)),
             follow=True,
             batch_rows=1_000,
             columns=("offset", "timestamp", "key", "value", "headers"),
             max_bytes_in_flight=_IN_FLIGHT_BYTES,
-            reset=Offset.LATEST,
+            reset=LogEdge.LATEST,
         )
 
     def next_messages(self, wait_seconds: float) -> dict[str, Any] | None:
@@ -56,7 +56,7 @@ class MessageTail:
             for row in self._filter.matching(chunk.columns, self._renderer):
                 if len(messages) < MOST_AT_ONCE:
                     index = chunk.partition.partition
-                    messages.append(row.rendered(index, self._renderer, PREVIEW_LETTERS))
+                    messages.append(row.rendered(index, self._renderer, PREVIEW_CHARACTERS))
                 else:
                     skipped += 1
             left = deadline - time.monotonic()

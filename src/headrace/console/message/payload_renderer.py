@@ -13,8 +13,8 @@ from typing import Any, Final
 from headrace.console.message.mask import HIDDEN, Mask
 from headrace.model.error import InvalidArgument
 
-PREVIEW_LETTERS: Final = 2_000
-FULL_LETTERS: Final = 1_000_000
+PREVIEW_CHARACTERS: Final = 2_000
+FULL_CHARACTERS: Final = 1_000_000
 # Larger values are not parsed: a page of a hundred of them would take a core for seconds.
 _MOST_PARSED_BYTES: Final = 8 * 1024 * 1024
 _AVRO_FILE: Final = b"Obj\x01"
@@ -77,7 +77,7 @@ class PayloadRenderer:
         return self._mask.applies
 
     def show(
-        self, data: bytes | None, view: View = View.AUTO, letters: int = PREVIEW_LETTERS
+        self, data: bytes | None, view: View = View.AUTO, max_characters: int = PREVIEW_CHARACTERS
     ) -> Payload:
         """Render bytes.
 
@@ -92,17 +92,19 @@ class PayloadRenderer:
         value, kind = self._value(data, view)
         if kind is not None:
             text = json.dumps(self._mask.hide(value), ensure_ascii=False, indent=2, default=str)
-            return Payload(kind, text[:letters], len(data), len(text) > letters, schema_id)
+            return Payload(
+                kind, text[:max_characters], len(data), len(text) > max_characters, schema_id
+            )
         if self._mask.applies:
             return Payload("hidden", HIDDEN, len(data))
         if view in (View.JSON, View.AVRO):
             raise InvalidArgument(f"this is no {view.upper()}")
-        readable = None if view is View.HEX else _text(data, letters)
+        readable = None if view is View.HEX else _text(data, max_characters)
         if readable is None and view is not View.TEXT:
-            shown = data[: letters // 4]
+            shown = data[: max_characters // 4]
             return Payload("hex", _hex(shown), len(data), len(shown) < len(data), schema_id)
         if readable is None:
-            readable = data[: letters * 4].decode("utf-8", "replace")[:letters]
+            readable = data[: max_characters * 4].decode("utf-8", "replace")[:max_characters]
         return Payload("text", readable, len(data), _more(data, readable), schema_id)
 
     def parsed(self, data: bytes | None) -> Any:
@@ -116,7 +118,7 @@ class PayloadRenderer:
         """Return the bytes that a search may look at."""
         if data is None or not self._mask.applies:
             return data
-        return self.show(data, letters=FULL_LETTERS).text.encode()
+        return self.show(data, max_characters=FULL_CHARACTERS).text.encode()
 
     def searchable_key(self, data: bytes | None) -> bytes | None:
         if data is None or not self._mask.applies:
@@ -180,9 +182,9 @@ def _json(data: bytes) -> tuple[Any, str | None]:
         return None, None
 
 
-def _text(data: bytes, letters: int) -> str | None:
+def _text(data: bytes, max_characters: int) -> str | None:
     """Return the text, or None unless the bytes are UTF-8 without control characters."""
-    part = data[: letters * 4]
+    part = data[: max_characters * 4]
     try:
         text = part.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -191,7 +193,7 @@ def _text(data: bytes, letters: int) -> str | None:
         text = part[: error.start].decode("utf-8")
     if any(ord(letter) < 32 and letter not in "\t\n\r" for letter in text[:4096]):
         return None
-    return text[:letters]
+    return text[:max_characters]
 
 
 def _more(data: bytes, text: str) -> bool:
@@ -203,8 +205,8 @@ def _hex(data: bytes) -> str:
     lines = []
     for at in range(0, len(data), _HEX_LINE_BYTES):
         line = data[at : at + _HEX_LINE_BYTES]
-        letters = "".join(chr(each) if 32 <= each < 127 else "." for each in line)
-        lines.append(f"{at:08x}  {line.hex(' '):<{3 * _HEX_LINE_BYTES}} {letters}")
+        printable = "".join(chr(each) if 32 <= each < 127 else "." for each in line)
+        lines.append(f"{at:08x}  {line.hex(' '):<{3 * _HEX_LINE_BYTES}} {printable}")
     return "\n".join(lines)
 
 

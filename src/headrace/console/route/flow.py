@@ -18,7 +18,7 @@ from headrace.console.layered_layout import LayeredLayout
 from headrace.console.request import body_of, state_of, text_in, user_with_role
 from headrace.console.status.flow_status import FlowStatus
 from headrace.console.status.status_poller import StatusPoller
-from headrace.flow.monitoring.registry import Registry, Run
+from headrace.flow.monitoring.run_folder import Run, RunFolder
 
 
 async def list_flows(request: Request) -> Response:
@@ -57,15 +57,19 @@ def _flow(poller: StatusPoller, flow: FlowStatus) -> dict[str, Any]:
 
 
 async def stop(request: Request) -> Response:
-    """`{"name": ..., "pid": ...}`: stop a flow as Ctrl-C does; a later run continues from its
-    checkpoint."""
+    """Stop a flow as Ctrl-C does; a later run continues from its checkpoint.
+
+    Body: `{"name": ..., "pid": ...}`.
+    """
     return await _change(request, "stop flow", lambda run: os.kill(run.pid, signal.SIGTERM))
 
 
 async def restart(request: Request) -> Response:
-    """`{"name": ..., "pid": ...}`: end the query of a flow after its current batch and start it
-    again from its checkpoint; the response comes when it runs."""
-    return await _change(request, "restart flow", lambda run: Registry().restart(run))
+    """End the query of a flow after its current batch, and start it again from its checkpoint.
+
+    The response comes when it runs. Body: `{"name": ..., "pid": ...}`.
+    """
+    return await _change(request, "restart flow", lambda run: RunFolder().restart(run))
 
 
 async def _change(request: Request, action: str, change: Callable[[Run], None]) -> Response:
@@ -75,7 +79,7 @@ async def _change(request: Request, action: str, change: Callable[[Run], None]) 
     name, pid = text_in(body, "name"), body.get("pid")
 
     def apply(pool: ConnectionPool) -> None:
-        runs = [run for run in Registry().runs() if run.name == name and run.pid == pid]
+        runs = [run for run in RunFolder().runs() if run.name == name and run.pid == pid]
         if not runs:
             raise HTTPException(404, f"no flow called {name[:200]} runs on this machine")
         with state.changes.change(pool, user, action, name, {"pid": pid}):

@@ -119,9 +119,12 @@ def _history(request: Request, group: GroupLag | None) -> dict[str, Any]:
 
 
 async def reset(request: Request) -> Response:
-    """`{"to": "start" | "end" | "offset" | "time" | "shift", "value": N, "topics": [...],
-    "preview": true}`: return the old and the new offset of each partition, and commit the new ones
-    unless it is a preview."""
+    """Return the old and the new offset of each partition; commit the new ones unless it is a
+    preview.
+
+    Body: `{"to": "start" | "end" | "offset" | "time" | "shift", "value": N, "topics": [...],
+    "preview": true}`.
+    """
     body = await body_of(request)
     preview = body.get("preview") is not False
     state, name = state_of(request), _name(request)
@@ -220,7 +223,7 @@ def _rows(
 
 
 async def delete(request: Request) -> Response:
-    """`{"confirm": the group's name}`: delete a group."""
+    """Delete a group. Body: `{"confirm": the group's name}`."""
     user = user_with_role(request, Role.ADMIN)
     state, name = state_of(request), _name(request)
     if (await body_of(request)).get("confirm") != name:

@@ -34,7 +34,7 @@ from headrace.console.message.message_search import (
     search,
 )
 from headrace.console.message.message_tail import MessageTail
-from headrace.console.message.payload_renderer import FULL_LETTERS, View
+from headrace.console.message.payload_renderer import FULL_CHARACTERS, View
 from headrace.console.request import body_of, integer, state_of, user_with_role
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import TopicPartition
@@ -64,7 +64,7 @@ async def find(request: Request) -> Response:
 
 async def export(request: Request) -> Response:
     """Return the matching records as a file: one JSON object per line."""
-    result = await _search(request, _query(request, MOST_EXPORTED, FULL_LETTERS))
+    result = await _search(request, _query(request, MOST_EXPORTED, FULL_CHARACTERS))
     lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in result.messages)
     name = f"{request.path_params['topic']}.jsonl"
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=_attachment(name))
@@ -77,7 +77,7 @@ async def _search(request: Request, query: MessageQuery) -> SearchResult:
     return await state.cluster.run(lambda pool: search(pool, renderer, query, record_bytes))
 
 
-def _query(request: Request, most: int, letters: int | None = None) -> MessageQuery:
+def _query(request: Request, most: int, max_characters: int | None = None) -> MessageQuery:
     parameters = request.query_params
     limit = max(integer(request, "limit", 50, most=most), 1)
     start: Start = parameters.get("from", "newest")
@@ -89,7 +89,7 @@ def _query(request: Request, most: int, letters: int | None = None) -> MessageQu
         start = _positions(parameters.get("at", ""))
     elif start not in ("newest", "start"):
         raise InvalidArgument("from is newest, start, offset, time or next")
-    more = {} if letters is None else {"letters": letters}
+    more = {} if max_characters is None else {"max_characters": max_characters}
     topic = request.path_params["topic"]
     return MessageQuery(topic, _partitions(request), start, limit, _filter(request), **more)
 
@@ -141,14 +141,14 @@ def _bytes_per_record(state: ConsoleState, topic: str) -> float:
 
 
 async def show(request: Request) -> Response:
-    """Return one record, up to `FULL_LETTERS` of its value."""
+    """Return one record, up to `FULL_CHARACTERS` of its value."""
     row, partition = await _row(request)
     renderer = state_of(request).renderer(partition.topic)
     try:
         view = View(request.query_params.get("view", View.AUTO))
     except ValueError:
         raise InvalidArgument(f"view is one of {', '.join(View)}") from None
-    return JSONResponse(row.rendered(partition.partition, renderer, FULL_LETTERS, view))
+    return JSONResponse(row.rendered(partition.partition, renderer, FULL_CHARACTERS, view))
 
 
 async def raw(request: Request) -> Response:
@@ -211,8 +211,11 @@ async def tail(request: Request) -> Response:
 
 
 async def produce(request: Request) -> Response:
-    """`{"key": ..., "value": ..., "headers": [[name, value]], "partition": N, "encoding": "text"}`;
-    key and value may be null; with the encoding `base64` they are base64."""
+    """Write one record.
+
+    Body: `{"key": ..., "value": ..., "headers": [[name, value]], "partition": N,
+    "encoding": "text"}`. Key and value may be null; with the encoding `base64` they are base64.
+    """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
     body = await body_of(request)

@@ -135,7 +135,10 @@ async def config(request: Request) -> Response:
 
 
 async def change_config(request: Request) -> Response:
-    """`{"set": {key: value}, "reset": [key]}`: change keys, or return them to their defaults."""
+    """Change keys, or return them to their defaults.
+
+    Body: `{"set": {key: value}, "reset": [key]}`.
+    """
     user = user_with_role(request, Role.EDITOR)
     state, name = state_of(request), request.path_params["topic"]
     body = await body_of(request)
@@ -163,7 +166,7 @@ def _config_changes(body: dict[str, Any]) -> list[ConfigChange]:
 
 
 async def create(request: Request) -> Response:
-    """`{"name": ..., "partitions": 1, "replicas": 1, "config": {}}`: create a topic."""
+    """Create a topic. Body: `{"name": ..., "partitions": 1, "replicas": 1, "config": {}}`."""
     user = user_with_role(request, Role.EDITOR)
     state = state_of(request)
     body = await body_of(request)
@@ -195,7 +198,7 @@ def _count(body: dict[str, Any], name: str, most: int) -> int:
 
 
 async def delete(request: Request) -> Response:
-    """`{"confirm": the topic's name}`: delete a topic."""
+    """Delete a topic. Body: `{"confirm": the topic's name}`."""
     user = user_with_role(request, Role.ADMIN)
     state, name = state_of(request), request.path_params["topic"]
     if (await body_of(request)).get("confirm") != name:

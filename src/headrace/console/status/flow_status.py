@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.console.status.fetch_json import fetch_json
-from headrace.flow.monitoring.registry import Run
+from headrace.flow.monitoring.run_folder import Run
 
 _MOST_NODES: Final = 100
 _MOST_ARROWS: Final = 300

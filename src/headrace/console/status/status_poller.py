@@ -14,7 +14,7 @@ from headrace.console.status.agent_status import AgentStatus, fetch_agent_status
 from headrace.console.status.flow_status import FlowStatus, fetch_flow_status, fetch_run_status
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.series_set import POINTS, SeriesSet
-from headrace.flow.monitoring.registry import Registry, Run
+from headrace.flow.monitoring.run_folder import Run, RunFolder
 from headrace.model.clock import Clock
 
 _MOST_FLOWS: Final = 100
@@ -40,7 +40,7 @@ class StatusPoller(PollingThread):
 
     Args:
         agents, flows: the URLs of those that the operator named. Flows that run on this machine are
-            found in their registry.
+            found in the folder of runs.
 
     Attributes:
         written: how many records each part has written in total, by ("agent", name, "sink k1") and
@@ -129,6 +129,6 @@ class StatusPoller(PollingThread):
 def _runs() -> list[Run]:
     """Return the flows on this machine; none where their folder may not be read."""
     try:
-        return Registry().runs()[:_MOST_FLOWS]
+        return RunFolder().runs()[:_MOST_FLOWS]
     except OSError:
         return []

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.client.error import ClientError
-from headrace.client.read.read_range import Offset
+from headrace.client.read.read_range import LogEdge
 from headrace.client.read.reader import Reader
 from headrace.client.write.writer import Writer
 from headrace.flow.drpc.function_topics import (
@@ -70,11 +70,11 @@ class DrpcClient:
             texts,
             self._topics.replies,
             self._topics.failures,
-            start=Offset.LATEST,
+            start=LogEdge.LATEST,
             follow=True,
             read_committed=True,
             columns=["key", "value", "headers"],
-            reset=Offset.LATEST,
+            reset=LogEdge.LATEST,
         )
         self._writer = Writer(texts, self._topics.requests, linger_ms=0)
         self._threads = [

@@ -62,7 +62,7 @@ class Gateway:
     ) -> None:
         self._clients = _Clients(brokers)
 
-        class Handler(_Handler):
+        class Handler(_GatewayHandler):
             clients = self._clients
             default_seconds = timeout_seconds
 
@@ -109,7 +109,7 @@ class _Clients:
             self._clients.clear()
 
 
-class _Handler(HttpHandler):
+class _GatewayHandler(HttpHandler):
     clients: _Clients
     default_seconds: float
     timeout = 30

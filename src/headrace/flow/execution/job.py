@@ -9,7 +9,7 @@ from typing import Any
 from headrace.flow.execution.auditing import audited
 from headrace.flow.execution.compile import Compiled, compile_plan
 from headrace.flow.execution.realtime import start_realtime
-from headrace.flow.execution.unfinished import skip_unfinished
+from headrace.flow.execution.skip_unfinished import skip_unfinished
 from headrace.flow.monitoring.metrics_server import MetricsServer
 from headrace.flow.plan.check_plan import check_plan
 from headrace.flow.plan.plan import Guarantee, Latency, Plan
@@ -68,7 +68,7 @@ def start(
                 skip_unfinished(checkpoint, stateful=stateful)
             query = _start_query(plan, spark, compiled, brokers, checkpoint, trigger)
     if metrics is not None:
-        metrics.follow(plan.name, lambda: query.lastProgress)
+        metrics.serve_query(plan.name, lambda: query.lastProgress)
     return query
 
 

@@ -48,7 +48,7 @@ class MetricsServer:
         self._closed = Event()
         owner = self
 
-        class Handler(_Handler):
+        class Handler(_MetricsHandler):
             metrics = owner
 
         self._http = HttpServer(host, port, Handler, name="flow-metrics")
@@ -69,7 +69,7 @@ class MetricsServer:
             self._receiver.start()
         return ReportAddress(host, self._reports.getsockname()[1], self._token)
 
-    def follow(self, plan: str, progress: Progress) -> None:
+    def serve_query(self, plan: str, progress: Progress) -> None:
         """Serve the figures of this query from now on; counts continue if the plan is the same."""
         if self._metrics.plan != plan:
             self._metrics = FlowMetrics(plan)
@@ -123,7 +123,7 @@ class MetricsServer:
                 self._metrics.add(int(report["task"]), str(component), counts)
 
 
-class _Handler(HttpHandler):
+class _MetricsHandler(HttpHandler):
     metrics: MetricsServer
 
     def do_GET(self) -> None:

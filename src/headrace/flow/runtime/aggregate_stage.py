@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.flow.plan.fields import Fields
 from headrace.flow.plan.plan import DEFAULT_STREAM, PlanComponent
 from headrace.flow.runtime.outlet import CHUNK_BYTES, Outlet
-from headrace.flow.runtime.partial import PartialColumns, PartialSheet
+from headrace.flow.runtime.partial import PartialColumns, PartialTotals
 from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.runtime.stage_map import open_records, opened, spark_partition
@@ -40,13 +40,13 @@ def partial_columns(plan_run: PlanRun, component: PlanComponent) -> PartialColum
 class _FeedOutlet(Outlet):
     """Separates tuples for the aggregate from records."""
 
-    def __init__(self, sheet: PartialSheet) -> None:
+    def __init__(self, totals: PartialTotals) -> None:
         super().__init__()
-        self._sheet = sheet
+        self._totals = totals
         self._records: list[pa.RecordBatch] = []
 
     def carry(self, slot: int, edge: int, batch: TupleBatch) -> None:
-        self._sheet.add(batch.columns)
+        self._totals.add(batch.columns)
 
     def to_topics(self, batch: pa.RecordBatch) -> None:
         self._records.append(batch)
@@ -76,8 +76,8 @@ class AggregateFeed:
         spout = self.plan_run.component(self.spout)
         target = self.plan_run.component(self.aggregate)
         columns = partial_columns(self.plan_run, target)
-        sheet = PartialSheet(columns)
-        feed = _FeedOutlet(sheet)
+        totals = PartialTotals(columns)
+        feed = _FeedOutlet(totals)
         run = StageRun(self.plan_run, spark_partition(), feed)
         for batch in batches:
             if batch.num_rows:
@@ -86,7 +86,7 @@ class AggregateFeed:
         for _ in run.finish():
             raise AssertionError("a feed has no chunks")
         schema = pa.schema([*columns.schema, *_PASS_SCHEMA])
-        yield from _partials(sheet.close(), schema)
+        yield from _partials(totals.close(), schema)
         for number, chunk in enumerate(feed.record_chunks()):
             key = f"{self.spout}/{spark_partition()}/{number}"
             yield _pass_row(key, chunk, schema)

@@ -97,7 +97,7 @@ def _type(kind: str, measure: Measure, fields: Fields) -> pa.DataType:
     return pa.float64() if kind == "DOUBLE" else pa.int64()
 
 
-class PartialSheet:
+class PartialTotals:
     """Collects the tuples of one task. Bounded by the number of keys and `_FOLD_ROWS`."""
 
     def __init__(self, columns: PartialColumns) -> None:

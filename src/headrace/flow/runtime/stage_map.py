@@ -14,7 +14,7 @@ from headrace.flow.runtime.record import RECORD_FIELDS
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch, from_chunk, joined
-from headrace.spark.worker_memory import settle
+from headrace.spark.worker_memory import freeze_modules
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -63,7 +63,7 @@ class BoltStage:
             self._slot(run, slot, edges)
             yield from run.outlet.ready()
         yield from run.finish()
-        settle()
+        freeze_modules()
 
     def _slot(self, run: StageRun, slot: int, edges: dict[int, list[bytes]]) -> None:
         component = component_of(self.plan_run, slot)

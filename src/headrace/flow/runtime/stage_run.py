@@ -27,7 +27,7 @@ from headrace.flow.runtime.plan_run import PlanRun
 from headrace.flow.runtime.record import RECORD_FIELDS, RECORDS
 from headrace.flow.runtime.report import send_report
 from headrace.flow.runtime.route import route
-from headrace.flow.runtime.tally import TallySheet
+from headrace.flow.runtime.tally import TaskCounts
 from headrace.flow.runtime.task_state import TaskState
 from headrace.flow.runtime.tuple_batch import TupleBatch
 from headrace.flow.runtime.worker_tasks import worker_tasks
@@ -58,7 +58,7 @@ class StageRun:
         self._slot: int | None = None
         self._turn = partition
         self.outlet = Outlet() if outlet is None else outlet
-        self.tallies = TallySheet()
+        self.tallies = TaskCounts()
 
     def spout(self, component: PlanComponent, batch: TupleBatch, stream: str) -> None:
         """Deliver tuples that a spout has read."""

@@ -17,7 +17,7 @@ from headrace.flow.runtime.stage_map import component_of, in_order, is_for, spar
 from headrace.flow.runtime.stage_run import StageRun
 from headrace.flow.runtime.task_state import StateKeeper
 from headrace.flow.runtime.worker_tasks import worker_tasks
-from headrace.spark.worker_memory import settle
+from headrace.spark.worker_memory import freeze_modules
 
 
 class StageProcessor(StatefulProcessor):
@@ -92,7 +92,7 @@ class StageProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Return memory to the system. The worker's bolts stay for the next batch."""
-        settle()
+        freeze_modules()
 
 
 def _frames(batches: Iterator[pa.RecordBatch]) -> Iterator[pd.DataFrame]:

@@ -20,7 +20,7 @@ class ComponentTally:
     busy_ns: int = 0
 
 
-class TallySheet:
+class TaskCounts:
     """The counts of one Spark task and batch, by component. It is made when the task begins."""
 
     def __init__(self) -> None:

@@ -7,11 +7,11 @@ from headrace.flow.samza.store import KeyValueStore
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
+class ChangelogRestore:
     """The changelogs to restore stores from, and where each ends.
 
-    The ends are those of the moment when the checkpoint began (`Beginning`): a first batch that
-    Spark repeats must not restore its own changes.
+    The ends are those of the moment when the checkpoint began (`CheckpointStart`): a first batch
+    that Spark repeats must not restore its own changes.
 
     Attributes:
         client: how to reach the brokers.
@@ -24,7 +24,7 @@ class Restore:
     ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
-def restore(plan: Restore, task: int, stores: Mapping[str, KeyValueStore]) -> None:
+def restore(plan: ChangelogRestore, task: int, stores: Mapping[str, KeyValueStore]) -> None:
     """Fill a task's stores from their changelogs."""
     for name, ends in plan.ends.items():
         end = ends.get(task, 0)

@@ -15,7 +15,7 @@ Serdes = Callable[[SystemStream], tuple[Serde, Serde]]
 
 
 @dataclass(slots=True)
-class RecordSheet:
+class SentRecords:
     """Records in the order in which they were sent, each with the row of the batch it is from."""
 
     topics: list[str] = field(default_factory=list)
@@ -51,8 +51,8 @@ class MessageCollector:
     Messages become visible when the batch is committed.
     """
 
-    def __init__(self, sheet: RecordSheet, serdes: Serdes, *, dropping: bool = False) -> None:
-        self._sheet = sheet
+    def __init__(self, sent: SentRecords, serdes: Serdes, *, dropping: bool = False) -> None:
+        self._sent = sent
         self._serdes = serdes
         self._dropping = dropping
         self.row = 0
@@ -68,7 +68,7 @@ class MessageCollector:
             if self._dropping:
                 return
             raise
-        self._sheet.add(stream.stream, key, message, envelope.partition, self.row)
+        self._sent.add(stream.stream, key, message, envelope.partition, self.row)
 
 
 def _to_bytes(serde: Serde, value: Any) -> bytes | None:

@@ -23,13 +23,13 @@ from headrace.flow.execution.job import start
 from headrace.flow.plan.grouping import All, Custom, Shuffle
 from headrace.flow.plan.plan import DEFAULT_STREAM, Input, Kind, Plan, PlanComponent
 from headrace.flow.runtime.record import RECORD_FIELDS
-from headrace.flow.samza.beginning import Beginning
-from headrace.flow.samza.changelog import Restore
+from headrace.flow.samza.changelog import ChangelogRestore
+from headrace.flow.samza.checkpoint_start import CheckpointStart
 from headrace.flow.samza.config import InputStream, JobConfig, read_config
 from headrace.flow.samza.job_topic import JobTopics
 from headrace.flow.samza.record_sink import RecordSink
 from headrace.flow.samza.shutdown import watch_shutdown
-from headrace.flow.samza.task_work import Control, TaskWork, choose_task, spout_name
+from headrace.flow.samza.task_work import ControlTopics, TaskWork, choose_task, spout_name
 from headrace.flow.storm.spout import RECORD_COLUMNS, TopicSpout
 
 _COMPACTED = {"cleanup.policy": "compact"}
@@ -84,7 +84,7 @@ class SamzaJob:
                 brokers are asked.
         """
         counts = self._partitions() if partitions is None else dict(partitions)
-        return self._plan(counts, Control(), Beginning())
+        return self._plan(counts, ControlTopics(), CheckpointStart())
 
     def start(self, spark: Any, *, checkpoint: Path, trigger: dict[str, Any] | None = None) -> Any:
         """Start the job, or continue from its checkpoint, and return Spark's query.
@@ -95,17 +95,19 @@ class SamzaJob:
             FlowError: an input is missing, or a topic cannot be created.
         """
         partitions = self._partitions()
-        control = Control(checkpoint=self._checkpoint_topic, coordinator=self._coordinator_topic)
+        control = ControlTopics(
+            checkpoint=self._checkpoint_topic, coordinator=self._coordinator_topic
+        )
         topics = JobTopics(self._client(self.config.target))
         tasks = _tasks(self.config, partitions)
         topics.ensure(self._own_topics(tasks))
-        beginning = self._beginning(checkpoint, topics)
-        restore = Restore(
+        began = self._checkpoint_start(checkpoint, topics)
+        restore = ChangelogRestore(
             client=self._client(self.config.target),
             topics=self._changelogs,
-            ends=beginning.changelog_ends,
+            ends=began.changelog_ends,
         )
-        plan = self._plan(partitions, replace(control, restore=restore), beginning)
+        plan = self._plan(partitions, replace(control, restore=restore), began)
         earlier_end = topics.ends(self._coordinator_topic).get(0, 0)
         query = start(plan, spark, brokers=self.brokers, checkpoint=checkpoint, trigger=trigger)
         watch_shutdown(
@@ -165,14 +167,14 @@ class SamzaJob:
         ]
         return topics
 
-    def _beginning(self, checkpoint: Path, topics: JobTopics) -> Beginning:
-        written = Beginning.read(checkpoint)
+    def _checkpoint_start(self, checkpoint: Path, topics: JobTopics) -> CheckpointStart:
+        written = CheckpointStart.read(checkpoint)
         if written is not None:
             return written
-        beginning = Beginning()
+        began = CheckpointStart()
         # A checkpoint with batches but without the file began with nothing.
         if not (checkpoint / "offsets" / "0").exists():
-            beginning = Beginning(
+            began = CheckpointStart(
                 changelog_ends={
                     store: topics.ends(topic) for store, topic in self._changelogs.items()
                 },
@@ -180,8 +182,8 @@ class SamzaJob:
                 if self._checkpoint_topic is None
                 else _offsets(topics.records(self._checkpoint_topic)),
             )
-        beginning.write(checkpoint)
-        return beginning
+        began.write(checkpoint)
+        return began
 
     def _partitions(self) -> dict[str, int]:
         partitions = {}
@@ -197,12 +199,14 @@ class SamzaJob:
         kept = {key: text for key, text in keys if key in CLIENT_CONFIG}
         return {**kept, "bootstrap.servers": self.config.brokers[system]}
 
-    def _plan(self, partitions: dict[str, int], control: Control, beginning: Beginning) -> Plan:
+    def _plan(
+        self, partitions: dict[str, int], control: ControlTopics, began: CheckpointStart
+    ) -> Plan:
         config = self.config
         components: dict[str, PlanComponent] = {}
         inputs = []
         for name, streams in _spouts(config).items():
-            spout = self._spout(streams, partitions, beginning)
+            spout = self._spout(streams, partitions, began)
             components[name] = PlanComponent(
                 name, Kind.SPOUT, spout, {DEFAULT_STREAM: spout.fields}
             )
@@ -234,13 +238,13 @@ class SamzaJob:
         )
 
     def _spout(
-        self, streams: list[InputStream], partitions: dict[str, int], beginning: Beginning
+        self, streams: list[InputStream], partitions: dict[str, int], began: CheckpointStart
     ) -> TopicSpout:
         system = streams[0].stream.system
         starting: dict[str, dict[str, int]] = {}
         for each in streams:
             default = -2 if each.oldest else -1
-            known = beginning.offsets.get(str(each.stream), {})
+            known = began.offsets.get(str(each.stream), {})
             starting[each.stream.stream] = {
                 str(index): known.get(index, default)
                 for index in range(partitions[str(each.stream)])

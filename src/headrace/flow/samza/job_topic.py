@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from headrace.client.admin.admin import Admin, NewTopic
 from headrace.client.error import ClientError
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.read.read_range import Offset, ReadRange
+from headrace.client.read.read_range import LogEdge, ReadRange
 from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.flow.error import FlowError
@@ -81,14 +81,14 @@ class JobTopics:
     def ends(self, topic: str) -> dict[int, int]:
         """Return the end of each partition, for readers of committed records."""
         with Reader.of_topics(
-            self._client, topic, start=Offset.LATEST, read_committed=True
+            self._client, topic, start=LogEdge.LATEST, read_committed=True
         ) as reader:
             return {each.partition: offset for each, offset in reader.positions.items()}
 
     def records(self, topic: str) -> dict[bytes, bytes]:
         """Return the last value of each key in a topic's first partition."""
         values_by_key: dict[bytes, bytes] = {}
-        ranges = {TopicPartition(topic, 0): ReadRange(end=Offset.LATEST)}
+        ranges = {TopicPartition(topic, 0): ReadRange(end=LogEdge.LATEST)}
         columns = ["key", "value"]
         with Reader(self._client, ranges, columns=columns, read_committed=True) as reader:
             for chunk in reader:

@@ -20,8 +20,8 @@ import pyarrow as pa
 from headrace.flow.error import Unrecoverable
 from headrace.flow.plan.work import Emit, TaskContext, TupleSource, Work
 from headrace.flow.samza.attribute import VERSION, TaskAttributes
-from headrace.flow.samza.changelog import Restore, restore
-from headrace.flow.samza.collector import MessageCollector, RecordSheet
+from headrace.flow.samza.changelog import ChangelogRestore, restore
+from headrace.flow.samza.collector import MessageCollector, SentRecords
 from headrace.flow.samza.config import InputStream, JobConfig
 from headrace.flow.samza.context import Context
 from headrace.flow.samza.coordinator import TaskCoordinator
@@ -35,7 +35,7 @@ _COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ControlTopics:
     """The job's own topics. None: the topic was not created, and nothing is written to it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Control:
 
     checkpoint: str | None = None
     coordinator: str | None = None
-    restore: Restore = field(default_factory=Restore)
+    restore: ChangelogRestore = field(default_factory=ChangelogRestore)
 
 
 class TaskWork(Work):
@@ -54,7 +54,7 @@ class TaskWork(Work):
 
     stateful = True
 
-    def __init__(self, config: JobConfig, control: Control) -> None:
+    def __init__(self, config: JobConfig, control: ControlTopics) -> None:
         self._config = config
         self._control = control
         self._inputs = {str(each.stream): each for each in config.inputs}
@@ -91,8 +91,8 @@ class TaskWork(Work):
         except BaseException:
             self.cleanup()
             raise
-        if call.sheet.topics:
-            emit(call.sheet.to_batch(), rows=call.sheet.rows)
+        if call.sent.topics:
+            emit(call.sent.to_batch(), rows=call.sent.rows)
 
     def _ready(self, context: TaskContext) -> "_Live":
         state, live = context.state, self._live
@@ -194,12 +194,12 @@ class _Call:
     """One call of a task: what it is called with, and the records that it leaves."""
 
     def __init__(
-        self, live: _Live, config: JobConfig, control: Control, context: TaskContext
+        self, live: _Live, config: JobConfig, control: ControlTopics, context: TaskContext
     ) -> None:
         self.task = live.task
-        self.sheet = RecordSheet()
+        self.sent = SentRecords()
         serdes: Callable[[SystemStream], tuple[Serde, Serde]] = _Serdes(config)
-        self.collector = MessageCollector(self.sheet, serdes, dropping=config.drop_unwritable)
+        self.collector = MessageCollector(self.sent, serdes, dropping=config.drop_unwritable)
         self.coordinator = TaskCoordinator()
         self._live = live
         self._config = config
@@ -225,17 +225,17 @@ class _Call:
         for spec in self._config.stores:
             if spec.changelog is not None:
                 for key, value in live.stores[spec.name].take_changes():
-                    self.sheet.add(spec.changelog.stream, key, value, task, row)
+                    self.sent.add(spec.changelog.stream, key, value, task, row)
         name = f"Partition {task}"
         for (stream, partition), offset in self._next.items():
             assert self._control.checkpoint is not None
             key_ = json.dumps({"task": name, "stream": stream, "partition": partition})
             value_ = json.dumps({"next": offset})
-            self.sheet.add(self._control.checkpoint, key_.encode(), value_.encode(), 0, row)
+            self.sent.add(self._control.checkpoint, key_.encode(), value_.encode(), 0, row)
         scope = self.coordinator.shutdown_scope
         if scope is not None and self._control.coordinator is not None:
             request = json.dumps({"task": task, "shutdown": scope.value})
-            self.sheet.add(self._control.coordinator, name.encode(), request.encode(), 0, row)
+            self.sent.add(self._control.coordinator, name.encode(), request.encode(), 0, row)
 
 
 class _Serdes:

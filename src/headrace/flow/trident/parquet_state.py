@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.flow.error import FlowError
-from headrace.flow.trident.state import Backing, Key, Mode, Shape, StateEntry, StateFactory
+from headrace.flow.trident.state import Backing, Key, Mode, StateEntry, StateFactory, StateFields
 
 _OWN = pa.schema([("_txid", pa.string()), ("_kept", pa.string()), ("_before", pa.string())])
 
@@ -29,7 +29,7 @@ class ParquetState(StateFactory):
         self.folder = str(folder)
         self.mode = Mode.of(mode)
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         for each in folder.glob("task-*-of-*.parquet"):
@@ -38,11 +38,11 @@ class ParquetState(StateFactory):
                     f"{folder} was written by another number of tasks than {tasks}: use the same"
                     " parallelism, or another folder"
                 )
-        return _Parquet([_file(folder, task, tasks)], shape)
+        return _Parquet([_file(folder, task, tasks)], state_fields)
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+    def open_for_queries(self, state_fields: StateFields, tasks: int) -> Backing:
         folder = Path(self.folder)
-        return _Parquet([_file(folder, task, tasks) for task in range(tasks)], shape)
+        return _Parquet([_file(folder, task, tasks) for task in range(tasks)], state_fields)
 
 
 def _file(folder: Path, task: int, tasks: int) -> Path:
@@ -52,10 +52,10 @@ def _file(folder: Path, task: int, tasks: int) -> Path:
 class _Parquet(Backing):
     """The entries of some files. A backing that writes has one file."""
 
-    def __init__(self, paths: list[Path], shape: Shape) -> None:
+    def __init__(self, paths: list[Path], state_fields: StateFields) -> None:
         self._paths = paths
-        self._shape = shape
-        self._schema = pa.schema([*shape.key.schema, *shape.value.schema, *_OWN])
+        self._state_fields = state_fields
+        self._schema = pa.schema([*state_fields.key.schema, *state_fields.value.schema, *_OWN])
         self._seen: list[tuple[int, int] | None] = []
         self._rows: dict[Key, StateEntry] = {}
         self._changed = False
@@ -86,7 +86,7 @@ class _Parquet(Backing):
         if now == self._seen:
             return
         self._rows = {}
-        width = len(self._shape.key)
+        width = len(self._state_fields.key)
         for path in self._paths:
             if path.exists():
                 columns = (each.to_pylist() for each in pq.read_table(path).columns)

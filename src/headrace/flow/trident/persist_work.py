@@ -20,9 +20,9 @@ from headrace.flow.trident.kept_json import dump, load
 from headrace.flow.trident.state import (
     Backing,
     Key,
-    Shape,
     StateEntry,
     StateFactory,
+    StateFields,
     current_txid,
     entry_after,
     kept_before,
@@ -78,18 +78,18 @@ class PersistWork(_BackedWork):
         self,
         factory: StateFactory,
         fold: Work,
-        shape: Shape,
+        state_fields: StateFields,
         txid: Callable[[], str] = current_txid,
     ) -> None:
         self.factory = factory
         self.fold = fold
-        self.shape = shape
+        self.state_fields = state_fields
         self._txid = txid
 
     def execute(
         self, batch: pa.RecordBatch, emit: Emit, context: TaskContext, source: TupleSource
     ) -> None:
-        keys = list(dict.fromkeys(rows_of(batch, self.shape.key.names)))
+        keys = list(dict.fromkeys(rows_of(batch, self.state_fields.key.names)))
         txid = self._txid()
 
         def fold_batch(backing: Backing) -> _HeldResults:
@@ -98,7 +98,7 @@ class PersistWork(_BackedWork):
             return held
 
         self._in_transaction(
-            lambda: self.factory.open(self.shape, context.task, context.tasks),
+            lambda: self.factory.open(self.state_fields, context.task, context.tasks),
             fold_batch,
             f"the state of {context.component} did not take a batch",
         ).emit()
@@ -127,7 +127,7 @@ class PersistWork(_BackedWork):
         state = TaskState(begun)
         self.fold.execute(batch, held, replace(context, state=state), source)
         changed = []
-        for key, (output, _) in held.by_key(len(self.shape.key)).items():
+        for key, (output, _) in held.by_key(len(self.state_fields.key)).items():
             if key in done:
                 held.replace(key, done[key].output)
                 continue
@@ -173,10 +173,10 @@ class QueryWork(_BackedWork):
     """Appends to each tuple the value of the key in its fields; nulls if the state has none."""
 
     def __init__(
-        self, factory: StateFactory, shape: Shape, inputs: tuple[str, ...], tasks: int
+        self, factory: StateFactory, state_fields: StateFields, inputs: tuple[str, ...], tasks: int
     ) -> None:
         self.factory = factory
-        self.shape = shape
+        self.state_fields = state_fields
         self.inputs = inputs
         self.tasks = tasks
 
@@ -186,11 +186,11 @@ class QueryWork(_BackedWork):
         asked = list(rows_of(batch, self.inputs))
         keys = list(dict.fromkeys(asked))
         entries = self._in_transaction(
-            lambda: self.factory.open_for_queries(self.shape, self.tasks),
+            lambda: self.factory.open_for_queries(self.state_fields, self.tasks),
             lambda backing: dict(zip(keys, backing.multi_get(keys), strict=True)),
             f"the state that {context.component} asks does not answer",
         )
-        empty = (None,) * len(self.shape.value)
+        empty = (None,) * len(self.state_fields.value)
         answers = [each.output if (each := entries[key]) else empty for key in asked]
         columns = map(list, zip(*answers, strict=True))
         emit([*batch.columns, *columns], rows=range(batch.num_rows))

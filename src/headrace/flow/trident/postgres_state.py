@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.flow.error import FlowError
-from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
 from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
 
 _CONNECT_SECONDS = 10
@@ -38,17 +38,19 @@ class PostgresState(StateFactory):
         self.table = checked_table(table)
         self.mode = Mode.of(mode)
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
-        return self._backing(shape, lock=" FOR UPDATE")
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
+        return self._backing(state_fields, lock=" FOR UPDATE")
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
-        return self._backing(shape, lock="")
+    def open_for_queries(self, state_fields: StateFields, tasks: int) -> Backing:
+        return self._backing(state_fields, lock="")
 
-    def _backing(self, shape: Shape, lock: str) -> Backing:
+    def _backing(self, state_fields: StateFields, lock: str) -> Backing:
         connection = self._connect()
         # If two tasks find no table, one of them creates it and the other waits.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [self.table])
-        return TableBacking(connection, self.table, shape, mark="%s", types=_TYPES, lock=lock)
+        return TableBacking(
+            connection, self.table, state_fields, mark="%s", types=_TYPES, lock=lock
+        )
 
     def _connect(self) -> Any:
         try:

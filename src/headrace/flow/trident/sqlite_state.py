@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
 from headrace.flow.trident.table_state import TableBacking, checked_table, is_text
 
 _BUSY_SECONDS = 60.0
@@ -32,16 +32,16 @@ class SqliteState(StateFactory):
         self.table = checked_table(table)
         self.mode = Mode.of(mode)
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
-        return self._backing(shape, _Sqlite)
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
+        return self._backing(state_fields, _Sqlite)
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
-        return self._backing(shape, _ReadOnly)
+    def open_for_queries(self, state_fields: StateFields, tasks: int) -> Backing:
+        return self._backing(state_fields, _ReadOnly)
 
-    def _backing(self, shape: Shape, kind: "type[_Sqlite]") -> Backing:
+    def _backing(self, state_fields: StateFields, kind: "type[_Sqlite]") -> Backing:
         # `transaction` begins them itself: a writer must wait for others before it reads.
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        return kind(connection, self.table, shape, mark="?", types=_TYPES)
+        return kind(connection, self.table, state_fields, mark="?", types=_TYPES)
 
 
 class _Sqlite(TableBacking):

@@ -56,15 +56,15 @@ class StateEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class StateFields:
     """The fields of a state's keys and of its values."""
 
     key: Fields
     value: Fields
 
     @classmethod
-    def split(cls, fields: Fields, key_width: int) -> "Shape":
-        """Return the shape of a fold's results, whose first fields are the key."""
+    def split(cls, fields: Fields, key_width: int) -> "StateFields":
+        """Return the fields of a fold's results, whose first fields are the key."""
         columns = [f"{each} {fields.ddl_of(each)}" for each in fields.names]
         return cls(
             Fields.parse(", ".join(columns[:key_width])),
@@ -133,13 +133,13 @@ class StateFactory:
 
     mode: Mode = Mode.OPAQUE
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         """Return a backing for the keys of one task of `tasks`."""
         raise NotImplementedError
 
-    def open_for_queries(self, shape: Shape, tasks: int) -> Backing:
+    def open_for_queries(self, state_fields: StateFields, tasks: int) -> Backing:
         """Return a backing that finds the keys of all tasks that write."""
-        return self.open(shape, 0, 1)
+        return self.open(state_fields, 0, 1)
 
 
 def kept_before(mode: Mode, entry: StateEntry | None, txid: str) -> tuple[str | None, bool]:

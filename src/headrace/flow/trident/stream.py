@@ -36,7 +36,7 @@ from headrace.flow.trident.operation import (
 )
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
 from headrace.flow.trident.session_work import SessionWork
-from headrace.flow.trident.state import Shape, StateFactory
+from headrace.flow.trident.state import StateFactory, StateFields
 from headrace.flow.trident.topic_state import StateSink, TopicState
 from headrace.flow.trident.window_fold import WindowSpec, window_work
 
@@ -281,14 +281,14 @@ class Stream:
         check_can_persist(aggregator)
         fold, fields = self._fold(by, aggregator, inputs, output, measures)
         grouping: Grouping = FieldsGrouping(by) if by else Global()
-        shape = Shape.split(fields, len(by)) if by else None
+        state_fields = StateFields.split(fields, len(by)) if by else None
         label = "persistent-aggregate"
         if isinstance(state, TopicState):
             record_key = state.key or (by[0] if by else None)
             name = self._add(label, fold, fields, grouping, stateful=True)
             if record_key is not None:
                 fields.check_known([record_key], "a TopicState's key")
-            kept = TridentState(self.components, name, shape, fold, None)
+            kept = TridentState(self.components, name, state_fields, fold, None)
             new_values = (kept.new_values_stream().as_input(),)
             sink = StateSink(state.topic, key=record_key)
             self.components.add("state", sink, None, new_values, kind=Kind.SINK)
@@ -298,12 +298,12 @@ class Stream:
                 f"{state!r} is no state: give a TopicState, SqliteState, PostgresState or"
                 " ParquetState"
             )
-        if shape is None:
+        if state_fields is None:
             raise FlowError(
                 "a state outside of Spark has a key: write group_by first, or use a TopicState"
             )
-        name = self._add(label, PersistWork(state, fold, shape), fields, grouping)
-        return TridentState(self.components, name, shape, fold, state)
+        name = self._add(label, PersistWork(state, fold, state_fields), fields, grouping)
+        return TridentState(self.components, name, state_fields, fold, state)
 
     def _replaced(self, label: str, function: Callable[..., Any], output: str) -> "Stream":
         new = Fields.parse(output)
@@ -398,9 +398,9 @@ class GroupedStream:
             lag_seconds: how long to wait for tuples that come out of order.
         """
         fold, folded = self._stream._fold(self._by, aggregator, inputs, output, measures)
-        shape = Shape.split(folded, len(self._by))
+        state_fields = StateFields.split(folded, len(self._by))
         times = "session_start TIMESTAMP, session_end TIMESTAMP"
-        fields = Fields.parse(f"{shape.key.ddl}, {times}, {shape.value.ddl}")
+        fields = Fields.parse(f"{state_fields.key.ddl}, {times}, {state_fields.value.ddl}")
         work = SessionWork(
             fold,
             self._by,
@@ -422,13 +422,13 @@ class TridentState:
         self,
         components: ChainComponents,
         component: str,
-        shape: Shape | None,
+        state_fields: StateFields | None,
         fold: Work,
         factory: StateFactory | None,
     ) -> None:
         self._components = components
         self._component = component
-        self._shape = shape
+        self._state_fields = state_fields
         self._fold = fold
         self._factory = factory
         self._queries: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
@@ -446,14 +446,16 @@ class TridentState:
 
     def query(self, stream: Stream, inputs: tuple[str, ...], output: Names | None) -> Stream:
         """Append the value of a key to each tuple of a stream; see `Stream.state_query`."""
-        if self._shape is None or len(inputs) != len(self._shape.key):
-            known = "no key" if self._shape is None else ", ".join(self._shape.key.names)
+        if self._state_fields is None or len(inputs) != len(self._state_fields.key):
+            known = (
+                "no key" if self._state_fields is None else ", ".join(self._state_fields.key.names)
+            )
             raise FlowError(f"state_query asks by {', '.join(inputs)}, but the state has {known}")
         names = None if output is None else names_of(output)
-        fields = self._shape.answer_fields(stream.fields, inputs, names)
+        fields = self._state_fields.answer_fields(stream.fields, inputs, names)
         if self._factory is not None:
             tasks = self._components.get(self._component).parallelism
-            work = QueryWork(self._factory, self._shape, inputs, tasks)
+            work = QueryWork(self._factory, self._state_fields, inputs, tasks)
             return stream._next("state-query", work, fields)
         return self._query_spark_state(stream, inputs, fields)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.flow.error import FlowError
 from headrace.flow.plan.fields import Fields
-from headrace.flow.trident.state import Backing, Key, Shape, StateEntry
+from headrace.flow.trident.state import Backing, Key, StateEntry, StateFields
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN = ("_txid", "_kept", "_before")
@@ -42,16 +42,23 @@ class TableBacking(Backing):
     """
 
     def __init__(
-        self, connection: Any, table: str, shape: Shape, *, mark: str, types: Any, lock: str = ""
+        self,
+        connection: Any,
+        table: str,
+        state_fields: StateFields,
+        *,
+        mark: str,
+        types: Any,
+        lock: str = "",
     ) -> None:
         self._connection = connection
         self._table = table
         self._mark = mark
-        self._keys = [f'"{each}"' for each in shape.key.names]
-        self._values = [f'"{each}"' for each in shape.value.names]
+        self._keys = [f'"{each}"' for each in state_fields.key.names]
+        self._values = [f'"{each}"' for each in state_fields.value.names]
         self._all = [*self._keys, *self._values, *(f'"{each}"' for each in _OWN)]
         self._lock = lock
-        self._create(shape, types)
+        self._create(state_fields, types)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -100,7 +107,7 @@ class TableBacking(Backing):
     def close(self) -> None:
         self._connection.close()
 
-    def _create(self, shape: Shape, types: Any) -> None:
+    def _create(self, state_fields: StateFields, types: Any) -> None:
         def column(fields: Fields, name: str, rest: str) -> str:
             kind = fields.schema.field(name).type
             sql_type = next((sql for matches, sql in types if matches(kind)), None)
@@ -108,8 +115,8 @@ class TableBacking(Backing):
                 raise FlowError(f"a table cannot have the field {name}: it is {kind}")
             return f'"{name}" {sql_type}{rest}'
 
-        columns = [column(shape.key, each, " NOT NULL") for each in shape.key.names]
-        columns += [column(shape.value, each, "") for each in shape.value.names]
+        columns = [column(state_fields.key, each, " NOT NULL") for each in state_fields.key.names]
+        columns += [column(state_fields.value, each, "") for each in state_fields.value.names]
         columns += [f'"{each}" TEXT' for each in _OWN]
         columns.append(f"PRIMARY KEY ({', '.join(self._keys)})")
         self._connection.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({', '.join(columns)})")

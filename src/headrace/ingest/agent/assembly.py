@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.ingest.agent.registry import find_component
+from headrace.ingest.agent.component_type import find_component
 from headrace.ingest.channel import Channel
 from headrace.ingest.channel_processor import ChannelProcessor
 from headrace.ingest.component import Component

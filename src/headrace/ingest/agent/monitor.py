@@ -46,7 +46,7 @@ def _numbers(component: Component) -> dict[str, float]:
 
 
 def prometheus_text(assembly: Assembly) -> str:
-    """The same numbers in Prometheus's text format, as `headrace_agent_<kind>_<number>`."""
+    """Return the same numbers in Prometheus's format, as `headrace_agent_<kind>_<number>`."""
     samples: dict[str, list[str]] = {}
     for place, numbers in metrics(assembly).items():
         kind, _, name = place.partition(".")
@@ -78,7 +78,7 @@ class Monitor:
     """
 
     def __init__(self, address: Address, assembly: Callable[[], Assembly]) -> None:
-        class Handler(_Handler):
+        class Handler(_MonitorHandler):
             source = staticmethod(assembly)
 
         self._server = HttpServer(address.host, address.port, Handler, name="monitor")
@@ -94,7 +94,7 @@ class Monitor:
         self._server.close()
 
 
-class _Handler(HttpHandler):
+class _MonitorHandler(HttpHandler):
     source: Callable[[], Assembly]
 
     def do_GET(self) -> None:

@@ -27,9 +27,9 @@ _READ_BYTES = 4 << 20
 class EventLog:
     """Appends, syncs, reads and trims records.
 
-    A put is unsettled from its append until the channel has it in its queue; it is not trimmed.
+    A put is not trimmed from its append until `allow_trim`, when the channel has it in its queue.
 
-    Threads: any. `_appending` guards the end of the log and the unsettled puts; no lock is held
+    Threads: any. `_appending` guards the end of the log and the puts not to trim; no lock is held
     while the disk syncs.
     """
 
@@ -54,7 +54,7 @@ class EventLog:
         self._partition: PartitionLog | None = None
         self._commits: GroupCommit | None = None
         self._appending = Lock()
-        self._unsettled: set[int] = set()
+        self._untrimmable: set[int] = set()
 
     @property
     def is_open(self) -> bool:
@@ -88,7 +88,7 @@ class EventLog:
             commits.close()
         directory, self._directory = self._directory, None
         self._partition = None
-        self._unsettled.clear()
+        self._untrimmable.clear()
         if directory is not None:
             directory.close()
 
@@ -118,11 +118,11 @@ class EventLog:
             return self._append(record)
 
     def append_put(self, key: bytes, value: bytes) -> int:
-        """Write a put, which is not trimmed before `settle`, and return its offset."""
+        """Write a put, which is not trimmed before `allow_trim`, and return its offset."""
         record = self._batch(key, value)
         with self._appending:
             offset = self._append(record)
-            self._unsettled.add(offset)
+            self._untrimmable.add(offset)
         return offset
 
     def _batch(self, key: bytes, value: bytes) -> bytes:
@@ -133,16 +133,16 @@ class EventLog:
     def _append(self, record: bytes) -> int:
         return int(self._open_partition.append(record, 0, from_client=False).base_offset)
 
-    def settle(self, offset: int) -> None:
+    def allow_trim(self, offset: int) -> None:
         """Allow to trim a put: the channel has it in its queue, or gave it up."""
         with self._appending:
-            self._unsettled.discard(offset)
+            self._untrimmable.discard(offset)
 
     @property
-    def unsettled(self) -> int:
-        """The offset of the first unsettled put, or the end of the log."""
+    def first_untrimmable(self) -> int:
+        """The offset of the first put that may not be trimmed, or the end of the log."""
         with self._appending:
-            return min(self._unsettled, default=self.end)
+            return min(self._untrimmable, default=self.end)
 
     def sync(self, offset: int) -> None:
         """Return when the record at `offset` is on disk. Threads that wait share one sync."""

@@ -170,7 +170,7 @@ class FileChannel(BoundedChannel[PutRows]):
             piece = PutRows(position.offset, 0, count, position.stripe)
             self._queue.append(_Waiting(piece, batch if keep else None))
             self._changed.notify_all()
-        self._log.settle(position)
+        self._log.allow_trim(position)
         self.counters.add("EventPutSuccessCount", count)
 
     def _sync_is_due(self) -> bool:
@@ -253,7 +253,7 @@ class FileChannel(BoundedChannel[PutRows]):
         if now - self._trimmed_at < _TRIM_SECONDS:
             return
         self._trimmed_at = now
-        oldest = self._log.first_unsettled()
+        oldest = self._log.first_untrimmable()
         with self._changed:
             for stripe, offset in self._rows:
                 oldest[stripe] = min(oldest[stripe], offset)

@@ -106,8 +106,8 @@ class StripedLog:
         return {position: rows for _, position, rows in sorted(puts, key=lambda each: each[:2])}
 
     def put(self, value: bytes, *, sync: bool) -> PutPosition:
-        """Write a put to the next log that accepts it. It is unsettled until `settle`: nothing from
-        it on is trimmed.
+        """Write a put to the next log that accepts it. Nothing from it on
+        is trimmed before `allow_trim`.
 
         Raises:
             DiskFull: no folder has room.
@@ -129,15 +129,15 @@ class StripedLog:
                 try:
                     log.sync(offset)
                 except BaseException:
-                    self.settle(position)
+                    self.allow_trim(position)
                     raise
             return position
         assert refusal is not None
         raise refusal
 
-    def settle(self, position: PutPosition) -> None:
+    def allow_trim(self, position: PutPosition) -> None:
         """Allow to trim a put: the channel has it in its queue, or gave it up."""
-        self._logs[position.stripe].settle(position.offset)
+        self._logs[position.stripe].allow_trim(position.offset)
 
     def append_take(self, pieces: Sequence[PutRows]) -> None:
         """Write a take; what a disk refuses is written with the next take (rule 4)."""
@@ -165,12 +165,12 @@ class StripedLog:
         """Return the value of a put record."""
         return self._logs[position.stripe].read(position.offset)
 
-    def first_unsettled(self) -> list[int]:
+    def first_untrimmable(self) -> list[int]:
         """Return for each log the offset of the first put that may not be in the channel's queue.
 
-        Call it before reading the queue: a put that is settled in between is then in the queue.
+        Call it before reading the queue: a put that `allow_trim` frees in between is then there.
         """
-        return [log.unsettled for log in self._logs]
+        return [log.first_untrimmable for log in self._logs]
 
     def trim(self, oldest: Sequence[int]) -> None:
         """Remove the segments of each log before the oldest offset that is still needed."""

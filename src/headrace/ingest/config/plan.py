@@ -36,7 +36,7 @@ class ComponentPlan:
     """One component as the file describes it.
 
     Attributes:
-        kind: a key of `registry.BASES`.
+        kind: a key of `component_type.BASES`.
         entries: its settings without its prefix, its `type` and its channels.
         line: the line of its type.
     """

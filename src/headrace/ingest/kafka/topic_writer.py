@@ -24,7 +24,7 @@ from headrace.client.read.reader import Reader
 from headrace.client.settings import ClientSettings
 from headrace.client.write.writer import Writer
 from headrace.ingest.error import DeliveryFailed
-from headrace.ingest.ledger import MarkBook
+from headrace.ingest.ledger import MarkCache
 from headrace.model.ids import TopicPartition
 from headrace.wire.error_code import ErrorCode
 
@@ -93,7 +93,7 @@ class TopicWriter:
             if self.ledger is not None:
                 self._create_positions_topic()
                 writer.init_transactions()
-                self.ledger.book.replace(self._read_marks())
+                self.ledger.cache.replace(self._read_marks())
                 self._settle()
         except ClientError as error:
             if writer is not None:
@@ -151,7 +151,7 @@ class TopicWriter:
             raise DeliveryFailed(f"cannot write to topics: {error}") from error
         self._uncertain = []
         if merged:
-            self.ledger.book.update(merged)
+            self.ledger.cache.update(merged)
 
     def is_settled(self, marks: Marks | None) -> bool:
         """Return whether a `write` that failed has committed the batch with these marks."""
@@ -161,7 +161,7 @@ class TopicWriter:
         assert self.ledger is not None
         if not self._uncertain:
             return
-        known = self.ledger.book.all()
+        known = self.ledger.cache.all()
         committed = all(known.get(key) == mark for key, mark in _merged(self._uncertain).items())
         self._settled = self._uncertain if committed else []
         self._uncertain = []
@@ -231,15 +231,15 @@ class TopicLedger:
     """The marks under a writer's transactional id."""
 
     def __init__(self, writer: TopicWriter) -> None:
-        self.book = MarkBook()
+        self.cache = MarkCache()
         self._writer = writer
 
     def load(self) -> Marks:
         self._writer.open()
-        return self.book.all()
+        return self.cache.all()
 
     def committed(self) -> Marks:
-        return self.book.all()
+        return self.cache.all()
 
 
 def _merged(marks: Sequence[Marks]) -> dict[str, str]:

@@ -118,7 +118,7 @@ class ExecSource(Source):
 
     def _deliver_lines(self, lines: list[bytes]) -> bool:
         pieces = EventBatch.plain(lines).pieces(self._batch)
-        return all(self.deliver_patiently(piece) for piece in pieces if len(piece))
+        return all(self.deliver_with_retries(piece) for piece in pieces if len(piece))
 
     def _log_stream(self, stream: IO[bytes]) -> None:
         for line in stream:

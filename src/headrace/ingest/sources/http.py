@@ -57,7 +57,7 @@ class HttpSource(Source):
     def start(self) -> None:
         owner = self
 
-        class Handler(_Handler):
+        class Handler(_SourceHandler):
             source = owner
 
         try:
@@ -142,7 +142,7 @@ def read_blob(body: bytes, query: str, content_type: str) -> EventBatch:
     return EventBatch([body], [headers])
 
 
-class _Handler(HttpHandler):
+class _SourceHandler(HttpHandler):
     source: HttpSource
     protocol_version = "HTTP/1.1"
     timeout = 60

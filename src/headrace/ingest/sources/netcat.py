@@ -56,7 +56,7 @@ class NetcatSource(ListeningSource):
     def _deliver_lines(self, connection: socket.socket, lines: list[bytes]) -> bool:
         if not lines:
             return True
-        if not self.deliver_patiently(EventBatch.plain(lines)):
+        if not self.deliver_with_retries(EventBatch.plain(lines)):
             connection.sendall(b"FAILED: the agent stops\n")
             return False
         if self._acknowledge:

@@ -38,4 +38,4 @@ class NetcatUdpSource(Source):
         headers: list[Headers] = [
             {self._header: peer} if self._header else {} for _, peer in datagrams
         ]
-        self.deliver_patiently(EventBatch(bodies, headers))
+        self.deliver_with_retries(EventBatch(bodies, headers))

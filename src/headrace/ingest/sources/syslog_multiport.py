@@ -66,5 +66,5 @@ class SyslogMultiportSource(SyslogSource):
             open_stream = bool(data)
             messages = framing.feed(data) if data else framing.finish()
             for piece in self.batch_of(parser, messages, extra).pieces(self._batch):
-                if len(piece) and not self.deliver_patiently(piece):
+                if len(piece) and not self.deliver_with_retries(piece):
                     return

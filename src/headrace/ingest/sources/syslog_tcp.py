@@ -36,8 +36,8 @@ class SyslogTcpSource(SyslogSource):
         extra = self.peer_headers(connection.getpeername()[0])
         while data := connection.recv(_RECEIVE_BYTES):
             batch = self.batch_of(parser, framing.feed(data), extra)
-            if len(batch) and not self.deliver_patiently(batch):
+            if len(batch) and not self.deliver_with_retries(batch):
                 return
         batch = self.batch_of(parser, framing.finish(), extra)
         if len(batch):
-            self.deliver_patiently(batch)
+            self.deliver_with_retries(batch)

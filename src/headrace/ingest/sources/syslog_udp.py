@@ -42,4 +42,4 @@ class SyslogUdpSource(SyslogSource):
             )
             for data, peer in datagrams
         ]
-        self.deliver_patiently(EventBatch.join(batches))
+        self.deliver_with_retries(EventBatch.join(batches))

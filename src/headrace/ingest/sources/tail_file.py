@@ -92,7 +92,7 @@ class TailFile:
         return replaced
 
     def moved_to(self, position: int) -> None:
-        """Everything before `position` is delivered."""
+        """Note that everything before `position` is delivered."""
         self.position = position
         if self.head_bytes < HEAD_BYTES:
             self.head_bytes = min(HEAD_BYTES, position)

@@ -117,6 +117,6 @@ SECURITY_KEYS = [
         "allow.everyone.if.no.acl.found",
         ConfigType.BOOLEAN,
         False,
-        "Whether a resource without any ACL is open to everybody or closed to all.",
+        "Whether a resource without any ACL is open to every client or closed to all.",
     ),
 ]

@@ -16,7 +16,7 @@ from headrace.spark.sink.column import SinkColumns
 from headrace.spark.sink.option import SinkOptions
 from headrace.spark.sink.task_output import TaskOutput
 from headrace.spark.sink.topic import find_topic
-from headrace.spark.worker_memory import settle
+from headrace.spark.worker_memory import freeze_modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +53,5 @@ class AtLeastOnceTask:
                         known.add(topic)
                     writer.write(records, topic)
                 record_count += batch.num_rows
-        settle()
+        freeze_modules()
         return TaskOutput(record_count=record_count)

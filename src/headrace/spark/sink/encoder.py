@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from headrace.client.network.pool import ConnectionPool
-from headrace.client.write.placement import Placement
+from headrace.client.write.row_partitioner import RowPartitioner
 from headrace.model.ids import TopicPartition
 from headrace.records.batch import HEADER_BYTES
 from headrace.records.encode import encode
@@ -34,7 +34,7 @@ class SinkEncoder:
         self._columns = columns
         self._codec = codec
         self._batch_bytes = batch_bytes
-        self._placements: dict[str, Placement] = {}
+        self._partitioners: dict[str, RowPartitioner] = {}
 
     def batches(
         self, rows: Iterator[pa.RecordBatch]
@@ -47,14 +47,14 @@ class SinkEncoder:
         """
         for table in _tables(rows):
             for topic, records in self._columns.split(table):
-                yield from self._encoded(self._placement(topic), records)
+                yield from self._encoded(self._partitioner(topic), records)
 
     def _encoded(
-        self, placement: Placement, records: pa.Table
+        self, partitioner: RowPartitioner, records: pa.Table
     ) -> Iterator[tuple[TopicPartition, memoryview, int]]:
         row_bytes = records.nbytes // max(1, records.num_rows) + _ROW_OVERHEAD_BYTES
         now_ms = time.time_ns() // 1_000_000
-        for partition, part in placement.split(records, self._batch_bytes // row_bytes):
+        for partition, part in partitioner.split(records, self._batch_bytes // row_bytes):
             encoded = encode(
                 part,
                 timestamp_ms=now_ms,
@@ -62,15 +62,15 @@ class SinkEncoder:
                 codec=self._codec,
             )
             for batch in encoded.batches:
-                index = placement.next() if partition is None else partition
-                yield TopicPartition(placement.topic, index), batch, _count(batch)
+                index = partitioner.next() if partition is None else partition
+                yield TopicPartition(partitioner.topic, index), batch, _count(batch)
 
-    def _placement(self, topic: str) -> Placement:
-        found = self._placements.get(topic)
+    def _partitioner(self, topic: str) -> RowPartitioner:
+        found = self._partitioners.get(topic)
         if found is None:
             partitions = find_topic(self._pool, topic).partitions.values()
             led = [each.index for each in partitions if each.leader >= 0]
-            found = self._placements[topic] = Placement(topic, len(partitions), led)
+            found = self._partitioners[topic] = RowPartitioner(topic, len(partitions), led)
         return found
 
 

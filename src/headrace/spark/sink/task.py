@@ -18,7 +18,7 @@ from headrace.spark.sink.task_output import (
     StagedBatch,
     TaskOutput,
 )
-from headrace.spark.worker_memory import settle
+from headrace.spark.worker_memory import freeze_modules
 
 _STAGED_AT_ONCE_BYTES: Final = 8 * 1024 * 1024
 
@@ -70,6 +70,6 @@ class SinkTask:
             if staging is not None and waiting:
                 staged += staging.write(waiting)
                 waiting = []
-        settle()
+        freeze_modules()
         carried = [CarriedBatch(target, bytes(data)) for target, data in waiting]
         return TaskOutput(self.query_id, record_count, carried, staged)

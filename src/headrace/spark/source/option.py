@@ -22,7 +22,7 @@ SOURCE_OPTIONS: Final[Mapping[str, str]] = {
     '`{"clicks":{"0":23,"1":-2}}`, where -2 is earliest and -1 latest. '
     "By default a stream begins at latest and a batch at earliest.",
     "startingOffsetsByTimestamp": "Times in milliseconds to begin at, by partition.",
-    "startingTimestamp": "One time for all of them; it wins over the two above.",
+    "startingTimestamp": "One time for all of them; it overrides the two above.",
     "startingOffsetsByTimestampStrategy": "Where no record is that young: `error` (default), or "
     "`latest` to begin at the end.",
     "endingOffsets": "Batch only. Where to end: `latest` (default) or JSON as above.",

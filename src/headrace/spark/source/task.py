@@ -26,7 +26,7 @@ from headrace.spark.source.offset_range import OffsetRange
 from headrace.spark.source.option import SourceOptions
 from headrace.spark.source.schema import check_columns
 from headrace.spark.value.decoder import value_decoder
-from headrace.spark.worker_memory import settle
+from headrace.spark.worker_memory import freeze_modules
 from headrace.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class SourceTask:
                 yield columns.batch(kept)
         if tally is not None:
             tally.write(ClientSettings.of(self.options.client))
-        settle()
+        freeze_modules()
 
     def _tally(self, range_: OffsetRange, *, begins: bool) -> "RangeTally | None":
         audit = self.options.audit

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.flow.monitoring.metrics_server import MetricsServer
-from headrace.flow.monitoring.registry import FOLDER_VARIABLE, Registry, Run, this_run
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, Run, RunFolder, this_run
 from testkit.process.command_line import Finished, run_headrace
 
 WORDS = """
@@ -28,15 +28,15 @@ streams:
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Registry:
-    return Registry(tmp_path / "flows")
+def run_folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "flows")
 
 
 @pytest.fixture
-def run(registry: Registry) -> Iterator[Run]:
+def run(run_folder: RunFolder) -> Iterator[Run]:
     """A flow that seems to run in this process."""
     with MetricsServer() as metrics:
-        metrics.follow("words", lambda: {"batchId": 3, "batchDuration": 20})
+        metrics.serve_query("words", lambda: {"batchId": 3, "batchDuration": 20})
         made = this_run(
             name="words",
             program="words.yaml",
@@ -45,30 +45,30 @@ def run(registry: Registry) -> Iterator[Run]:
             checkpoint="words.checkpoint",
             metrics=metrics.address,
         )
-        registry.write(made)
+        run_folder.write(made)
         yield made
 
 
-def flow(registry: Registry, *arguments: str) -> Finished:
-    return run_headrace("flow", *arguments, environment={FOLDER_VARIABLE: str(registry.folder)})
+def flow(run_folder: RunFolder, *arguments: str) -> Finished:
+    return run_headrace("flow", *arguments, environment={FOLDER_VARIABLE: str(run_folder.folder)})
 
 
-def test_list_shows_what_runs(registry: Registry, run: Run) -> None:
-    (row,) = json.loads(flow(registry, "list", "--format", "json").out)
+def test_list_shows_what_runs(run_folder: RunFolder, run: Run) -> None:
+    (row,) = json.loads(flow(run_folder, "list", "--format", "json").out)
 
     assert (row["name"], row["pid"], row["checkpoint"]) == ("words", run.pid, "words.checkpoint")
 
 
-def test_metrics_come_from_the_run(registry: Registry, run: Run) -> None:
-    assert flow(registry, "metrics", "words").lines == ["batch 3, 0 records, 0 records/s, 20 ms"]
-    assert json.loads(flow(registry, "metrics", "words", "--format", "json").out)["batch"] == 3
+def test_metrics_come_from_the_run(run_folder: RunFolder, run: Run) -> None:
+    assert flow(run_folder, "metrics", "words").lines == ["batch 3, 0 records, 0 records/s, 20 ms"]
+    assert json.loads(flow(run_folder, "metrics", "words", "--format", "json").out)["batch"] == 3
 
 
-def test_describe_draws_a_program_that_does_not_run(registry: Registry, tmp_path: Path) -> None:
+def test_describe_draws_a_program_that_does_not_run(run_folder: RunFolder, tmp_path: Path) -> None:
     path, picture = tmp_path / "words.yaml", tmp_path / "words.svg"
     path.write_text(WORDS)
 
-    done = flow(registry, "describe", str(path), "-X", "input=lines", "--svg", str(picture))
+    done = flow(run_folder, "describe", str(path), "-X", "input=lines", "--svg", str(picture))
 
     assert done.code == 0, done.err
     assert "words (exactly-once)" in done.out
@@ -92,19 +92,21 @@ def test_describe_draws_a_program_that_does_not_run(registry: Registry, tmp_path
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
-    registry: Registry, arguments: list[str], code: int, message: str
+    run_folder: RunFolder, arguments: list[str], code: int, message: str
 ) -> None:
-    done = flow(registry, *arguments)
+    done = flow(run_folder, *arguments)
 
     assert (done.code, done.err.count("\n")) == (code, 1), done.err
     assert message in done.err
 
 
-def test_a_bad_program_is_reported_before_spark_starts(registry: Registry, tmp_path: Path) -> None:
+def test_a_bad_program_is_reported_before_spark_starts(
+    run_folder: RunFolder, tmp_path: Path
+) -> None:
     path = tmp_path / "words.yaml"
     path.write_text(WORDS.replace("from: split", "from: lines").replace("[words]", "[w, key: a]"))
 
-    done = flow(registry, "run", str(path), "-X", "input=lines")
+    done = flow(run_folder, "run", str(path), "-X", "input=lines")
 
     assert done.code == 1
     assert "words.yaml:" in done.err

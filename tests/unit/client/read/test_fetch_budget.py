@@ -28,7 +28,7 @@ def test_any_size_is_reserved_when_nothing_is_held(budget: FetchBudget) -> None:
 
 def test_a_response_settles_what_its_request_reserved(budget: FetchBudget) -> None:
     budget.reserve(60)
-    budget.settle(60, 250)
+    budget.replace_reservation(60, 250)
     assert budget.held_bytes == 250
     budget.release(250)
     assert budget.held_bytes == 0

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from headrace.client.read.read_range import Moment, Offset, ReadRange, milliseconds
+from headrace.client.read.read_range import LogEdge, Moment, ReadRange, milliseconds
 from headrace.model.error import InvalidArgument
 
 
 @pytest.mark.parametrize(
     "bounds",
-    [(), (5,), (5, 5), (Offset.EARLIEST, Moment(9)), (datetime(2026, 1, 1, tzinfo=UTC), 7)],
+    [(), (5,), (5, 5), (LogEdge.EARLIEST, Moment(9)), (datetime(2026, 1, 1, tzinfo=UTC), 7)],
 )
 def test_a_range_survives_pickling(bounds: tuple[Any, ...]) -> None:
     wanted = ReadRange(*bounds)
@@ -22,7 +22,7 @@ def test_a_range_survives_pickling(bounds: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ((-1,), "-1 is no offset: write Offset.EARLIEST or Offset.LATEST"),
+        ((-1,), "-1 is no offset: write LogEdge.EARLIEST or LogEdge.LATEST"),
         ((0, -2), "-2 is no offset"),
         ((10, 9), "a range cannot end at 9, before its start 10"),
         ((datetime(2026, 1, 1),), "has no time zone"),

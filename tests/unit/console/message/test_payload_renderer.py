@@ -46,7 +46,7 @@ def test_bytes_are_shown_as_a_hex_dump() -> None:
 
 
 def test_a_long_text_is_cut_between_letters() -> None:
-    shown = renderer().show("ü".encode() * 5000, letters=100)
+    shown = renderer().show("ü".encode() * 5000, max_characters=100)
     assert (shown.text, shown.cut, shown.size) == ("ü" * 100, True, 10_000)
 
 
@@ -80,7 +80,7 @@ def test_a_view_that_does_not_fit_is_refused() -> None:
 @given(st.binary(max_size=300), st.sampled_from([View.AUTO, View.TEXT, View.HEX]))
 def test_any_bytes_can_be_shown(data: bytes, view: View) -> None:
     for each in (renderer(), renderer("email"), renderer(schema=SCHEMA)):
-        assert each.show(data, view, letters=50).size == len(data)
+        assert each.show(data, view, max_characters=50).size == len(data)
         each.key(data)
 
 

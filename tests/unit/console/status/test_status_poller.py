@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.console.status.status_poller import StatusPoller
-from headrace.flow.monitoring.registry import FOLDER_VARIABLE, Registry, this_run
+from headrace.flow.monitoring.run_folder import FOLDER_VARIABLE, RunFolder, this_run
 from headrace.model.clock import SystemClock
 from headrace.testing.readiness import wait_until
 from testkit.sample.figure_server import FigureServer
@@ -47,7 +47,7 @@ def test_every_batch_is_remembered_once() -> None:
 
 def test_a_flow_of_this_machine_is_found_in_its_registry(folder: Path) -> None:
     graph = {"nodes": [{"name": "in", "kind": "spout", "what": "clicks"}], "arrows": []}
-    Registry(folder).write(
+    RunFolder(folder).write(
         this_run(name="count", program="count.py", master="local", brokers="b:1", graph=graph)
     )
     with polling() as poller:

@@ -45,7 +45,7 @@ class Clock:
 @pytest.fixture
 def server() -> Iterator[MetricsServer]:
     with MetricsServer() as server:
-        server.follow("words", lambda: PROGRESS)
+        server.serve_query("words", lambda: PROGRESS)
         yield server
 
 
@@ -156,7 +156,7 @@ def test_counts_go_on_when_a_changed_plan_is_followed(server: MetricsServer) -> 
     send_report(server.listen("127.0.0.1"), 0, {"a": ComponentTally(executed=1)})
     wait_until(lambda: bool(server.figures().components), what="the report")
 
-    server.follow("words", lambda: None)
+    server.serve_query("words", lambda: None)
 
     assert server.figures().components[0].executed == 1
     assert server.figures().batch is None

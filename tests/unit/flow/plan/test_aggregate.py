@@ -13,7 +13,7 @@ from headrace.flow.error import FlowError
 from headrace.flow.plan.aggregate import Aggregate
 from headrace.flow.plan.fields import Fields
 from headrace.flow.runtime.builtin.sketch import estimate, sketch
-from headrace.flow.runtime.partial import PartialColumns, PartialSheet
+from headrace.flow.runtime.partial import PartialColumns, PartialTotals
 from headrace.flow.storm.sink import TopicSink
 from headrace.flow.storm.spout import TopicSpout
 from headrace.flow.storm.topology import Topology
@@ -91,7 +91,7 @@ def test_partial_totals_of_any_division_add_up_to_the_same() -> None:
         "page", n="count", s="sum(ms)", m="mean(ms)", lo="min(ms)", u="distinct(user)"
     )
     columns = PartialColumns(aggregate, fields)
-    sheets = [PartialSheet(columns) for _ in range(3)]
+    partials = [PartialTotals(columns) for _ in range(3)]
     for at in range(0, 500, 50):
         part = pa.RecordBatch.from_arrays(
             [
@@ -102,9 +102,9 @@ def test_partial_totals_of_any_division_add_up_to_the_same() -> None:
             ],
             schema=fields.schema,
         )
-        sheets[chance.randrange(3)].add(part)
+        partials[chance.randrange(3)].add(part)
 
-    folded = columns.fold(pa.concat_tables([sheet.close() for sheet in sheets]))
+    folded = columns.fold(pa.concat_tables([totals.close() for totals in partials]))
 
     found: dict[str, Any] = defaultdict(lambda: [0, 0, 0.0, 0, 99, set()])
     for row in folded.to_pylist():

@@ -21,9 +21,9 @@ from headrace.flow.trident.fold_work import FoldWork
 from headrace.flow.trident.parquet_state import ParquetState
 from headrace.flow.trident.persist_work import PersistWork, QueryWork
 from headrace.flow.trident.sqlite_state import SqliteState
-from headrace.flow.trident.state import Backing, Mode, Shape, StateFactory
+from headrace.flow.trident.state import Backing, Mode, StateFactory, StateFields
 
-SHAPE = Shape(Fields.parse("word STRING"), Fields.parse("n BIGINT, mean DOUBLE"))
+SHAPE = StateFields(Fields.parse("word STRING"), Fields.parse("n BIGINT, mean DOUBLE"))
 MADE = Fields.parse("word STRING, n BIGINT, mean DOUBLE")
 CONTEXT = TaskContext("plan", "counts", 0, 1)
 
@@ -153,11 +153,11 @@ class Broken(StateFactory):
         self.mode = inner.mode
         self.failures = failures
 
-    def open(self, shape: Shape, task: int, tasks: int) -> Backing:
+    def open(self, state_fields: StateFields, task: int, tasks: int) -> Backing:
         if self.failures:
             self.failures -= 1
             raise ConnectionError("connection refused")
-        return self.inner.open(shape, task, tasks)
+        return self.inner.open(state_fields, task, tasks)
 
 
 def test_a_state_that_fails_once_is_tried_again(tmp_path: Path) -> None:

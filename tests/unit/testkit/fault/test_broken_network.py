@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import CLIENTS
 from testkit.fault.namespace_network import NamespaceNetwork

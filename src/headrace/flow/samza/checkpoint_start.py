@@ -16,7 +16,7 @@ _FILE = "samza.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class CheckpointStart:
     """What a checkpoint began with.
 
     Attributes:
@@ -28,8 +28,8 @@ class Beginning:
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, checkpoint: Path) -> "Beginning | None":
-        """Return the beginning of a checkpoint; None if it has none."""
+    def read(cls, checkpoint: Path) -> "CheckpointStart | None":
+        """Return what a checkpoint began with; None if it has not begun."""
         path = checkpoint / _FILE
         try:
             kept = json.loads(path.read_bytes())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.flow.execution.unfinished import skip_unfinished
+from headrace.flow.execution.skip_unfinished import skip_unfinished
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ Rule 1: a stop lets the current batch end, for at most half a minute. A batch th
 Rule 2: a request of `headrace flow rebalance` or `restart` is carried out between two batches: the
         query stops after a batch and starts again from its checkpoint, with the new plan if there
         is one.
-Rule 3: the run is in the registry exactly while it runs.
+Rule 3: the run has a file in the folder of runs exactly while it runs.
 """
 
 import signal
@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.cli.flow.failure import flow_failed, spark_failures_reported
-from headrace.cli.flow.live import Watch, watching
+from headrace.cli.flow.failure_message import flow_failed, spark_failures_reported
+from headrace.cli.flow.figures_display import Watch, watching
 from headrace.cli.flow.program import LoadedProgram
 from headrace.cli.terminal.spark_log import silence_pyspark, spark_log, tail_of
 from headrace.cli.terminal.stop import Stop
 from headrace.flow.error import FlowError
 from headrace.flow.execution.rebalance import rebalanced
 from headrace.flow.monitoring.metrics_server import MetricsServer
-from headrace.flow.monitoring.registry import RESTART, Registry, Run, this_run
+from headrace.flow.monitoring.run_folder import RESTART, Run, RunFolder, this_run
 from headrace.flow.plan.graph import Graph
 
 _POLL_SECONDS = 0.25
@@ -79,7 +79,7 @@ class Execution:
     stopped: Callable[[], bool]
     watch: Watch
     metrics: MetricsServer
-    registry: Registry = field(default_factory=Registry)
+    run_folder: RunFolder = field(default_factory=RunFolder)
 
     def run(self) -> None:
         """Run until it is stopped, its time is over, or it fails.
@@ -89,11 +89,11 @@ class Execution:
         """
         deadline = None if self.options.seconds is None else time.monotonic() + self.options.seconds
         query = self._started()
-        self.metrics.follow(self.name, lambda: query.lastProgress)
+        self.metrics.serve_query(self.name, lambda: query.lastProgress)
         run = self._announce()
         try:
             while query.isActive and not self._is_over(deadline):
-                request = self.registry.take_request(run)
+                request = self.run_folder.take_request(run)
                 if request is not None:
                     run, query = self._carry_out(run, request, query)
                 self.watch(self.metrics.figures())
@@ -104,7 +104,7 @@ class Execution:
             if failure is not None:
                 raise self.options.failed(self.name, failure)
         finally:
-            self.registry.remove(run)
+            self.run_folder.remove(run)
             self.metrics.close()
             query.stop()
 
@@ -130,7 +130,7 @@ class Execution:
             metrics=self.metrics.address,
             graph=self.graph(),
         )
-        self.registry.write(run)
+        self.run_folder.write(run)
         return run
 
     def _carry_out(self, run: Run, request: Mapping[str, Any], query: Any) -> tuple[Run, Any]:
@@ -138,12 +138,12 @@ class Execution:
             if not request.get(RESTART):
                 self.change(request)
         except FlowError as error:
-            return self.registry.answer(run, request, str(error)), query
+            return self.run_folder.answer(run, request, str(error)), query
         finish(query)
         query = self._started()
-        self.metrics.follow(self.name, lambda: query.lastProgress)
+        self.metrics.serve_query(self.name, lambda: query.lastProgress)
         run = replace(run, graph=self.graph())
-        return self.registry.answer(run, request, None), query
+        return self.run_folder.answer(run, request, None), query
 
 
 def plan_execution(
@@ -246,7 +246,7 @@ def started(
     name: str, options: RunOptions, settings: Mapping[str, str], *, realtime: bool = False
 ) -> Iterator[tuple[Any, Callable[[], bool], Watch]]:
     """Yield Spark, a function that returns whether to stop, and one to call with the figures."""
-    Registry().check_free(str(options.checkpoint.resolve()))
+    RunFolder().check_free(str(options.checkpoint.resolve()))
     with Stop() as stop, watching() as (watch, _):
         print(f"Starting Spark for {name} ...", flush=True)
         with spark_for(name, options, settings, realtime=realtime) as spark:

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from headrace.cli.flow.failure import flow_failed, spark_failures_reported
+from headrace.cli.flow.failure_message import flow_failed, spark_failures_reported
 from headrace.flow.error import FlowError
 
 GONE = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Traceback (most\

@@ -11,7 +11,7 @@ PHONE: Final = {"width": 390, "height": 800}
 THEMES: Final = ("light", "dark")
 _LOADED: Final = "() => document.querySelector('#main tbody tr, #main .card, #main li') !== null"
 # The page polls every few seconds, and animations must have ended.
-_SETTLE_MS: Final = 3_500
+_STILL_MS: Final = 3_500
 
 
 def capture_console(
@@ -38,6 +38,6 @@ def _shoot(page: Any, path: str, to: Path) -> None:
     page.evaluate("path => { location.hash = path }", path)
     page.wait_for_selector("#main h1")
     page.wait_for_function(_LOADED)
-    page.wait_for_timeout(_SETTLE_MS)
+    page.wait_for_timeout(_STILL_MS)
     page.evaluate("window.scrollTo(0, 0)")
     page.screenshot(path=str(to))

@@ -67,7 +67,7 @@ def this_run(**attributes: Any) -> Run:
     )
 
 
-class Registry:
+class RunFolder:
     """The folder of runs: `$HEADRACE_FLOWS`, or one below the user's state folder."""
 
     def __init__(self, folder: Path | None = None) -> None:

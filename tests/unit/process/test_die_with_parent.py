@@ -9,7 +9,7 @@ from headrace.testing.readiness import wait_until
 
 SCRIPT = """
 import os, signal, subprocess
-from headrace.process.child import die_with_parent
+from headrace.process.die_with_parent import die_with_parent
 
 child = subprocess.Popen(["sleep", "600"], preexec_fn=die_with_parent)
 print(child.pid, flush=True)

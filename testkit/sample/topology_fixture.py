@@ -16,7 +16,7 @@ from testkit.peer.transactional import read_to_end
 _SECONDS = 60.0
 
 
-class TopologyStage:
+class TopologyFixture:
     """The input topic `in`, output topics and the checkpoint of one test.
 
     Args:

@@ -27,7 +27,7 @@ PARTITION: Final = "partition"
 Columns: TypeAlias = "pa.Table | pa.RecordBatch"
 
 
-class Placement:
+class RowPartitioner:
     """The partitions of one topic, and which of them gets the next rows without a key.
 
     The first of them is chosen at random: many writers of a few rows each must not all begin with
