@@ -47,6 +47,8 @@ FOR_TESTS = KafkaProfile(
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # As in QUICK_SETTINGS: records of years ago stay.
+        "log.retention.check.interval.ms": "86400000",
         # A killed broker may register again only when its old session has run out.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",

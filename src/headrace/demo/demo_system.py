@@ -32,7 +32,7 @@ from headrace.model.error import HeadraceError
 
 _POLL_SECONDS = 0.25
 # If no answer changes for this long, the flows' answers are compared as they are.
-_UNCHANGED_SECONDS = 120.0
+_UNCHANGED_SECONDS = 300.0
 _AUDIT = "audit"
 _LISTENS = rb"listens on .*?(127\.0\.0\.1:\d+)"
 

@@ -9,4 +9,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "200",
     "log.cleaner.backoff.ms": "100",
+    # Tests write records of years ago; a broker that lives for longer than the default five minutes
+    # would delete them in the middle of a test.
+    "log.retention.check.interval.ms": "86400000",
 }
