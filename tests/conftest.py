@@ -14,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from testkit.peer.apache_kafka import ApacheKafka
 from testkit.peer.kafka_tool import KafkaTools
 from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.postgres import PostgresServer
 from testkit.process.broker_process import BrokerProcess
 
 _numbers = count()
@@ -88,3 +89,14 @@ def apache_kafka(
     """A running Apache Kafka broker for all tests: use topics of your own."""
     with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A server whose tables belong to one file of tests."""
+    try:
+        server = PostgresServer()
+    except PeerMissing as missing:
+        require_peer(str(missing))
+    with server:
+        yield server

@@ -7,7 +7,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any
 
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.fetch_request import FetchRequest, pack_fetch_request
 from headrace.wire.fetch_response import FetchResponse
 from headrace.wire.produce_request import (
@@ -110,3 +110,11 @@ class WireClient:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def versions(api: ApiKey) -> Any:
+    """Return a mark that runs a test with every version of an API that the broker serves."""
+    import pytest  # only tests call this, and only the dev extra brings pytest
+
+    served = APIS[api]
+    return pytest.mark.parametrize("version", range(served.lowest, served.highest + 1))

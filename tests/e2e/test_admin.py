@@ -18,7 +18,6 @@ from confluent_kafka.admin import (
 
 from headrace.testing.readiness import wait_until
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.broker_process import BrokerProcess
 
 SET, DELETE = AlterConfigOpType.SET, AlterConfigOpType.DELETE
@@ -28,14 +27,6 @@ APPEND, SUBTRACT = AlterConfigOpType.APPEND, AlterConfigOpType.SUBTRACT
 @pytest.fixture
 def admin(broker: BrokerProcess) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.address})
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    try:
-        return KafkaTools.find(tmp_path_factory.mktemp("tools"))
-    except PeerMissing as missing:
-        require_peer(str(missing))
 
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -230,13 +221,13 @@ def test_a_broker_tells_all_its_configs(admin: AdminClient) -> None:
 
 @pytest.mark.interop
 def test_a_dynamic_config_takes_effect_and_outlives_a_restart(
-    own_broker: BrokerProcess, tools: KafkaTools
+    own_broker: BrokerProcess, kafka_tools: KafkaTools
 ) -> None:
     own_broker.start()
     admin = AdminClient({"bootstrap.servers": own_broker.address})
     create(admin, "before")
     # librdkafka cannot name all brokers at once.
-    tools.run(
+    kafka_tools.run(
         KafkaTool.CONFIGS,
         *("--bootstrap-server", own_broker.address, "--alter", "--entity-type", "brokers"),
         *("--entity-default", "--add-config", "num.partitions=5,log.retention.ms=7000"),
@@ -309,11 +300,11 @@ def test_kafka_python_administers(broker: BrokerProcess, topic: str) -> None:
 
 
 @pytest.mark.interop
-def test_kafka_topics_tool(broker: BrokerProcess, topic: str, tools: KafkaTools) -> None:
+def test_kafka_topics_tool(broker: BrokerProcess, topic: str, kafka_tools: KafkaTools) -> None:
     server = ("--bootstrap-server", broker.address)
 
     def run(*arguments: str) -> str:
-        return tools.run(KafkaTool.TOPICS, *server, *arguments).checked().stdout
+        return kafka_tools.run(KafkaTool.TOPICS, *server, *arguments).checked().stdout
 
     run("--create", "--topic", topic, "--partitions", "2", "--config", "retention.ms=5000")
     run("--alter", "--topic", topic, "--partitions", "4")
@@ -325,14 +316,14 @@ def test_kafka_topics_tool(broker: BrokerProcess, topic: str, tools: KafkaTools)
 
 @pytest.mark.interop
 def test_kafka_configs_tool(
-    broker: BrokerProcess, admin: AdminClient, topic: str, tools: KafkaTools
+    broker: BrokerProcess, admin: AdminClient, topic: str, kafka_tools: KafkaTools
 ) -> None:
     create(admin, topic, retention_ms="4000")
     server = ("--bootstrap-server", broker.address)
     entity = ("--entity-type", "topics", "--entity-name", topic)
 
     def run(*arguments: str) -> str:
-        return tools.run(KafkaTool.CONFIGS, *server, *arguments).checked().stdout
+        return kafka_tools.run(KafkaTool.CONFIGS, *server, *arguments).checked().stdout
 
     change = ("--add-config", "cleanup.policy=[compact,delete]", "--delete-config", "retention.ms")
     run("--alter", *entity, *change)
@@ -345,12 +336,12 @@ def test_kafka_configs_tool(
 
 
 @pytest.mark.interop
-def test_kafka_tools_for_the_cluster(broker: BrokerProcess, tools: KafkaTools) -> None:
+def test_kafka_tools_for_the_cluster(broker: BrokerProcess, kafka_tools: KafkaTools) -> None:
     server = ("--bootstrap-server", broker.address)
 
-    features = tools.run(KafkaTool.FEATURES, *server, "describe").checked().stdout
-    dirs = tools.run(KafkaTool.LOG_DIRS, *server, "--describe").checked().stdout
-    cluster = tools.run(KafkaTool.CLUSTER, "cluster-id", *server).checked().stdout
+    features = kafka_tools.run(KafkaTool.FEATURES, *server, "describe").checked().stdout
+    dirs = kafka_tools.run(KafkaTool.LOG_DIRS, *server, "--describe").checked().stdout
+    cluster = kafka_tools.run(KafkaTool.CLUSTER, "cluster-id", *server).checked().stdout
 
     assert re.search(r"group.version.*FinalizedVersionLevel: 1", features)
     assert re.search(r"transaction.version.*FinalizedVersionLevel: 2", features)

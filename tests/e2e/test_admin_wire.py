@@ -1,38 +1,15 @@
 """Every version of every administrative request, as a client of that age would send it."""
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
-import pytest
-
-from headrace.wire.api import APIS, ApiKey
+from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from testkit.process.broker_process import BrokerProcess
-from testkit.process.wire_client import WireClient
+from testkit.process.wire_client import WireClient, versions
 
 NONE = ErrorCode.none
 TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
-
-
-def versions(api: ApiKey) -> Any:
-    served = APIS[api]
-    return pytest.mark.parametrize("version", range(served.lowest, served.highest + 1))
-
-
-@pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[WireClient]:
-    with WireClient(broker.address) as connected:
-        yield connected
-
-
-@pytest.fixture
-def created(client: WireClient, topic: str) -> str:
-    """A topic with two partitions."""
-    wanted = {"name": topic, "num_partitions": 2, "replication_factor": 1}
-    answer = client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [wanted], "timeout": 10_000})
-    assert answer.topics[0].error_code == NONE
-    return topic
 
 
 def topic_id(client: WireClient, topic: str) -> UUID:

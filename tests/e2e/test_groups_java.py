@@ -13,7 +13,6 @@ from confluent_kafka import Producer
 
 from headrace.testing.readiness import wait_until
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.process.broker_process import BrokerProcess
 from testkit.process.member import Member, create_topic, produce, share
 
@@ -22,22 +21,16 @@ pytestmark = pytest.mark.interop
 PARTITIONS = 4
 
 
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    try:
-        return KafkaTools.find(tmp_path_factory.mktemp("tools"))
-    except PeerMissing as missing:
-        require_peer(str(missing))
-
-
 class VerifiableConsumer:
-    """Kafka's test consumer, which tells each event in a line of JSON."""
+    """Kafka's test consumer, which prints each event as a line of JSON."""
 
-    def __init__(self, tools: KafkaTools, address: str, group: str, topic: str, *more: str) -> None:
+    def __init__(
+        self, kafka_tools: KafkaTools, address: str, group: str, topic: str, *more: str
+    ) -> None:
         self.records: Counter[int] = Counter()
         self.held: set[int] = set()
         self.events: list[dict[str, Any]] = []
-        self._process = tools.start(
+        self._process = kafka_tools.start(
             KafkaTool.VERIFIABLE_CONSUMER,
             *("--bootstrap-server", address, "--group-id", group, "--topic", topic),
             *("--reset-policy", "earliest", "--enable-autocommit", *more),
@@ -78,10 +71,10 @@ class VerifiableConsumer:
 
 
 @pytest.fixture
-def group_tool(tools: KafkaTools, broker: BrokerProcess) -> Iterator[Any]:
+def group_tool(kafka_tools: KafkaTools, broker: BrokerProcess) -> Iterator[Any]:
     def run(*arguments: str) -> str:
         bootstrap = ("--bootstrap-server", broker.address)
-        done = tools.run(KafkaTool.CONSUMER_GROUPS, *bootstrap, *arguments).checked()
+        done = kafka_tools.run(KafkaTool.CONSUMER_GROUPS, *bootstrap, *arguments).checked()
         assert "Error" not in done.stdout, str(done)
         return done.stdout
 
@@ -100,12 +93,12 @@ def _options(protocol: str) -> tuple[list[str], dict[str, Any]]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_static_java_leader_comes_back_unnoticed(
-    tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str
+    kafka_tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str
 ) -> None:
     create_topic(broker.address, topic, PARTITIONS)
     more, settings = _options(protocol)
     more += ["--group-instance-id", "java"]
-    java = VerifiableConsumer(tools, broker.address, group, topic, *more)
+    java = VerifiableConsumer(kafka_tools, broker.address, group, topic, *more)
     own: Member | None = None
     try:
         wait_until(lambda: len(java.held) == PARTITIONS, what="the first assignment")
@@ -118,7 +111,7 @@ def test_a_static_java_leader_comes_back_unnoticed(
         wait_until(shared, what="the share of two")
         held, rebalances = set(java.held), len(own.assigned)
         java.stop()
-        java = VerifiableConsumer(tools, broker.address, group, topic, *more)
+        java = VerifiableConsumer(kafka_tools, broker.address, group, topic, *more)
         wait_until(shared, what="the leader's return")
         assert java.held == held
         assert len(own.assigned) == rebalances
@@ -129,11 +122,11 @@ def test_a_static_java_leader_comes_back_unnoticed(
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_java_and_librdkafka_share_a_group(
-    tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str
+    kafka_tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str
 ) -> None:
     create_topic(broker.address, topic, PARTITIONS)
     more, settings = _options(protocol)
-    java = VerifiableConsumer(tools, broker.address, group, topic, *more)
+    java = VerifiableConsumer(kafka_tools, broker.address, group, topic, *more)
     own: Member | None = None
     try:
         wait_until(lambda: len(java.held) == PARTITIONS, what="the first assignment")

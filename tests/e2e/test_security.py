@@ -36,7 +36,7 @@ from confluent_kafka.admin import (
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
-from testkit.peer.peer import PeerMissing, require_peer
+from testkit.peer.peer import require_peer
 from testkit.process.broker_process import BrokerProcess
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -100,14 +100,6 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     }
     with BrokerProcess(folder / "broker", settings) as process:
         yield SecureBroker(process)
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
-    try:
-        return KafkaTools.find(tmp_path_factory.mktemp("tools"))
-    except PeerMissing as missing:
-        require_peer(str(missing))
 
 
 @pytest.fixture
@@ -586,11 +578,11 @@ def test_acls_need_an_authorizer(broker: BrokerProcess) -> None:
 
 @pytest.mark.interop
 def test_kafkas_own_client_and_acl_tool(
-    secure: SecureBroker, user: str, topic: str, tools: KafkaTools, tmp_path: Path
+    secure: SecureBroker, user: str, topic: str, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
     secure.create(topic)
     server = ("--bootstrap-server", secure.open_address)
-    added = tools.run(
+    added = kafka_tools.run(
         KafkaTool.ACLS,
         *server,
         *("--add", "--allow-principal", f"User:{user}", "--producer", "--topic", topic),
@@ -603,7 +595,7 @@ def test_kafkas_own_client_and_acl_tool(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
         f'sasl.jaas.config={login} required username="{user}" password="{PASSWORD}";\n'
     )
-    tools.run(
+    kafka_tools.run(
         KafkaTool.CONSOLE_PRODUCER,
         *("--bootstrap-server", secure.sasl_address, "--topic", topic),
         *("--command-config", str(config)),

@@ -1,40 +1,18 @@
 """Every version of every transaction request, as a client of that age would send it."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from headrace.testing.readiness import wait_until
-from headrace.wire.api import APIS, ApiKey
+from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
-from testkit.process.broker_process import BrokerProcess
-from testkit.process.wire_client import WireClient
+from testkit.process.wire_client import WireClient, versions
 from testkit.sample.batch import sample_batch
 
 NONE = ErrorCode.none
 FENCED, OLD_EPOCH = ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch
-
-
-def versions(api: ApiKey) -> Any:
-    served = APIS[api]
-    return pytest.mark.parametrize("version", range(served.lowest, served.highest + 1))
-
-
-@pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[WireClient]:
-    with WireClient(broker.address) as connected:
-        yield connected
-
-
-@pytest.fixture
-def created(client: WireClient, topic: str) -> str:
-    """A topic with two partitions."""
-    wanted = {"name": topic, "num_partitions": 2, "replication_factor": 1}
-    answer = client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [wanted], "timeout": 10_000})
-    assert answer.topics[0].error_code == NONE
-    return topic
 
 
 class Transaction:

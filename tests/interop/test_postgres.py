@@ -1,26 +1,13 @@
 """The jdbc sink into a real PostgreSQL."""
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 
 from headrace.testing.readiness import wait_until
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 from testkit.sample.ingest_agent import running
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        server = PostgresServer()
-    except PeerMissing as missing:
-        require_peer(str(missing))
-    with server:
-        yield server
 
 
 def test_an_agent_fills_a_table(postgres: PostgresServer) -> None:

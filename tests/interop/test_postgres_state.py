@@ -1,14 +1,12 @@
 """A Trident state in a real PostgreSQL: what two writers, a reader and a repeated batch see."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from headrace.flow.plan.fields import Fields
 from headrace.flow.trident.postgres_state import PostgresState
 from headrace.flow.trident.state import Mode, StateEntry, StateFields, entry_after, kept_before
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 
 pytestmark = pytest.mark.interop
@@ -16,16 +14,6 @@ pytestmark = pytest.mark.interop
 SHAPE = StateFields(
     Fields.parse("word STRING, day DATE"), Fields.parse("n BIGINT, mean DOUBLE, seen TIMESTAMP")
 )
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        server = PostgresServer()
-    except PeerMissing as missing:
-        require_peer(str(missing))
-    with server:
-        yield server
 
 
 COUNTS = StateFields(Fields.parse("word STRING, number BIGINT"), Fields.parse("n BIGINT"))

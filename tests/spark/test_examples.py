@@ -6,7 +6,6 @@ run, and what needs Spark. The example of a Samza task is in `test_samza.py`.
 
 import sys
 import threading
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from headrace.flow.drpc.function_topics import FunctionTopics
 from headrace.flow.execution.job import run_batch, start
 from headrace.flow.land import Landing, stray_files
 from headrace.spark.data_source import HeadraceDataSource
-from testkit.peer.peer import PeerMissing, require_peer
 from testkit.peer.postgres import PostgresServer
 from testkit.process.broker_process import BrokerProcess
 from testkit.sample.example_runner import ExampleRunner
@@ -28,16 +26,6 @@ from testkit.sample.example_runner import ExampleRunner
 NOW: dict[str, Any] = {"availableNow": True}
 MINUTE = 60_000
 _SECONDS = 300.0
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        server = PostgresServer()
-    except PeerMissing as missing:
-        require_peer(str(missing))
-    with server:
-        yield server
 
 
 @pytest.fixture
