@@ -19,7 +19,7 @@ PAGES = [
 ]
 FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|js|md|yaml|toml)|\w+\.py)`")
 # Files of a user, in examples.
-USERS = {"file.py"}
+USERS = {"words.py", "file.py"}
 DOTTED = re.compile(r"`((?:headrace|testkit)(?:\.\w+)+|[a-z]+(?:\.\w+)+)(?:\(\))?`")
 # Names of keys, topics and files that look like modules.
 NOT_CODE = re.compile(
