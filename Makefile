@@ -36,7 +36,7 @@ test: setup $(PEERS_STAMP)  ## Run every test
 	$(PYTHON) -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 
 unit: $(STAMP)  ## Run the unit and property tests only
-	$(PYTHON) -m pytest tests/unit tests/property
+	$(PYTHON) -m pytest -n $(JOBS) tests/unit tests/property
 
 check: $(STAMP)  ## Lint, type-check, and check the layers, the structure and the words
 	$(VENV)/bin/ruff check .
