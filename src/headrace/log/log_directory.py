@@ -3,12 +3,11 @@ starts.
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
 from uuid import uuid4
 
 import structlog
@@ -28,14 +27,20 @@ from headrace.log.partition.loader import RecoveryReport, load_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
+from headrace.log.side_by_side import for_each
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.error import HeadraceError, InvalidArgument, LogClosed, StorageError
+from headrace.model.error import (
+    DiskFull,
+    HeadraceError,
+    InvalidArgument,
+    LogClosed,
+    StorageError,
+)
 from headrace.model.ids import BrokerId, TopicId, TopicPartition, topic_name_problem
 from headrace.model.offset import Offset
 from headrace.model.topic_config import LogConfig
 
-_Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
@@ -222,7 +227,7 @@ class LogDirectory:
         partitions = sorted(self._known)
         if not partitions:
             return
-        _for_each(self.get, partitions, threads, "log-recovery")
+        for_each(self.get, partitions, threads, "log-recovery")
         self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
@@ -395,18 +400,24 @@ class LogDirectory:
 
         Logs that were not used since the start are opened for it, one after the other.
         """
+        full: DiskFull | None = None
         for partition in self.partitions:
             try:
                 log = self.get(partition)
-                log.apply_retention()
+                # First, because it makes room.
                 log.remove_deleted()
+                log.apply_retention()
                 log.expire_producers(producer_expiration_ms)
                 if len(log.segments) > 1 and log.recovery_point < log.segments[-1].base_offset:
                     log.flush()
             except (InvalidArgument, LogClosed):
                 continue  # deleted meanwhile
+            except DiskFull as error:
+                full = error  # another log may still make room
         self.remove_deleted()
         self.checkpoint()
+        if full is not None:
+            raise full
 
     def sync_due(self) -> int:
         """Sync the logs whose flush.ms or flush.messages is due; return how many there were."""
@@ -441,12 +452,15 @@ class LogDirectory:
                 with self._storage.io(f"close {self.path}"):
                     marker = self.path / CLEAN_SHUTDOWN_NAME
                     self._storage.filesystem.write_atomically(marker, _CLEAN_SHUTDOWN)
+        except DiskFull as error:
+            # Without the mark the next start looks at what was not flushed, as after a crash.
+            _log.warning("log_directory_not_clean", path=str(self.path), reason=str(error))
         finally:
             self._let_go()
 
     def _close_logs(self) -> None:
         # Closing is waiting for the disk, which takes many at once.
-        _for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
+        for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
 
     def _let_go(self) -> None:
         if self._flusher is not None:
@@ -457,20 +471,6 @@ class LogDirectory:
             self._logs.clear()
         self._storage.files.forget_tree(self.path)
         self._directory_lock.release()
-
-
-def _for_each(
-    do: Callable[[_Item], object], items: Sequence[_Item], threads: int, name: str
-) -> None:
-    """Call `do` with the items, side by side. The first error is raised when all are done."""
-    threads = min(threads, len(items))
-    if threads <= 1:
-        for item in items:
-            do(item)
-        return
-    with ThreadPoolExecutor(threads, name) as pool:
-        for _ in pool.map(do, items):
-            pass
 
 
 def _new_cluster_id() -> str:

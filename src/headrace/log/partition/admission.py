@@ -142,10 +142,14 @@ def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview |
         if not config.compacted and not untimely and not recompress:
             return None
         rows = inflate(Codec(batch.compression), rows, _MAX_INFLATED_BYTES)
-    elif not config.compacted and not untimely and _takes_any_past(config):
+    elif (
+        not config.compacted
+        and not untimely
+        and _takes_any_past(config)
+        and framing.is_sound(batch.data)
+    ):
         # Most batches: each record is at most as new as the head says, and that is in time.
-        if framing.is_sound(batch.data):
-            return rows
+        return rows
     oldest_ms, newest_ms = _bounds(config, now_ms)
     problem, record, marks = framing.inspect(
         rows,

@@ -5,7 +5,7 @@ from typing import TypeGuard
 
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.admission import admit, unchecked
-from headrace.log.partition.append_failure import append_failure, write_failure
+from headrace.log.partition.append_failure import append_failure, roll_failure, write_failure
 from headrace.log.partition.appended import Appended
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.partition.plain_append import PlainAppend
@@ -210,10 +210,13 @@ class Appender:
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
                 if epoch >= 0:
                     log.epochs.assign(epoch, item.base_offset)
-            try:
-                segment.write(buffers)
-            except OSError as error:
-                raise write_failure(log, segment, error) from error
+        except OSError as error:
+            raise roll_failure(log, error) from error
+        try:
+            segment.write(buffers)
+        except OSError as error:
+            raise write_failure(log, segment, error) from error
+        try:
             position = segment.size_bytes
             interval_bytes = log.config.index_interval_bytes
             for item in placed:
