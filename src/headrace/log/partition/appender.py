@@ -17,7 +17,7 @@ from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.model.error import InvalidArgument, UnexpectedAppendOffset
 from headrace.model.offset import NO_TIMESTAMP_MS, LogStartOffset, Offset
 from headrace.records.batch import LOG_OVERHEAD, Batch, stamp
-from headrace.records.control import ControlType, build_marker
+from headrace.records.control import ControlType, build_marker, read_control
 
 # Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
@@ -25,6 +25,13 @@ _new = tuple.__new__
 
 def _is_flat(records: Bytes) -> TypeGuard[memoryview]:
     return type(records) is memoryview and records.format == "B"
+
+
+def _check_marker(batch: Batch) -> None:
+    """Read a marker before it is written: a log with one that cannot be read would not open."""
+    control = read_control(batch)
+    if control is not None and control.ends_transaction:
+        _ = control.coordinator_epoch
 
 
 class Appender:
@@ -140,6 +147,7 @@ class Appender:
 
         Raises:
             UnexpectedAppendOffset: a batch lies below the log end: truncate first.
+            CorruptBatch: a batch, or the marker in it, cannot be read; nothing was written.
         """
         if _is_flat(records):
             appended = self._plain.append(records, None)
@@ -156,6 +164,8 @@ class Appender:
                         f"{log.partition} ends at {next_offset}, so a batch from the leader "
                         f"cannot start at {batch.base_offset}"
                     )
+                if batch.is_control and batch.producer_id >= 0:
+                    _check_marker(batch)
                 last_offset = batch.last_offset
                 placed.append(
                     PlacedBatch(batch, batch.base_offset, last_offset, batch.max_timestamp)
