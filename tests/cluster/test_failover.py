@@ -13,7 +13,14 @@ WAIT_SECONDS = 90
 
 def acknowledged_more(workload):
     """Wait until records that are sent from now on have been, by every partition."""
-    wait_until(workload.goes_on(15), what="acknowledged records", timeout_seconds=WAIT_SECONDS)
+    goes_on = workload.goes_on(15)
+    wait_until(
+        # A client that failed says more than the records that it does not send any more.
+        lambda: workload.failures != [] or goes_on(),
+        what="acknowledged records",
+        timeout_seconds=WAIT_SECONDS,
+    )
+    assert workload.failures == []
 
 
 def assert_sound(workload, cluster, topic):
