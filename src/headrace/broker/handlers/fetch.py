@@ -245,14 +245,11 @@ class _Fetch:
                     admission.session.rotate(item)
         size = sum([result.records_bytes for _, result in results])
         self._broker.metrics.fetched_bytes += size
-        throttle_ms = 0
-        if self._broker.quotas.active:
-            throttle_ms = self._broker.quotas.throttle_fetch(self._call, size)
         return pack_fetch_response(
             self._call.version,
             self._call.request.header.correlation_id,
             _by_topic(results),
-            throttle_ms=throttle_ms,
+            throttle_ms=self._throttle_ms(size) if self._broker.quotas.active else 0,
             session_id=admission.session_id,
             node_endpoints=self._broker.cluster_view.leader_endpoints(
                 self._call, [result.leader for _, result in results]
@@ -260,6 +257,10 @@ class _Fetch:
             if self.failed
             else (),
         )
+
+    def _throttle_ms(self, size_bytes: int) -> int:
+        """Return for how long the client should wait, by its quota."""
+        return self._broker.quotas.throttle_fetch(self._call, size_bytes)
 
 
 class FollowerFetch(_Fetch):
@@ -362,6 +363,13 @@ class FollowerFetch(_Fetch):
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
+
+    def _throttle_ms(self, size_bytes: int) -> int:
+        """A client quota never slows a follower down: it would fall out of sync, and every write
+        with acks=all would wait for it. `replication_throttle` limits replicas instead."""
+        if self._broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
+            return 0
+        return super()._throttle_ms(size_bytes)
 
 
 def _by_topic(
