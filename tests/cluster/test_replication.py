@@ -192,6 +192,26 @@ class TestTopics:
 
         asyncio.run(scenario())
 
+    def test_a_partition_whose_log_starts_within_a_batch_is_moved(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path, brokers=2) as servers:
+                await create(servers, partitions=1, replication_factor=1)
+                old = leader_of(servers)
+                await append(old, *[b"x"] * 10, acks_all=False)
+                await append(old, b"y", acks_all=False)
+                led(old).log.delete_records(5)
+                target = next(each for each in servers if each is not old)
+                await old.broker.controller.administer(
+                    lambda controller: controller.reassign({ORDERS: [target.broker.node_id]})
+                )
+
+                await until(lambda: led(target) is not None, "the new leader")
+                assert led(target).log.log_start_offset == 5
+                assert led(target).log.log_end_offset == 11
+                assert led(target).log.read(5, 1 << 20).first_offset == 0
+
+        asyncio.run(scenario())
+
 
 class TestThrottle:
     @pytest.mark.parametrize("side", ["leader", "follower"])
