@@ -414,8 +414,6 @@ def _inline(result: Result) -> Result:
 
 def _aborted(
     partition: Partition | Follower, start: int, piece: LogSlice
-) -> list[AbortedTransaction] | None:
-    if not piece.size:
-        return []
-    aborted = partition.log.aborted_transactions(start, piece.end_offset)
+) -> list[AbortedTransaction]:
+    aborted = partition.log.aborted_in(start, piece)
     return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in aborted]

@@ -9,6 +9,7 @@ from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
 from headrace.log.partition.log_flusher import LogFlusher
 from headrace.log.partition.log_reader import LogReader
+from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState
 from headrace.log.partition.log_trimmer import LogTrimmer
 from headrace.log.partition.log_truncator import LogTruncator
@@ -202,6 +203,10 @@ class PartitionLog:
     def aborted_transactions(self, start: int, end: int) -> list[AbortedTransactionEntry]:
         """List the aborted transactions of a range (`LogReader.aborted_transactions`)."""
         return self._reader.aborted_transactions(start, end)
+
+    def aborted_in(self, start: int, piece: LogSlice) -> list[AbortedTransactionEntry]:
+        """List the aborted transactions of what was read (`LogReader.aborted_in`)."""
+        return self._reader.aborted_in(start, piece)
 
     def epoch_end_offset(self, epoch: int) -> EpochEnd:
         """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown."""
