@@ -22,6 +22,8 @@ from headrace.broker.replica.partition import Partition, epoch_error
 from headrace.broker.replica.replication_throttle import names_replica
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
+from headrace.model.ids import BrokerId
+from headrace.replication.divergence import Divergence, divergence
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
@@ -212,6 +214,10 @@ class _Fetch:
         at_least_one: bool,
     ) -> Result:
         log, requested = partition.log, item.requested
+        if requested.last_fetched_epoch >= 0:
+            parted = divergence(log, requested.last_fetched_epoch, requested.fetch_offset)
+            if parted is not None:
+                return self._diverging(partition, requested.partition, parted)
         committed = self._request.isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
         bound = last_stable if committed else high_watermark
@@ -230,6 +236,16 @@ class _Fetch:
         )
         aborted = _aborted(partition, requested.fetch_offset, piece) if committed else None
         return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
+
+    def _diverging(self, partition: Partition | Follower, index: int, parted: Divergence) -> Result:
+        """Tell a client that its position lies in records which this log does not have, and up to
+        where it has the same (KIP-320, KIP-595)."""
+        if parted.epoch < 0:
+            return FetchPartitionResult(index, ErrorCode.offset_out_of_range)
+        self.failed = True
+        log = partition.log
+        offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return FetchPartitionResult(index, 0, *offsets, diverging_epoch=DivergingEpoch(*parted))
 
     # -- answering
 
@@ -341,6 +357,7 @@ class FollowerFetch(_Fetch):
                 request.replica_epoch,
                 broker.clock.monotonic_ms(),
             )
+            partition.follower_started(BrokerId(request.replica_id), requested.log_start_offset)
             offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
         return FetchPartitionResult(index, 0, *offsets, 0 if piece is None else piece.size, piece)
 

@@ -34,7 +34,16 @@ class Follower:
         log_starts: where a move of the log's start is asked for.
     """
 
-    __slots__ = ("_log_starts", "_waiters", "leader", "leader_epoch", "log", "name", "topic_id")
+    __slots__ = (
+        "_leader_high_watermark",
+        "_log_starts",
+        "_waiters",
+        "leader",
+        "leader_epoch",
+        "log",
+        "name",
+        "topic_id",
+    )
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class Follower:
         self.leader = leader
         self.leader_epoch = leader_epoch
         self._log_starts = log_starts
+        self._leader_high_watermark = 0
         self._waiters: set[Waiter] = set()
 
     @property
@@ -59,11 +69,17 @@ class Follower:
         end = self.log.log_end_offset
         return self.log.epochs.epoch_at(end - 1) if end > self.log.log_start_offset else -1
 
+    @property
+    def lag(self) -> int:
+        """How many offsets the log ends below the leader's high watermark, as last heard of."""
+        return max(0, self._leader_high_watermark - self.log.log_end_offset)
+
     def append(self, records: Bytes, high_watermark: int, leader_start: int) -> int:
         """Append what the leader sent, and return how many bytes that was."""
         stored, size = self.log, 0
         if len(records):
             size = stored.append_as_follower(records).size_bytes
+        self._leader_high_watermark = high_watermark
         known = min(high_watermark, stored.log_end_offset)
         if known > stored.high_watermark:
             stored.set_high_watermark(known)

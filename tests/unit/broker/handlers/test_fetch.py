@@ -14,7 +14,9 @@ from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
+from headrace.model.ids import LeaderEpoch
 from headrace.testing.local_broker import local_broker
+from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import (
     FetchPartition,
     FetchRequest,
@@ -103,5 +105,35 @@ def test_a_small_response_does_not_list_every_aborted_transaction_of_the_segment
         needed = {each.producer_id for each in batches if not each.is_control}
         assert needed <= {each.producer_id for each in result.aborted}
         assert len(result.aborted) < 100
+
+    run(tmp_path, scenario)
+
+
+def lead_again(consumer: Consumer, epoch: int) -> None:
+    """Let the broker lead in a later epoch, from its log end on."""
+    partition = consumer.partition
+    partition.leader_epoch = LeaderEpoch(epoch)
+    partition.log.epochs.assign(epoch, partition.log.log_end_offset)
+
+
+def test_a_consumer_whose_records_are_not_in_the_log_learns_where_the_logs_diverge(
+    tmp_path: Path,
+) -> None:
+    async def scenario(consumer: Consumer, _: ManualClock) -> None:
+        consumer.partition.append(sample_batch(b"a", b"b"))
+        lead_again(consumer, 2)
+        consumer.partition.append(sample_batch(b"c", b"d"))
+
+        # It has read up to 3 from a leader of epoch 0 whose last record is lost.
+        diverging = consumer.fetch(3, last_epoch=0)
+        assert diverging.diverging_epoch == (0, 2)
+        assert (diverging.error_code, diverging.records_bytes) == (0, 0)
+        # It has read from a leader of epoch 1, which this log knows nothing of.
+        assert consumer.fetch(2, last_epoch=1).diverging_epoch == (0, 2)
+
+        for offset, epoch in ((1, 0), (2, 0), (3, 2), (4, 2), (3, -1)):
+            fetched = consumer.fetch(offset, last_epoch=epoch)
+            assert (fetched.diverging_epoch, fetched.error_code) == (None, 0), (offset, epoch)
+        assert consumer.fetch(3, last_epoch=9).error_code == ErrorCode.offset_out_of_range
 
     run(tmp_path, scenario)
