@@ -35,9 +35,11 @@ from confluent_kafka.admin import (
 
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
+from headrace.wire.api import ApiKey
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 from testkit.peer.peer import require_peer
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD = "correct-horse"
@@ -459,6 +461,47 @@ def test_with_rights_a_client_writes_and_reads_in_its_group(
     assert refused is not None
     assert refused.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
     stranger.close()
+
+
+def test_a_regular_expression_shows_only_topics_that_may_be_described(
+    secure: SecureBroker, user: str, topic: str
+) -> None:
+    """KIP-848: the broker resolves the expression, so it checks the rights."""
+    group, open_topic = f"group-{topic}", f"{topic}-open"
+    secure.create(topic)
+    secure.create(open_topic)
+    secure.allow(acl("bob", AclOperation.READ, group, kind=ResourceType.GROUP))
+
+    def join(client: WireClient, regex: str) -> set[Any]:
+        body = {
+            "group_id": group,
+            "member_id": str(uuid4()),
+            "member_epoch": 0,
+            "rebalance_timeout": 60_000,
+            "subscribed_topic_regex": regex,
+            "topic_partitions": [],
+        }
+        joined = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body)
+        assert not joined.error_code
+        client.ask(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            1,
+            {"group_id": group, "member_id": joined.member_id, "member_epoch": -1},
+        )
+        return {each.topic_id for each in joined.assignment.topic_partitions}
+
+    with WireClient(secure.sasl_address) as bob, WireClient(secure.open_address) as root:
+        bob.ask(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"})
+        token = {"auth_bytes": b"\0bob\0" + PASSWORD.encode()}
+        assert not bob.ask(ApiKey.SASL_AUTHENTICATE, 2, token).error_code
+        assert join(bob, ".*") == set()
+
+        secure.allow(acl("bob", AclOperation.DESCRIBE, open_topic))
+        assert len(join(bob, f"{topic}.*")) == 1
+
+        assert len(join(root, f"{topic}.*")) == 2
+        # Kafka resolves over all topics, those of the coordinators too.
+        assert len(join(root, "__consumer_off.*")) == 1
 
 
 def test_who_may_only_write_cannot_read(secure: SecureBroker, user: str, topic: str) -> None:
