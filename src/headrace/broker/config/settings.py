@@ -68,9 +68,13 @@ class BrokerSettings:
     def set_dynamic(self, texts: Mapping[str, str]) -> None:
         """Set what was changed while the broker runs, on top of what it was started with, and call
         every subscriber (KIP-226)."""
-        self._values = parse_broker_config({**self.written, **texts})
+        self._values = self.with_dynamic(texts)
         for subscriber in self._subscribers:
             subscriber()
+
+    def with_dynamic(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
+        """Return the values that `set_dynamic` would bring into force. Any thread may ask."""
+        return parse_broker_config({**self.written, **texts})
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
         """Call `subscriber` after every change; it reads the values it needs again."""
