@@ -152,6 +152,7 @@ class BrokerSettings:
             group_max_size=self["group.max.size"],
             group_consumer_session_timeout_ms=self["group.consumer.session.timeout.ms"],
             group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
+            group_consumer_max_size=self["group.consumer.max.size"],
             group_consumer_assignors=self["group.consumer.assignors"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
