@@ -348,9 +348,10 @@ class Partition:
         self._refuse_if_too_few()
 
     def apply_config(self) -> None:
-        """Adopt min.insync.replicas, which may have changed."""
+        """Adopt min.insync.replicas, which may have changed: the topic's own, or a broker's."""
         if self.state.set_min_insync(self.log.config.min_insync_replicas):
             self._advanced(RECHECK)
+        self._refuse_if_too_few()
 
     def withdraw(self) -> None:
         """Forget a proposal that the cluster's state will not adopt."""

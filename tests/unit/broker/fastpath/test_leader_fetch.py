@@ -16,10 +16,12 @@ from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
+from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
+from headrace.model.config_code import ConfigOperation
 from headrace.model.ids import BrokerId
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
@@ -301,6 +303,29 @@ def test_it_declines_when_something_is_not_as_it_was(
 
         assert follower.fast_path.serve(follower.frame()) is None
         assert follower.partitions[0].log.high_watermark == before
+
+    run(tmp_path, scenario)
+
+
+def test_a_throttle_that_is_set_while_it_runs_counts_until_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        key = "leader.replication.throttled.replicas"
+
+        async def alter(operation: ConfigOperation) -> None:
+            alterations = [ConfigAlteration(key, operation, "*")]
+            await follower.broker.controller.administer(
+                lambda controller: controller.alter_topic_configs("clicks", alterations)
+            )
+
+        await alter(ConfigOperation.SET)
+        assert follower.fast_path.serve(follower.frame()) is None
+        await alter(ConfigOperation.DELETE)
+        follower.get_in_step()
+
+        assert follower.fast_path.serve(follower.frame()) is not None
 
     run(tmp_path, scenario)
 
