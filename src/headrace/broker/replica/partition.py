@@ -30,7 +30,7 @@ from headrace.model.error import (
 )
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
-from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT
+from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT, Batch
 from headrace.replication.divergence import Divergence, divergence
 from headrace.replication.partition_state import PartitionState
 from headrace.wire.error_code import ErrorCode
@@ -129,11 +129,12 @@ class Partition:
         from_client: bool = True,
         strict_start: bool = False,
         acks_all: bool = False,
+        admitted: list[Batch] | None = None,
     ) -> Appended:
         """Append whole batches as the leader. The route of every append but `append_plain`.
 
         Args:
-            strict_start: as in `PartitionLog.append`.
+            strict_start, admitted: as in `PartitionLog.append`.
 
         Raises:
             NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
@@ -147,7 +148,11 @@ class Partition:
             )
         try:
             appended = self.log.append(
-                records, self.leader_epoch, from_client=from_client, strict_start=strict_start
+                records,
+                self.leader_epoch,
+                from_client=from_client,
+                strict_start=strict_start,
+                admitted=admitted,
             )
         except DiskFull:
             self.no_room = True

@@ -1,6 +1,7 @@
 """Appending batches to a log: from clients, from coordinators, and from the leader."""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.admission import admit, unchecked
@@ -20,6 +21,10 @@ from headrace.records.control import ControlType, build_marker
 
 # Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
+
+
+def _is_flat(records: Bytes) -> TypeGuard[memoryview]:
+    return type(records) is memoryview and records.format == "B"
 
 
 class Appender:
@@ -46,6 +51,7 @@ class Appender:
         *,
         from_client: bool = True,
         strict_start: bool = False,
+        admitted: list[Batch] | None = None,
     ) -> Appended:
         """Check one or more whole batches, give them the next offsets, and write them.
 
@@ -56,6 +62,7 @@ class Appender:
                 state): their epoch is checked but not sequence, key, time or size.
             strict_start: a transaction version 2 producer that is not known here must begin at
                 sequence 0 (KIP-890).
+            admitted: what `PartitionLog.admit` returned for `records`, in another thread.
 
         Raises:
             CorruptBatch, UnsupportedBatch, BatchTooLarge, InvalidRecord, InvalidTimestamp: the
@@ -64,14 +71,16 @@ class Appender:
                 behind, fenced or in another transaction.
             DiskFull, StorageError: it could not be written; nothing of it is in the log.
         """
-        if from_client and type(records) is memoryview and records.format == "B":
+        if admitted is None and from_client and _is_flat(records):
             appended = self._plain.append(records, leader_epoch)
             if appended is not None:
                 return appended
         log = self._log
         config = log.config
         now_ms = log.storage.clock.wall_ms()
-        batches = admit(records, config, now_ms) if from_client else unchecked(records)
+        batches = admitted
+        if batches is None:
+            batches = admit(records, config, now_ms) if from_client else unchecked(records)
         if leader_epoch < 0:
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
         origin = AppendOrigin.CLIENT if from_client else AppendOrigin.COORDINATOR
@@ -134,7 +143,7 @@ class Appender:
         Raises:
             UnexpectedAppendOffset: a batch lies below the log end: truncate first.
         """
-        if type(records) is memoryview and records.format == "B":
+        if _is_flat(records):
             appended = self._plain.append(records, None)
             if appended is not None:
                 return appended

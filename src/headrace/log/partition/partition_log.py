@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
+from headrace.log.partition.admission import admit, must_open
 from headrace.log.partition.appended import Appended
 from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
@@ -141,6 +142,19 @@ class PartitionLog:
             assert start <= stable <= high <= end, (start, stable, high, end)
             durable, synced = state.recovery_point, state.synced
             assert durable <= synced <= end, (durable, synced, end)
+
+    # -- opening batches: any thread ---------------------------------------------------------
+
+    def must_open(self, records: Bytes) -> bool:
+        """Return whether a client's batch must be inflated or compressed: call `admit` in a thread
+        then, and hand `append` what it returns."""
+        state = self._state
+        return must_open(records, state.config, state.storage.clock.wall_ms())
+
+    def admit(self, records: Bytes) -> list[Batch]:
+        """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""
+        state = self._state
+        return admit(records, state.config, state.storage.clock.wall_ms())
 
     # -- what it is made of --------------------------------------------------------------------
 
