@@ -184,11 +184,13 @@ class Twins:
         return produce.handle(self._broker, Call(cast(Connection, None), parse_request(frame)))
 
     async def _ask_slow(self, batch: bytes) -> Seen:
+        # What must be inflated or compressed is answered from a thread.
+        at_once = not self._slow.log.must_open(batch)
         try:
             appended = self._slow.append(batch, acks_all=True)
         except HeadraceError as error:
-            return code_of(error), -1, True, 0
-        at_once = self._slow.state.alone and not self._slow.syncs_before_answer
+            return code_of(error), -1, at_once, 0
+        at_once = at_once and self._slow.state.alone and not self._slow.syncs_before_answer
         await self._broker.when_safe(self._slow, appended.last_offset + 1)
         size = self._last_batch_bytes(self._slow)
         return ErrorCode.none, appended.log_append_time_ms, at_once, size
