@@ -3,6 +3,7 @@
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
 coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
+Only a log that is being truncated is waited for before it is led (`log_change`, rule 2).
 """
 
 from collections.abc import Iterable, Mapping
@@ -136,6 +137,7 @@ class ReplicaRoles:
             return None
         self._stop_leading(topic, index)
         self._stop_following(topic, index)
+        self._fetchers.settle(TopicPartition(topic.name, index))
         partition = self._open(TopicPartition(topic.name, index), record)
         topic.partitions[index] = partition
         return partition
@@ -187,7 +189,14 @@ class ReplicaRoles:
         stored = self._storage.log_of(name)
         if stored is None:
             return
-        follower = Follower(name, topic.record.topic_id, stored, record.leader, record.leader_epoch)
+        follower = Follower(
+            name,
+            topic.record.topic_id,
+            stored,
+            record.leader,
+            record.leader_epoch,
+            self._fetchers.log_starts,
+        )
         topic.followers[index] = follower
         self._fetchers.follow(follower)
 

@@ -143,7 +143,9 @@ class Appender:
     def append_as_follower(self, records: Bytes) -> Appended:
         """Write batches fetched from the leader, with the offsets and epochs they have.
 
-        A last batch that the fetch cut off is left out.
+        A last batch that the fetch cut off is left out. The first batch of an empty log may begin
+        below the log start and reach across it, if the segment begins low enough
+        (`PartitionLog.restart_with`).
 
         Raises:
             UnexpectedAppendOffset: a batch lies below the log end: truncate first.
@@ -159,7 +161,7 @@ class Appender:
             next_offset = log.tip.end_offset
             placed: list[PlacedBatch] = []
             for batch in batches:
-                if batch.base_offset < next_offset:
+                if batch.base_offset < next_offset and (placed or not self._spans_start(batch)):
                     raise UnexpectedAppendOffset(
                         f"{log.partition} ends at {next_offset}, so a batch from the leader "
                         f"cannot start at {batch.base_offset}"
@@ -175,6 +177,16 @@ class Appender:
                 return Appended(log_start_offset=LogStartOffset(log.log_start))
             view = batches[0].buffer[batches[0].position : batches[-1].end]
             return self._write([view], len(view), placed)
+
+    def _spans_start(self, batch: Batch) -> bool:
+        """Return whether a batch is the first of an empty log that starts in the middle of it."""
+        log, tip = self._log, self._log.tip
+        return (
+            log.log_start == tip.end_offset
+            and tip.size_bytes == 0
+            and tip.segment.base_offset <= batch.base_offset
+            and batch.last_offset >= tip.end_offset
+        )
 
     def _append_stamped(
         self, batches: list[Batch], leader_epoch: int, append_time_ms: int | None
@@ -219,7 +231,7 @@ class Appender:
             for item in placed:
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
                 if epoch >= 0:
-                    log.epochs.assign(epoch, item.base_offset)
+                    log.epochs.assign(epoch, max(item.base_offset, log.log_start))
         except OSError as error:
             raise roll_failure(log, error) from error
         try:
