@@ -12,8 +12,10 @@ from headrace.cluster.acl import Acl, AclFilter
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.command_runner import CommandRunner
 from headrace.cluster.config_command import (
+    CheckValues,
     ConfigAlteration,
     alter_broker_configs,
+    alter_resource_configs,
     alter_topic_configs,
     replace_broker_configs,
     replace_topic_configs,
@@ -35,6 +37,7 @@ from headrace.cluster.partition_command import (
 )
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
 from headrace.cluster.rejection import Rejection
+from headrace.cluster.resource_config import ResourceKind
 from headrace.cluster.state import Change, Put, Remove
 from headrace.cluster.store import (
     CheckNode,
@@ -156,6 +159,23 @@ class Controller:
     ) -> Rejection | None:
         return self._run_change(
             lambda: alter_broker_configs(self.state, broker_id, alterations), validate_only
+        )
+
+    def alter_resource_configs(
+        self,
+        kind: ResourceKind,
+        name: str,
+        alterations: Sequence[ConfigAlteration],
+        *,
+        check: CheckValues,
+        replacing: bool = False,
+        validate_only: bool = False,
+    ) -> Rejection | None:
+        return self._run_change(
+            lambda: alter_resource_configs(
+                self.state, kind, name, alterations, check=check, replacing=replacing
+            ),
+            validate_only,
         )
 
     def _run_change(
