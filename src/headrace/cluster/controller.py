@@ -36,7 +36,7 @@ from headrace.cluster.partition_command import (
     settle_topics,
 )
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
-from headrace.cluster.rejection import Rejection
+from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.resource_config import ResourceKind
 from headrace.cluster.state import Change, Put, Remove
 from headrace.cluster.store import (
@@ -399,6 +399,29 @@ class Controller:
     def register(self, broker: BrokerRecord) -> None:
         """Announce a running broker; it vanishes with this store."""
         self._runner.run(lambda: [Put(broker)], lambda changes: changes)
+
+    def unregister(self, broker_id: BrokerId) -> Rejection | None:
+        """Remove what is left of a broker that does not run any more: its configuration."""
+        path = node_path(_INCARNATIONS, str(broker_id))
+
+        def decide() -> list[Change] | Rejection:
+            if broker_id in self.state.brokers:
+                return Rejection(
+                    ClusterError.INVALID_REQUEST, f"broker {broker_id} is running: stop it first"
+                )
+            known = self.state.broker_configs.get(broker_id)
+            if known is None and self._store.get(path) is None:
+                return Rejection(
+                    ClusterError.BROKER_ID_NOT_REGISTERED,
+                    f"there has been no broker {broker_id} in this cluster",
+                )
+            return [] if known is None else [Remove(known)]
+
+        def changes(decided: list[Change] | Rejection) -> Sequence[Change]:
+            return [] if isinstance(decided, Rejection) else decided
+
+        decided = self._runner.run(decide, changes)
+        return decided if isinstance(decided, Rejection) else None
 
     def finalize_default_features(self) -> None:
         """Set every feature that has no level yet to what this version supports."""
