@@ -356,6 +356,47 @@ def test_a_follower_that_is_gone_is_sent_nothing_any_more(tmp_path: Path) -> Non
     run(tmp_path, scenario)
 
 
+def limit_every_client(follower: Follower) -> None:
+    """Let no client fetch more than a byte per second; a throttled one would be muted."""
+    limits = {(("client-id", None),): {"consumer_byte_rate": 1.0}}
+    follower.broker.quotas.set_limits(limits)
+
+
+def test_a_client_quota_slows_no_follower_on_the_slow_path(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        limit_every_client(follower)
+        for index in range(PARTITIONS):
+            follower.append(index)
+
+        response = follower.append_response(follower.ask_handler(follower.frame()))
+
+        assert response.throttle_ms == 0
+        assert follower.in_step()
+
+    run(tmp_path, scenario)
+
+
+def test_a_client_quota_slows_no_follower_on_the_fast_path(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        limit_every_client(follower)
+        frame = follower.frame()
+        follower.append(0)
+        answer = follower.fast_path.serve(frame)
+        assert answer is not None
+
+        assert follower.append_response(answer).throttle_ms == 0
+        # Several partitions are due: their response is packed as the slow path does it.
+        follower.append(1)
+        follower.append(2)
+        answer = follower.fast_path.serve(follower.frame())
+        assert answer is not None
+        assert follower.append_response(answer).throttle_ms == 0
+        assert follower.in_step()
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_a_follower_has_everything_whichever_way_its_fetches_go(tmp_path: Path, seed: int) -> None:
     async def scenario(follower: Follower, clock: ManualClock) -> None:
