@@ -7,7 +7,9 @@ import pytest
 from headrace.model.config_code import ConfigOperation, ConfigResourceType, ConfigSource
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from testkit.process.broker_process import BrokerProcess
 from testkit.process.wire_client import WireClient
+from testkit.sample.batch import sample_batch
 
 NONE = ErrorCode.none
 SET, DELETE, APPEND, _ = ConfigOperation
@@ -116,3 +118,26 @@ def test_loggers_are_changed_one_by_one(client: WireClient) -> None:
     [answer] = client.ask(ApiKey.ALTER_CONFIGS, 2, body).responses
 
     assert answer.error_code == ErrorCode.invalid_request
+
+
+def test_a_refused_request_is_one_line_at_debug_level(
+    broker: BrokerProcess, client: WireClient, created: str
+) -> None:
+    logger = "headrace.broker.refusal"
+    assert alter(client, LOGGER, "1", logger, "DEBUG") == NONE
+    try:
+        bad_topic = {"name": "bad/name", "num_partitions": 1, "replication_factor": 1}
+        client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [bad_topic], "timeout": 1000})
+        client.produce(f"no-{created}", sample_batch(b"x"))
+        client.produce(created, sample_batch(b"x"))
+    finally:
+        alter(client, LOGGER, "1", logger, operation=DELETE)
+    client.produce(f"quiet-{created}", sample_batch(b"x"))
+
+    refused = [line for line in broker.log.splitlines() if "request_refused" in line]
+
+    [topics] = [line for line in refused if "api=CreateTopics" in line]
+    assert "client=wire-client" in topics
+    assert "bad/name invalid_topic_exception" in topics
+    [produce] = [line for line in refused if f"{created}-0" in line]
+    assert f"no-{created}-0 unknown_topic_or_partition" in produce
