@@ -121,7 +121,9 @@ class Broker:
         self.producer_ids = ProducerIdSource(
             self.loop, store, self.node_id, self._controller_thread
         )
-        self.groups = GroupCoordinator(self, settings.groups())
+        # The keys that were set for single groups; the metadata applier changes them.
+        self.group_configs: dict[str, Mapping[str, int]] = {}
+        self.groups = GroupCoordinator(self, settings.groups(self.group_configs))
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
         )
