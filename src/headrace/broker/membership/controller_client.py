@@ -2,7 +2,8 @@
 
 Rule 1: one command runs at a time, in the controller's own thread, and is durable on return.
 Rule 2: what a command changed is applied to this broker before the next command runs; so is what
-others changed, and what a command that failed has learned.
+others changed, and what a command that failed has learned. Only the logs of topics are made and
+deleted later, in the background (`TopicApplier`): no command waits for the disk work of another.
 Rule 3: a client that goes away cancels its wait, never a command that is under way: a topic must
 not exist unserved.
 """
@@ -64,7 +65,7 @@ class ControllerClient:
             try:
                 return await loop.run_in_executor(self._thread, command, self._controller)
             finally:
-                await self._applier.apply(self._controller.take_changes())
+                self._applier.apply(self._controller.take_changes())
 
     async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
         """Run a command to its end even if the caller is cancelled (rule 3)."""
@@ -103,11 +104,17 @@ class ControllerClient:
             partitions=self._settings.num_partitions,
             replication_factor=self._settings.default_replication_factor,
         )
-        return await self.administer(
+        plan = await self.administer(
             lambda controller: controller.create_topics(
                 topics, defaults=defaults, validate_only=validate_only
             )
         )
+        await self.served(plan)
+        return plan
+
+    async def served(self, plan: TopicPlan) -> None:
+        """Return when this broker serves what a plan has created."""
+        await self._applier.topics.served(plan.outcomes)
 
     async def internal_topic(self, name: str) -> HostedTopic:
         """Return the topic of a coordinator, after creating it if it does not exist.
