@@ -8,13 +8,15 @@ from uuid import uuid4
 import structlog
 
 from headrace.log.storage import Storage
-from headrace.model.ids import TopicPartition
+from headrace.model.ids import TopicPartition, topic_name_problem
 
 _log = structlog.get_logger(__name__)
 
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 _NAME_MAX = 255
+# The Raft log of an Apache Kafka controller that shares the directory: not ours to open.
+_KRAFT_TOPIC = "__cluster_metadata"
 
 
 class DepartedLogs:
@@ -77,3 +79,14 @@ class DepartedLogs:
             with self._storage.io(f"remove {path.name}"):
                 self._storage.filesystem.remove_tree(path)
         return len(due)
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """Return of which partition a directory is, by its name; None if it is no log to serve."""
+    try:
+        partition = TopicPartition.parse(name)
+    except ValueError:
+        return None
+    if partition.topic == _KRAFT_TOPIC or topic_name_problem(partition.topic):
+        return None
+    return partition

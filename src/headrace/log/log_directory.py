@@ -2,18 +2,20 @@
 starts.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
 
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_log import DELETE_SUFFIX, STRAY_SUFFIX, DepartedLogs
+from headrace.log.departed_log import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    DepartedLogs,
+    partition_of,
+)
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
@@ -25,7 +27,8 @@ from headrace.log.offset_checkpoint import (
     REPLICATION_NAME,
     OffsetCheckpoint,
 )
-from headrace.log.partition.loader import RecoveryReport, load_log
+from headrace.log.parallel import for_each
+from headrace.log.partition.loader import RecoveryReport, load_log, new_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
@@ -36,13 +39,10 @@ from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
 from headrace.model.offset import Offset
 from headrace.model.topic_config import LogConfig
 
-_Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
-# The Raft log of an Apache Kafka controller that shares the directory: not ours to open.
-_KRAFT_TOPIC = "__cluster_metadata"
 
 
 def _default_config(topic: str) -> LogConfig:
@@ -94,6 +94,7 @@ class LogDirectory:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
         self._topic_ids: dict[TopicPartition, TopicId | None] = {}
+        self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
         self._recovery_points = OffsetCheckpoint(filesystem, path / RECOVERY_POINT_NAME)
         self._log_starts = OffsetCheckpoint(filesystem, path / LOG_START_NAME)
@@ -164,7 +165,7 @@ class LogDirectory:
             self.meta = MetaProperties.claim(filesystem, self.path, node_id, cluster_id)
             names = filesystem.list(self.path)
             self._departed.find(names)
-            found = (_partition_of(name) for name in names)
+            found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
             for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
                 self._read_saved(checkpoint)
@@ -196,7 +197,7 @@ class LogDirectory:
         partitions = sorted(self._known)
         if not partitions:
             return
-        _for_each(self.get, partitions, threads, "log-recovery")
+        for_each(self.get, partitions, threads, "log-recovery")
         self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
@@ -268,7 +269,7 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
-        with suppress(KeyError):
+        if partition in self._topic_ids:
             return self._topic_ids[partition]
         with self._storage.io(f"read the topic id of {partition}"):
             metadata = PartitionMetadataFile.read(
@@ -289,31 +290,54 @@ class LogDirectory:
         self._topic_ids[partition] = topic_id
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
-        """Create an empty log; return the log that is there if there is one.
+        """Create an empty log; return the log that is there if there is one (`create_all`)."""
+        self.create_all(partition.topic, [partition.partition], topic_id)
+        return self.get(partition)
 
-        A thread makes it durable soon, and so do its first records: a crash may leave no log.
+    def create_all(self, topic: str, numbers: Iterable[int], topic_id: TopicId | None) -> None:
+        """Create the logs of a topic's partitions that are not here.
+
+        Nothing of them is durable on return. A thread sees to it after `sync_new`, and their first
+        records do in any case: a crash before that may leave no log.
         """
-        if problem := topic_name_problem(partition.topic):
+        if problem := topic_name_problem(topic):
             raise InvalidArgument(problem)
-        if partition.partition < 0:
-            raise InvalidArgument(f"{partition} cannot be: partitions count from 0")
+        partitions = [TopicPartition(topic, number) for number in numbers]
         with self._lock:
-            known = partition in self._known
-        if not known:
-            directory = self.path / str(partition)
-            filesystem = self._storage.filesystem
-            with self._storage.io(f"create {partition}"):
-                filesystem.make_directory(directory)
-                if topic_id is not None:
-                    PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, directory)
+            missing = [each for each in partitions if each not in self._known]
+        config = self._configs(topic)
+        for partition in missing:
+            if partition.partition < 0:
+                raise InvalidArgument(f"{partition} cannot be: partitions count from 0")
+            log = self._make(partition, topic_id, config)
             with self._lock:
                 self._known.add(partition)
                 self._topic_ids[partition] = topic_id
-            log = self.get(partition)
-            if self._background is not None:
+                if log is not None:
+                    self._logs[partition] = log
+                    self._new.append(log)
+
+    def _make(
+        self, partition: TopicPartition, topic_id: TopicId | None, config: LogConfig
+    ) -> PartitionLog | None:
+        """Return the new log; None when something lies there that must be opened."""
+        path, filesystem = self.path / str(partition), self._storage.filesystem
+        with self._storage.io(f"create {partition}"):
+            used = filesystem.exists(path)
+            filesystem.make_directory(path)
+            if topic_id is not None:
+                PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, path)
+        if used:
+            return None
+        return new_log(self._storage, partition, path, config, self._flush_later)
+
+    def sync_new(self) -> None:
+        """Let a thread make the logs durable that were created since the last call."""
+        with self._lock:
+            new, self._new = self._new, []
+        if self._background is not None:
+            for log in new:
                 self._background.sync(log)
-            return log
-        return self.get(partition)
 
     def delete(self, *partitions: TopicPartition) -> None:
         """Remove partitions at once; their files go with `remove_deleted`, after a delay.
@@ -460,7 +484,7 @@ class LogDirectory:
 
     def _close_logs(self) -> None:
         # Closing is waiting for the disk, which takes many at once.
-        _for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
+        for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
 
     def _let_go(self) -> None:
         if self._background is not None:
@@ -471,27 +495,3 @@ class LogDirectory:
             self._logs.clear()
         self._storage.files.forget_tree(self.path)
         self._directory_lock.release()
-
-
-def _for_each(
-    do: Callable[[_Item], object], items: Sequence[_Item], threads: int, name: str
-) -> None:
-    """Call `do` with the items, side by side. The first error is raised when all are done."""
-    threads = min(threads, len(items))
-    if threads <= 1:
-        for item in items:
-            do(item)
-        return
-    with ThreadPoolExecutor(threads, name) as pool:
-        for _ in pool.map(do, items):
-            pass
-
-
-def _partition_of(name: str) -> TopicPartition | None:
-    try:
-        partition = TopicPartition.parse(name)
-    except ValueError:
-        return None
-    if partition.topic == _KRAFT_TOPIC or topic_name_problem(partition.topic):
-        return None
-    return partition

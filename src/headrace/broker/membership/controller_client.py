@@ -9,7 +9,7 @@ not exist unserved.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
@@ -19,11 +19,15 @@ from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
 
 Result = TypeVar("Result")
+
+# So many logs are made in well under a tenth of a second.
+_AWAITED_PARTITIONS = 100
 
 
 class ControllerClient:
@@ -109,12 +113,22 @@ class ControllerClient:
                 topics, defaults=defaults, validate_only=validate_only
             )
         )
-        await self.served(plan)
+        await self.created(plan)
         return plan
 
-    async def served(self, plan: TopicPlan) -> None:
-        """Return when this broker serves what a plan has created."""
-        await self._applier.topics.served(plan.outcomes)
+    async def created(self, plan: TopicPlan) -> None:
+        """Return when this broker serves what a plan has created, unless that is very much.
+
+        Thousands of partitions take seconds. As with Apache Kafka, the response does not wait for
+        them; the client's request for their metadata does (`served`).
+        """
+        records = (each for each in plan.outcomes.values() if isinstance(each, TopicRecord))
+        if sum(len(record.partitions) for record in records) <= _AWAITED_PARTITIONS:
+            await self.served(plan.outcomes)
+
+    async def served(self, names: Iterable[str]) -> None:
+        """Return when the logs of these topics are no longer being made."""
+        await self._applier.topics.served(names)
 
     async def internal_topic(self, name: str) -> HostedTopic:
         """Return the topic of a coordinator, after creating it if it does not exist.

@@ -94,6 +94,8 @@ class TopicApplier:
     async def served(self, names: Iterable[str]) -> None:
         """Return when the logs of these topics are no longer being made."""
         wanted = set(names)
+        if wanted.isdisjoint(self._pending):
+            return
         async with self._served:
             await self._served.wait_for(lambda: wanted.isdisjoint(self._pending))
 
@@ -133,6 +135,8 @@ class TopicApplier:
                     turn_ends = loop.time() + _TURN_SECONDS
             async with self._served:
                 self._served.notify_all()
+        # After the last round: syncs would hold up the creation of other logs.
+        self._target.storage.sync_new()
 
     def _change_logs(
         self, doomed: list[tuple[TopicPartition, TopicId]], records: list[TopicRecord]

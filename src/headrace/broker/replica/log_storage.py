@@ -108,16 +108,22 @@ class LogStorage:
         Raises:
             StorageError: every log directory is offline.
         """
-        for index, partition in enumerate(record.partitions):
-            name = TopicPartition(record.name, index)
-            if self._node_id not in partition.replicas:
-                continue
-            if self._directory_with(name, record.topic_id) is not None:
-                continue
-            for directory in self.directories:
-                if name in directory:
-                    self._set_aside(directory, [name])
-            self._emptiest().create(name, record.topic_id)
+        missing = [
+            index
+            for index, partition in enumerate(record.partitions)
+            if self._node_id in partition.replicas
+            and self._directory_with(TopicPartition(record.name, index), record.topic_id) is None
+        ]
+        for directory in self.directories:
+            names = (TopicPartition(record.name, index) for index in missing)
+            self._set_aside(directory, [name for name in names if name in directory])
+        for directory, indexes in self._spread(missing):
+            directory.create_all(record.name, indexes, record.topic_id)
+
+    def sync_new(self) -> None:
+        """Let threads make the logs durable that were made since the last call."""
+        for directory in self.online:
+            directory.sync_new()
 
     def delete(self, logs: Iterable[tuple[TopicPartition, TopicId]]) -> None:
         """Delete logs of these topics; those of other topics with the same names stay.
@@ -193,15 +199,19 @@ class LogStorage:
             return True
         return stored in (topic.topic_id, _UNREADABLE)
 
-    def _emptiest(self) -> LogDirectory:
-        online = self.online
-        if not online:
+    def _spread(self, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
+        """Give each new log to the directory that has the fewest."""
+        shares: list[tuple[LogDirectory, list[int]]] = [(each, []) for each in self.online]
+        if not shares:
             raise StorageError("every log directory is offline: nothing can be created")
-        return min(online, key=lambda directory: directory.log_count)
+        for index in indexes:
+            _, share = min(shares, key=lambda each: each[0].log_count + len(each[1]))
+            share.append(index)
+        return shares
 
 
 # Of which topic a log is cannot be read from a directory that is offline. Such a log is not served,
-# and counts as present: the replica must not be created anew beside it.
+# and counts as present: the replica must not be created a second time.
 _UNREADABLE = UUID(int=0)
 
 

@@ -99,6 +99,36 @@ def load_log(
     return log, loader.recovered
 
 
+def new_log(
+    storage: Storage,
+    partition: TopicPartition,
+    path: Path,
+    config: LogConfig,
+    on_roll: Callable[[TopicPartition], object],
+) -> PartitionLog:
+    """Start an empty log in `path`, a directory that was never used; nothing is durable yet.
+
+    Raises:
+        StorageError: the disk refused. The directory is offline.
+    """
+    with storage.io(f"create {partition}"):
+        segment = Segment(storage, path, 0, new=True)
+        segment.create()
+        loaded = LoadedLog(
+            segments=[segment],
+            log_start=0,
+            log_end=0,
+            recovery_point=0,
+            producers=ProducerState(),
+            epochs=LeaderEpochs(
+                storage.filesystem, path / EPOCHS_NAME, write_through=False, new=True
+            ),
+            snapshots=SnapshotFiles(storage, path, ()),
+            new=True,
+        )
+        return PartitionLog(LogState(storage, partition, path, config, loaded), on_roll=on_roll)
+
+
 class _Loader:
     """Opens one log, once."""
 
