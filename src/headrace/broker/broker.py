@@ -149,7 +149,7 @@ class Broker:
         self.membership: Membership = (
             ClusterMember(self, store)
             if shared
-            else StandaloneMember(self.node_id, self.controller)
+            else StandaloneMember(self.node_id, self.controller, self.applier)
         )
 
     @property
@@ -216,6 +216,7 @@ class Broker:
         self.transactions.stop()
         self.batch_opener.close()
         self.group_commit.close()
+        await self.applier.topics.settle()
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()
