@@ -11,7 +11,7 @@ from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped, CorruptLog
+from headrace.model.error import CompactionStopped, CorruptLog, DiskFull
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class CompactionWorker:
                     pass
             except CompactionStopped:
                 continue  # the log changed under the round, or we stop
+            except DiskFull as error:
+                log.warning("compaction_waits", reason=str(error))
 
     @contextmanager
     def deleting(self, *partitions: TopicPartition) -> Iterator[None]:
