@@ -24,7 +24,6 @@ WITHOUT_MEANING: Mapping[str, str] = {
     "share.coordinator.state.topic.replication.factor": "share groups are not served",
     "socket.receive.buffer.bytes": _BUFFERS,
     "socket.send.buffer.bytes": _BUFFERS,
-    "zookeeper.clientCnxnSocket": "zookeeper.ssl.client.enable alone switches TLS on",
     "transaction.state.log.min.isr": "min.insync.replicas of the topic applies",
 }
 

@@ -22,7 +22,7 @@ from headrace.broker.replica.partition import Partition, epoch_error
 from headrace.broker.replica.replication_throttle import names_replica
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
 from headrace.wire.fetch_response import (
@@ -34,6 +34,8 @@ from headrace.wire.fetch_response import (
 )
 
 API = ApiKey.FETCH
+
+_NAME = APIS[API].name
 
 READ_COMMITTED = 1
 _FIRST_FOLLOWER_READ = 11
@@ -244,7 +246,7 @@ class _Fetch:
                 if result.records_bytes and item.key in admission.session.partitions:
                     admission.session.rotate(item)
         size = sum([result.records_bytes for _, result in results])
-        self._broker.metrics.fetched_bytes += size
+        self._count(results, size)
         throttle_ms = 0
         if self._broker.quotas.active:
             throttle_ms = self._broker.quotas.throttle_fetch(self._call, size)
@@ -260,6 +262,23 @@ class _Fetch:
             if self.failed
             else (),
         )
+
+    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+        """Count what is sent, and what went wrong."""
+        if size:
+            named = self._broker.topics.named
+            for item, result in results:
+                if result.records_bytes:
+                    topic = named(item.name, item.topic_id)
+                    if topic is not None:
+                        topic.traffic.bytes_out += result.records_bytes
+        if self.failed:
+            self._count_errors(results)
+
+    def _count_errors(self, results: list[tuple[FetchedPartition, Result]]) -> None:
+        for _, result in results:
+            if result.error_code:
+                self._broker.metrics.errors[_NAME, result.error_code] += 1
 
 
 class FollowerFetch(_Fetch):
@@ -362,6 +381,11 @@ class FollowerFetch(_Fetch):
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
+
+    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+        self._broker.metrics.replication_sent_bytes += size
+        if self.failed:
+            self._count_errors(results)
 
 
 def _by_topic(

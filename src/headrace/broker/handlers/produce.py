@@ -43,7 +43,7 @@ from headrace.records.batch import (
 from headrace.transactions.error import TransactionError
 from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
 from headrace.wire.produce_response import (
@@ -54,6 +54,7 @@ from headrace.wire.produce_response import (
 
 API = ApiKey.PRODUCE
 
+_NAME = APIS[API].name
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
@@ -181,10 +182,14 @@ def _append_all(broker: Broker, call: Call, request: ProduceRequest, refused: Re
         if broker.guard.authorizer is not None and broker.guard.denies_topic(
             call, Operation.WRITE, topic.name, topic.topic_id
         ):
-            results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
+            code = ErrorCode.topic_authorization_failed
+            broker.metrics.errors[_NAME, code] += 1
+            results.append(_refuse_topic(topic, code))
             continue
         for produced in topic.partitions:
             result, safe = _append(broker, topic, produced, refused, implicit, request.acks)
+            if result.error_code:
+                broker.metrics.errors[_NAME, result.error_code] += 1
             if safe is not None:
                 unsafe.append((len(results), len(partitions), safe))
             partitions.append(result)
@@ -222,7 +227,9 @@ def _append(
             return _failed(index, error), None
     base_offset, last_offset, append_time_ms, log_start, duplicate, size_bytes = appended
     if not duplicate:
-        broker.metrics.produced_bytes += size_bytes
+        traffic = partition.traffic
+        traffic.bytes_in += size_bytes
+        traffic.records_in += last_offset - base_offset + 1
     result = ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
     if not partition.waits_before_answer:
         return result, None
@@ -273,7 +280,8 @@ def _answer(
             if error is not None:
                 partitions = results[topic].partitions
                 assert isinstance(partitions, list)
-                partitions[partition] = _failed(partitions[partition].partition, error)
+                partitions[partition] = failed = _failed(partitions[partition].partition, error)
+                broker.metrics.errors[_NAME, failed.error_code] += 1
         return _pack(broker, call, request, results)
 
     return DelayedProduce(
