@@ -1,15 +1,13 @@
-"""Waiting for many disks' worth of work at once."""
+"""Work on many logs side by side: opening and closing them is waiting for the disk."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-_Item = TypeVar("_Item")
+Item = TypeVar("Item")
 
 
-def for_each(
-    do: Callable[[_Item], object], items: Sequence[_Item], threads: int, name: str
-) -> None:
+def for_each(do: Callable[[Item], object], items: Sequence[Item], threads: int, name: str) -> None:
     """Call `do` with the items, side by side. The first error is raised when all are done."""
     threads = min(threads, len(items))
     if threads <= 1:
