@@ -396,10 +396,14 @@ class LogDirectory:
         recovery needs any more. Once a minute is what Kafka does."""
         with self._storage.io(f"checkpoint {self.path}"):
             self._save_offsets()
-            with self._saving:
-                self._save(self._high_watermarks, lambda log: log.high_watermark)
+        self.save_high_watermarks()
         for log in self.open_logs():
             log.prune_snapshots(self._recovery_points.get(log.partition))
+
+    def save_high_watermarks(self) -> None:
+        """Write down high watermarks: every five seconds, as Kafka does."""
+        with self._storage.io(f"checkpoint {self.path}"), self._saving:
+            self._save(self._high_watermarks, lambda log: log.high_watermark)
 
     def _save_offsets(self) -> None:
         with self._saving:
