@@ -87,9 +87,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
         if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, name)
     }
     wanted = [
-        broker.settings.internal_topic(name, len(broker.members))
-        if name in INTERNAL
-        else TopicToCreate(name=name)
+        broker.settings.internal_topic(name) if name in INTERNAL else TopicToCreate(name=name)
         for name in dict.fromkeys(missing)
         if name not in denied
     ]
