@@ -21,9 +21,10 @@ class HostedTopic:
         partitions: by index, those that this broker leads; None where another broker leads.
         followers: by index, those that this broker copies.
         record: the topic in the cluster's state: all replicas, leaders and in-sync replicas.
+        packed: what Metadata says of it, as bytes, by version of the API; emptied when it changes.
     """
 
-    __slots__ = ("followers", "name", "partitions", "record", "topic_id")
+    __slots__ = ("followers", "name", "packed", "partitions", "record", "topic_id")
 
     def __init__(self, record: TopicRecord) -> None:
         self.name = record.name
@@ -31,6 +32,7 @@ class HostedTopic:
         self.record = record
         self.partitions: list[Partition | None] = []
         self.followers: dict[int, Follower] = {}
+        self.packed: dict[int, bytes] = {}
 
     @property
     def internal(self) -> bool:
@@ -73,8 +75,15 @@ class TopicTable:
         del self._by_id[topic.topic_id]
         self.version += 1
 
-    def changed(self) -> None:
+    def changed(self, topic: HostedTopic) -> None:
         """Count a change of a topic that is in the table."""
+        topic.packed.clear()
+        self.version += 1
+
+    def members_changed(self) -> None:
+        """Count a change of the brokers that are running: replicas are offline without theirs."""
+        for topic in self._by_name.values():
+            topic.packed.clear()
         self.version += 1
 
     # -- looking up what is here

@@ -36,7 +36,7 @@ TRANSACTION_KEYS = [
         "transaction.state.log.min.isr",
         ConfigType.INT,
         2,
-        "min.insync.replicas that __transaction_state is created with; 1 on a broker without others.",
+        "min.insync.replicas that __transaction_state is created with; 1 on a broker alone.",
         minimum=1,
     ),
     broker_key(

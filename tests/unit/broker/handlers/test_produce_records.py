@@ -9,7 +9,6 @@ from typing import Any
 
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.model.ids import TopicPartition
 from headrace.records.batch import Batch, build_head, iter_batches
 from headrace.records.compression import Codec
 from headrace.records.recompress import recompressed
@@ -104,7 +103,9 @@ def test_garbage_is_refused_after_sound_batches_too(tmp_path: Path) -> None:
         for _ in range(3):
             assert answer_of(client, sample_batch(b"a")).error_code == ErrorCode.none
             assert answer_of(client, head + rows).error_code == ErrorCode.invalid_record
-        log = server.broker.storage.log_of(TopicPartition("t", 0))
+        partition = server.broker.topics.find("t", None, 0)
+        assert partition is not None
+        log = partition.log
         assert log is not None
         assert (log.log_end_offset, len(log.segments)) == (3, 1)
 
@@ -171,7 +172,9 @@ def test_batches_are_appended_in_order_however_long_each_takes(tmp_path: Path) -
             result_of(client.receive(ApiKey.PRODUCE, 11, number)).base_offset for number in sent
         ]
         assert bases == list(range(6))
-        stored = server.broker.storage.log_of(TopicPartition("t", 0))
+        partition = server.broker.topics.find("t", None, 0)
+        assert partition is not None
+        stored = partition.log
         assert stored is not None
         batches = list(iter_batches(stored.read(0, 2**20).read()))
         assert {batch.compression for batch in batches} == {Codec.ZSTD}
