@@ -103,6 +103,7 @@ class MetadataApplier:
     def apply_members(self) -> None:
         """Adopt the brokers that are registered now."""
         self._target.members.update(self._controller.state.brokers)
+        self._target.topics.members_changed()
 
     async def restore_topics(self) -> None:
         """Serve every topic of the cluster's state.
@@ -160,6 +161,7 @@ class MetadataApplier:
             target.members.pop(broker_id, None)
             target.transaction_client.forget(broker_id)
             target.fetchers.reconnect(broker_id)
+        target.topics.members_changed()
 
     # -- one kind of entity each
 

@@ -95,7 +95,7 @@ class ReplicaRoles:
             elif self._storage.directory_of(TopicPartition(record.name, index)) is not None:
                 self._stop_following(topic, index)
                 unused.append(TopicPartition(record.name, index))
-        self._topics.changed()
+        self._topics.changed(topic)
         self._begin_leading(record.name, led)
         return unused
 

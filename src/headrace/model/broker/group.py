@@ -114,7 +114,8 @@ GROUP_KEYS = [
         "offsets.topic.replication.factor",
         ConfigType.SHORT,
         3,
-        "Replicas of __consumer_offsets; as many as there are brokers when there are fewer.",
+        "Replicas of __consumer_offsets. The topic is not created before so many brokers run; a "
+        "broker without others creates it with one.",
         minimum=1,
     ),
     broker_key(

@@ -281,9 +281,6 @@ _KEYS: Mapping[str, str] = {
     "every transaction is verified": """
         transaction.partition.verification.enable boolean true dynamic
     """,
-    "min.insync.replicas of the topic applies": """
-        transaction.state.log.min.isr int 2
-    """,
     "two-phase commit is not served": """
         transaction.two.phase.commit.enable boolean false
     """,
