@@ -1,7 +1,6 @@
 """Fetch (1), versions 4 to 18: records from partitions, waiting for them if the client does.
 
-Records go out as slices of segment files. A small slice is read instead and sent together with the
-bytes around it, which saves system calls where sendfile would save no copying worth having.
+Records go out as slices of segment files; a small slice is read instead (`replica.fetch_result`).
 
 A follower fetches like a consumer, but up to the log end, and its fetch offset says how much it has
 copied. A consumer may read from a follower as well, up to its high watermark (KIP-392).
@@ -14,9 +13,21 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.callback_future import CallbackFuture
-from headrace.broker.network.connection import Answer, Part, Parts
-from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, LogEndGrowth
-from headrace.broker.replica.fetch_session import Admission, FetchedPartition
+from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.replica.delayed_fetch import (
+    DelayedFetch,
+    GrowthSource,
+    LogEndGrowth,
+    SourceSet,
+)
+from headrace.broker.replica.fetch_result import (
+    Result,
+    aborted_transactions,
+    by_topic,
+    has_news,
+)
+from headrace.broker.replica.fetch_session import Admission, FetchedPartition, FetchSession
+from headrace.broker.replica.fetch_watch import FetchWatch, FindSource
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition, epoch_error
 from headrace.broker.replica.replication_throttle import names_replica
@@ -31,7 +42,6 @@ from headrace.wire.fetch_response import (
     AbortedTransaction,
     DivergingEpoch,
     FetchPartitionResult,
-    FetchTopicResult,
     pack_fetch_response,
 )
 
@@ -39,11 +49,6 @@ API = ApiKey.FETCH
 
 READ_COMMITTED = 1
 _FIRST_FOLLOWER_READ = 11
-# Below this a read plus one gathered send beats a send, a sendfile and another send.
-_INLINE_BYTES = 16 * 1024
-
-Result = FetchPartitionResult[Part]
-_RECORDS = FetchPartitionResult._fields.index("records")
 # Makes a NamedTuple in half the time its own constructor takes, and a third of `_replace`'s.
 _new = tuple.__new__
 
@@ -59,6 +64,10 @@ def handle(broker: Broker, call: Call) -> Answer:
         )
     if request.replica_id >= 0:
         return FollowerFetch(broker, call, request, admission).run()
+    # A leader may send a client on the rack of a follower there at any time (KIP-392).
+    to_racks = request.rack_id and broker.settings["replica.selector.class"]
+    if admission.incremental and admission.session is not None and not to_racks:
+        return _SessionFetch(broker, call, request, admission, admission.session).run()
     return _Fetch(broker, call, request, admission).run()
 
 
@@ -103,8 +112,11 @@ class _Fetch:
             for item in self._admission.partitions
             if (source := self._source(item)) is not None
         ]
-        if not sources:
-            return self.pack(results)
+        return self._wait_for(sources, have_bytes) if sources else self.pack(results)
+
+    def _wait_for(
+        self, sources: list[GrowthSource], have_bytes: int, watched: SourceSet | None = None
+    ) -> Answer:
         self._response = CallbackFuture()
         self._delayed = DelayedFetch(
             self._broker,
@@ -113,6 +125,7 @@ class _Fetch:
             have_bytes=have_bytes,
             min_bytes=self._request.min_bytes,
             max_wait_ms=self._request.max_wait_ms,
+            watched=watched,
         )
         self._response.add_done_callback(self._done)
         return self._response
@@ -234,7 +247,11 @@ class _Fetch:
             max_offset=bound,
             at_least_one=at_least_one,
         )
-        aborted = _aborted(partition, requested.fetch_offset, piece) if committed else None
+        aborted = (
+            aborted_transactions(partition.log, requested.fetch_offset, piece)
+            if committed
+            else None
+        )
         return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
 
     def _diverging(self, partition: Partition | Follower, index: int, parted: Divergence) -> Result:
@@ -252,7 +269,7 @@ class _Fetch:
     def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         admission = self._admission
         if admission.incremental:
-            results = [entry for entry in results if _has_news(*entry)]
+            results = [entry for entry in results if has_news(*entry)]
         if admission.session is not None:
             for item, result in results:
                 item.last_sent_high_watermark = result.high_watermark
@@ -264,7 +281,7 @@ class _Fetch:
         return pack_fetch_response(
             self._call.version,
             self._call.request.header.correlation_id,
-            _by_topic(results),
+            by_topic(results),
             throttle_ms=self._throttle_ms(size) if self._broker.quotas.active else 0,
             session_id=admission.session_id,
             node_endpoints=self._broker.cluster_view.leader_endpoints(
@@ -277,6 +294,87 @@ class _Fetch:
     def _throttle_ms(self, size_bytes: int) -> int:
         """Return for how long the client should wait, by its quota."""
         return self._broker.quotas.throttle_fetch(self._call, size_bytes)
+
+
+class _SessionFetch(_Fetch):
+    """A consumer's incremental fetch: it looks only at partitions that may have something new
+    (`replica.fetch_watch`)."""
+
+    __slots__ = ("_watch",)
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        request: FetchRequest,
+        admission: Admission,
+        session: FetchSession,
+    ) -> None:
+        super().__init__(broker, call, request, admission)
+        watch = session.watch
+        if not isinstance(watch, FetchWatch):
+            watch = session.watch = FetchWatch(self._finder(), session.partitions.values())
+        self._watch = watch
+        self._refresh()
+
+    def _finder(self) -> FindSource:
+        topics = self._broker.topics
+
+        def find(item: FetchedPartition) -> GrowthSource | None:
+            key = (item.name, item.topic_id, item.requested.partition)
+            return topics.find(*key) or topics.follower(*key)
+
+        return find
+
+    def _refresh(self) -> None:
+        broker, authorizer = self._broker, self._broker.guard.authorizer
+        changes = sum([each.changes for each in broker.storage.directories])
+        who = None if authorizer is None else (authorizer.version, self._call.principal)
+        self._watch.refresh(broker.topics.version, (changes, who, self._request.isolation_level))
+
+    def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
+        self._refresh()
+        watch = self._watch
+        budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        results: list[tuple[FetchedPartition, Result]] = []
+        size = 0
+        for item in tuple(watch.ready):
+            result = self._read_partition(item, budget - size, size == 0)
+            size += result.records_bytes
+            if result.error_code:
+                self.failed = True
+            if self._at_end(item, result) and not has_news(item, result):
+                watch.rest(item)
+            else:
+                results.append((item, result))
+        return results, size
+
+    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+        """Return whether there is nothing more to send before the partition grows."""
+        committed = self._request.isolation_level == READ_COMMITTED
+        bound = result.last_stable_offset if committed else result.high_watermark
+        return (
+            not result.error_code
+            and result.records_bytes == 0
+            and result.diverging_epoch is None
+            and item.requested.fetch_offset >= bound
+        )
+
+    def _delay(self, results: list[tuple[FetchedPartition, Result]], have_bytes: int) -> Answer:
+        watch = self._watch
+        sources = [source for item in watch.ready if (source := self._source(item)) is not None]
+        if not sources and not len(watch):
+            return self.pack(results)
+        return self._wait_for(sources, have_bytes, watch)
+
+    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+        parts = super().pack(results)
+        for item, result in results:
+            if result.records_bytes:
+                self._watch.rotate(item)
+            elif self._at_end(item, result):
+                self._watch.rest(item)
+        return parts
 
 
 class FollowerFetch(_Fetch):
@@ -387,50 +485,3 @@ class FollowerFetch(_Fetch):
         if self._broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
             return 0
         return super()._throttle_ms(size_bytes)
-
-
-def _by_topic(
-    results: list[tuple[FetchedPartition, Result]],
-) -> list[FetchTopicResult[Part]]:
-    """Group neighbours of one topic; the order of a session is kept."""
-    topics: list[FetchTopicResult[Part]] = []
-    rows: list[Result] = []
-    last: FetchedPartition | None = None
-    for item, result in results:
-        # Comparing ids costs more than it looks; mostly they are the same object.
-        if last is None or not (
-            item.name == last.name
-            and (item.topic_id is last.topic_id or item.topic_id == last.topic_id)
-        ):
-            rows = []
-            topics.append(FetchTopicResult(item.name, item.topic_id, rows))
-        last = item
-        if 0 < result.records_bytes <= _INLINE_BYTES:
-            result = _inline(result)
-        rows.append(result)
-    return topics
-
-
-def _has_news(item: FetchedPartition, result: Result) -> bool:
-    """Return whether an incremental response must hold it (KIP-227): it is new to the client."""
-    return bool(
-        result.error_code
-        or result.records_bytes
-        or result.high_watermark != item.last_sent_high_watermark
-        or result.diverging_epoch is not None
-        or result.log_start_offset != item.last_sent_log_start
-    )
-
-
-def _inline(result: Result) -> Result:
-    piece = result.records
-    if not isinstance(piece, LogSlice):
-        return result
-    return _new(FetchPartitionResult, (*result[:_RECORDS], piece.read(), *result[_RECORDS + 1 :]))
-
-
-def _aborted(
-    partition: Partition | Follower, start: int, piece: LogSlice
-) -> list[AbortedTransaction]:
-    aborted = partition.log.aborted_in(start, piece)
-    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in aborted]

@@ -69,6 +69,7 @@ class LogTrimmer:
             with log.lock:
                 log.log_start = offset
                 log.producers.advance(offset)
+            log.storage.log_start_moved()
             log.storage.save_offsets()
             with log.lock:
                 log.epochs.truncate_from_start(offset)

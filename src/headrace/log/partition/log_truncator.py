@@ -88,6 +88,7 @@ class LogTruncator:
         """
         log = self._log
         log.log_start = offset
+        log.storage.log_start_moved()
         self._lower_offsets(base)
         log.high_watermark = offset
         segments = log.segments
