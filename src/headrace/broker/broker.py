@@ -85,7 +85,7 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
         self.call_after_event = call_after_event
-        self.metrics = BrokerMetrics()
+        self.metrics = BrokerMetrics(settings["headrace.metrics.max.topics"])
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
 
@@ -121,7 +121,9 @@ class Broker:
         self.producer_ids = ProducerIdSource(
             self.loop, store, self.node_id, self._controller_thread
         )
-        self.groups = GroupCoordinator(self, settings.groups())
+        # The keys that were set for single groups; the metadata applier changes them.
+        self.group_configs: dict[str, Mapping[str, int]] = {}
+        self.groups = GroupCoordinator(self, settings.groups(self.group_configs))
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
         )
@@ -133,6 +135,7 @@ class Broker:
             self.fetchers,
             {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
             self.threads,
+            self.metrics,
         )
 
         self.applier = MetadataApplier(self, controller)
@@ -147,7 +150,7 @@ class Broker:
         self.membership: Membership = (
             ClusterMember(self, store)
             if shared
-            else StandaloneMember(self.node_id, self.controller)
+            else StandaloneMember(self.node_id, self.controller, self.applier)
         )
 
     @property
@@ -214,6 +217,7 @@ class Broker:
         self.transactions.stop()
         self.batch_opener.close()
         self.group_commit.close()
+        await self.applier.topics.settle()
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.fetch.consumer_fetch import ConsumerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
@@ -80,7 +81,7 @@ class Session:
         if not self.whole:
             return fetch.handle(self.broker, call)
         admission = self.broker.fetch_sessions.admit(call.body, 0, by_id=True)
-        return fetch._Fetch(self.broker, call, call.body, admission).run()
+        return ConsumerFetch(self.broker, call, call.body, admission).run()
 
     def receive(self, answer: Answer) -> FetchResponse:
         """Move on by what came, and name again what has moved."""
