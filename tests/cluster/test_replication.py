@@ -156,6 +156,25 @@ class TestReplication:
 
         asyncio.run(scenario())
 
+    def test_one_follower_that_is_refused_deposes_no_leader(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                leader = leader_of(servers)
+                follower = next(each for each in servers if each is not leader)
+                partition = led(leader)
+                record = follower.broker.members[leader.broker.node_id]
+
+                # As its fetcher does after the second refusal.
+                follower.broker.broker_gone(record)
+                await asyncio.gather(*follower.broker.membership._replacing)
+
+                assert led(leader) is partition
+                await append(leader, b"one")
+                assert led(leader) is partition
+
+        asyncio.run(scenario())
+
 
 class TestTopics:
     def test_a_topic_deleted_while_a_broker_was_away_is_gone_when_it_is_back(

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.broker.call import Call
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
@@ -48,7 +49,7 @@ class Follower:
         self.broker = server.broker
         # Only an authorizer looks at who asks.
         self._connection = cast(Connection, None)
-        slow_fetch = partial(fetch.FollowerFetch, counted=True)
+        slow_fetch = partial(FollowerFetch, counted=True)
         self.fast_path = FastLeaderFetch(self.broker, self._connection, slow_fetch)
         topic = self.broker.topics.by_name("clicks")
         assert topic is not None
