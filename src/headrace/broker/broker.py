@@ -86,7 +86,7 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
         self.call_after_event = call_after_event
-        self.metrics = BrokerMetrics()
+        self.metrics = BrokerMetrics(settings["headrace.metrics.max.topics"])
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
 
@@ -137,6 +137,7 @@ class Broker:
             self.fetchers,
             {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
             self.threads,
+            self.metrics,
         )
 
         self.applier = MetadataApplier(self, controller)
@@ -151,7 +152,7 @@ class Broker:
         self.membership: Membership = (
             ClusterMember(self, store)
             if shared
-            else StandaloneMember(self.node_id, self.controller)
+            else StandaloneMember(self.node_id, self.controller, self.applier)
         )
 
     @property
@@ -218,6 +219,7 @@ class Broker:
         self.transactions.stop()
         self.batch_opener.close()
         self.group_commit.close()
+        await self.applier.topics.settle()
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()

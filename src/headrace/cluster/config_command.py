@@ -164,7 +164,7 @@ def _alter(
 ) -> Rejection | None:
     name, operation, value = alteration.key, alteration.operation, alteration.value
     if operation is ConfigOperation.DELETE:
-        # Also of a key that nobody knows: Kafka's tools delete whatever they might have set.
+        # Also of a key that no one knows: Kafka's tools delete whatever they might have set.
         configs.pop(name, None)
         return None
     try:

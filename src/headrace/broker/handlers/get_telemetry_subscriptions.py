@@ -36,11 +36,15 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
 def client_of(call: Call, instance_id: UUID) -> dict[str, str]:
     """Return what subscriptions match a client by."""
     name, version = call.connection.software
+    try:
+        port = call.connection.peer_port
+    except OSError:
+        port = 0
     return {
         "client_id": call.client_id or "",
         "client_instance_id": str(instance_id),
         "client_software_name": name,
         "client_software_version": version,
         "client_source_address": call.connection.peer_host,
-        "client_source_port": str(call.connection.peer_port),
+        "client_source_port": str(port),
     }

@@ -67,6 +67,11 @@ class ClusterMember:
         self._isr = IsrManager(host, self)
         self._replacing: set[asyncio.Task[None]] = set()
 
+    @property
+    def session_ends(self) -> int:
+        """How many sessions with the store have ended."""
+        return self._sessions
+
     async def join(self, record: BrokerRecord) -> None:
         """Register, and take part in the election of the controller.
 
@@ -77,7 +82,7 @@ class ClusterMember:
         self._record = record
         self._isr.start()
         self._host.applier.apply_members()
-        await self._host.applier.delete_strays()
+        await self._host.applier.set_strays_aside()
         loop = self._host.loop
         for kind in (*KINDS, TERM_KIND):
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))

@@ -33,8 +33,8 @@ class AdminHttp:
     Args:
         ready: whether clients are served; False while starting and stopping.
         problems: what is wrong but not fatal (an offline directory), one line each.
-        metrics: the page of /metrics.
-        client_metrics: the page of /client-metrics.
+        metrics: makes the page of /metrics.
+        client_metrics: makes the page of /client-metrics.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class AdminHttp:
         *,
         ready: Callable[[], bool],
         problems: Callable[[], list[str]],
-        metrics: Callable[[], bytes],
+        metrics: Callable[[], Awaitable[bytes]],
         client_metrics: Callable[[], Awaitable[bytes]],
     ) -> None:
         self._ready = ready
@@ -117,7 +117,7 @@ class AdminHttp:
                 return _Page("200 OK", b"ready\n")
             return _Page("503 Service Unavailable", b"not ready\n")
         if path == b"/metrics":
-            return _Page("200 OK", self._metrics(), _PROMETHEUS)
+            return _Page("200 OK", await self._metrics(), _PROMETHEUS)
         if path == b"/client-metrics":
             return _Page("200 OK", await self._client_metrics(), _PROMETHEUS)
         return _Page(
