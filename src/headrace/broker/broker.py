@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
 from headrace.broker.auth.authentication import Authentication
+from headrace.broker.client_metrics.client_metrics import ClientMetrics
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
@@ -97,6 +98,7 @@ class Broker:
         self.topics = TopicTable(settings, self.members)
         self.packed_topics = PackedTopics(self.topics, self.cluster_view)
         self.quotas = Quotas(clock)
+        self.client_metrics = ClientMetrics(clock)
         self.authentication = authentication
         self.guard = Guard(configured_authorizer(settings), self.topics)
         self.features = FinalizedFeatures(clock)
