@@ -155,6 +155,7 @@ class BrokerSettings:
             group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
             group_consumer_max_size=self["group.consumer.max.size"],
             group_consumer_assignors=self["group.consumer.assignors"],
+            group_consumer_migration_policy=self["group.consumer.migration.policy"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
             own=own,

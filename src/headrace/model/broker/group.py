@@ -83,6 +83,14 @@ GROUP_KEYS = [
         choices=("uniform", "range"),
     ),
     broker_key(
+        "group.consumer.migration.policy",
+        ConfigType.STRING,
+        "bidirectional",
+        "Whether a group with members may pass from the classic to the consumer protocol (upgrade) "
+        "when a member of the new one joins, and back (downgrade) when the last of those leaves.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    ),
+    broker_key(
         "offset.metadata.max.bytes",
         ConfigType.INT,
         4096,
