@@ -102,7 +102,7 @@ class Connection:
 
     Attributes:
         authentication: how far SASL is on a listener that asks for it; None before the handshake.
-        software: the name and version of the client's library, if it has told (KIP-511).
+        software: the name and version of the client's library, if it sent them (KIP-511).
         touched: the client has sent a whole request or taken bytes of an answer since `last_active`
             was set. `refresh` turns that into a time: reading the clock per request costs too much.
         last_active: when that was seen last.

@@ -109,6 +109,7 @@ class ReplicaRoles:
             self._topics.remove(topic)
             self._metrics.forget_topic(name)
             removed[name] = topic.record
+            self._metrics.forget_topic(name)
             for index in range(len(topic.partitions)):
                 self._stop_leading(topic, index)
                 self._stop_following(topic, index)
