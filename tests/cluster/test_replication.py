@@ -12,6 +12,8 @@ from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.error import NotEnoughReplicas, NotLeader, StorageError
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.testing.local_cluster import local_cluster, start_member
+from headrace.wire.api import ApiKey
+from testkit.process.wire_client import WireClient
 from testkit.sample.batch import sample_batch
 
 ORDERS = TopicPartition("orders", 0)
@@ -192,6 +194,67 @@ class TestTopics:
 
         asyncio.run(scenario())
 
+    def test_a_partition_whose_log_starts_within_a_batch_is_moved(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path, brokers=2) as servers:
+                await create(servers, partitions=1, replication_factor=1)
+                old = leader_of(servers)
+                await append(old, *[b"x"] * 10, acks_all=False)
+                await append(old, b"y", acks_all=False)
+                led(old).log.delete_records(5)
+                target = next(each for each in servers if each is not old)
+                await old.broker.controller.administer(
+                    lambda controller: controller.reassign({ORDERS: [target.broker.node_id]})
+                )
+
+                await until(lambda: led(target) is not None, "the new leader")
+                assert led(target).log.log_start_offset == 5
+                assert led(target).log.log_end_offset == 11
+                assert led(target).log.read(5, 1 << 20).first_offset == 0
+
+        asyncio.run(scenario())
+
+
+class TestAdministration:
+    def test_records_are_deleted_from_every_replica_before_the_answer(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path) as servers:
+                await create(servers, partitions=1)
+                leader = leader_of(servers)
+                await append(leader, *[b"x"] * 10)
+                followers = [each for each in servers if each is not leader]
+
+                deleted = await asyncio.to_thread(delete_records, leader.listeners[0].address, 5)
+
+                assert (deleted.error_code, deleted.low_watermark) == (0, 5)
+                assert [copy(each).log.log_start_offset for each in followers] == [5, 5]
+                # A replica that is not running is not waited for.
+                servers.remove(followers[0])
+                await followers[0].stop()
+                await until(lambda: len(leader.broker.members) == 2, "two brokers")
+                deleted = await asyncio.to_thread(delete_records, leader.listeners[0].address, 7)
+                assert (deleted.error_code, deleted.low_watermark) == (0, 7)
+                assert copy(followers[1]).log.log_start_offset == 7
+
+        asyncio.run(scenario())
+
+    def test_a_broker_shows_what_it_follows_and_how_far_behind_it_is(self, ensemble, tmp_path):
+        async def scenario():
+            async with local_cluster(ensemble, tmp_path, brokers=2) as servers:
+                await create(servers, partitions=1, replication_factor=2)
+                leader = leader_of(servers)
+                follower = next(each for each in servers if each is not leader)
+                await append(leader, *[b"x"] * 10)
+                address = follower.listeners[0].address
+
+                [shown] = await asyncio.to_thread(describe_log_dirs, address)
+
+                size = copy(follower).log.size_bytes
+                assert (shown.partition_index, shown.partition_size) == (0, size)
+                assert shown.offset_lag == copy(follower).lag == 0
+
+        asyncio.run(scenario())
+
 
 class TestThrottle:
     @pytest.mark.parametrize("side", ["leader", "follower"])
@@ -289,6 +352,19 @@ class TestDisk:
                 await append(leader_of(others), b"two")
 
         asyncio.run(scenario())
+
+
+def delete_records(address, before):
+    partition = {"partition_index": 0, "offset": before}
+    body = {"topics": [{"name": "orders", "partitions": [partition]}], "timeout": 60_000}
+    with WireClient(address) as client:
+        return client.ask(ApiKey.DELETE_RECORDS, 2, body).topics[0].partitions[0]
+
+
+def describe_log_dirs(address):
+    with WireClient(address) as client:
+        [directory] = client.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, {"topics": None}).results
+    return [each for topic in directory.topics for each in topic.partitions]
 
 
 def consume(address, rack, count):

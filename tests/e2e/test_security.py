@@ -35,9 +35,11 @@ from confluent_kafka.admin import (
 
 from headrace.testing.quick_settings import QUICK_SETTINGS
 from headrace.testing.readiness import wait_until
+from headrace.wire.api import ApiKey
 from testkit.peer.kafka_tool import KafkaTool, KafkaTools
 from testkit.peer.peer import require_peer
 from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PASSWORD = "correct-horse"
@@ -70,6 +72,14 @@ class SecureBroker:
             "client.id": f"client-of-{user}",
             "topic.metadata.refresh.interval.ms": 200,
         }
+
+    def log_in(self, user: str) -> WireClient:
+        """Return a client whose requests a test writes itself."""
+        client = WireClient(self.sasl_address)
+        client.ask(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"})
+        token = {"auth_bytes": b"\0" + f"{user}\0{PASSWORD}".encode()}
+        assert not client.ask(ApiKey.SASL_AUTHENTICATE, 2, token).error_code
+        return client
 
     def create(self, topic: str) -> None:
         self.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
@@ -461,6 +471,44 @@ def test_with_rights_a_client_writes_and_reads_in_its_group(
     stranger.close()
 
 
+def test_a_regular_expression_shows_only_topics_that_may_be_described(
+    secure: SecureBroker, user: str, topic: str
+) -> None:
+    """KIP-848: the broker resolves the expression, so it checks the rights."""
+    group, open_topic = f"group-{topic}", f"{topic}-open"
+    secure.create(topic)
+    secure.create(open_topic)
+    secure.allow(acl("bob", AclOperation.READ, group, kind=ResourceType.GROUP))
+
+    def join(client: WireClient, regex: str) -> set[Any]:
+        body = {
+            "group_id": group,
+            "member_id": str(uuid4()),
+            "member_epoch": 0,
+            "rebalance_timeout": 60_000,
+            "subscribed_topic_regex": regex,
+            "topic_partitions": [],
+        }
+        joined = client.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, body)
+        assert not joined.error_code
+        client.ask(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            1,
+            {"group_id": group, "member_id": joined.member_id, "member_epoch": -1},
+        )
+        return {each.topic_id for each in joined.assignment.topic_partitions}
+
+    with secure.log_in("bob") as bob, WireClient(secure.open_address) as root:
+        assert join(bob, ".*") == set()
+
+        secure.allow(acl("bob", AclOperation.DESCRIBE, open_topic))
+        assert len(join(bob, f"{topic}.*")) == 1
+
+        assert len(join(root, f"{topic}.*")) == 2
+        # Kafka resolves over all topics, those of the coordinators too.
+        assert len(join(root, "__consumer_off.*")) == 1
+
+
 def test_who_may_only_write_cannot_read(secure: SecureBroker, user: str, topic: str) -> None:
     secure.create(topic)
     secure.allow(acl(user, AclOperation.WRITE, topic))
@@ -539,6 +587,34 @@ def test_a_transaction_needs_rights_on_its_id(secure: SecureBroker, user: str, t
     allowed.begin_transaction()
     allowed.produce(topic, b"x")
     allowed.commit_transaction(10)
+
+
+def test_a_broker_needs_no_right_but_cluster_action_in_a_transaction(
+    secure: SecureBroker, topic: str
+) -> None:
+    """KIP-890: the broker that the producer wrote to has checked the producer's rights."""
+    secure.create(topic)
+    secure.allow(
+        acl("carl", AclOperation.CLUSTER_ACTION, "kafka-cluster", kind=ResourceType.BROKER)
+    )
+    producer = {"transactional_id": f"id-{topic}", "transaction_timeout": 60_000}
+    with WireClient(secure.open_address) as root, secure.log_in("carl") as other:
+        wait_until(
+            lambda: not root.ask(ApiKey.INIT_PRODUCER_ID, 4, producer).error_code,
+            what="a producer id",
+        )
+        given = root.ask(ApiKey.INIT_PRODUCER_ID, 4, producer)
+        wanted = {
+            "transactional_id": f"id-{topic}",
+            "producer_id": given.producer_id,
+            "producer_epoch": given.producer_epoch,
+            "topics": [{"name": topic, "partitions": [0]}],
+        }
+        for verify_only in (False, True):
+            body = {"transactions": [wanted | {"verify_only": verify_only}]}
+            (result,) = other.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, body).results_by_transaction
+            (partition,) = result.topic_results[0].results_by_partition
+            assert partition.partition_error_code == 0
 
 
 def test_administration_needs_rights_on_the_cluster(

@@ -557,6 +557,32 @@ def test_a_marker_ends_a_transaction_by_hand(
     assert mark(5, 0, created + "-unknown") == ErrorCode.unknown_topic_or_partition
 
 
+def test_a_marker_of_the_transaction_before_does_not_end_the_next(
+    transaction: Transaction, created: str
+) -> None:
+    """KIP-890: since version 2 the epoch grows with every end, so a late marker has the epoch that
+    the next transaction writes with."""
+    transaction.init()
+    transaction.produce(12, created)
+
+    def mark(epoch: int) -> ErrorCode:
+        marker = {
+            "producer_id": transaction.id,
+            "producer_epoch": epoch,
+            "transaction_result": False,
+            "topics": [{"name": created, "partition_indexes": [0]}],
+            "coordinator_epoch": 5,
+            "transaction_version": 2,
+        }
+        answer = transaction.client.ask(ApiKey.WRITE_TXN_MARKERS, 2, {"markers": [marker]})
+        return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+
+    assert mark(0) == ErrorCode.invalid_producer_epoch
+    assert stable_end(transaction.client, created) == 0
+    assert mark(1) == NONE
+    assert stable_end(transaction.client, created) == 2
+
+
 def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(
     client: WireClient, topic: str, created: str
 ) -> None:

@@ -36,6 +36,7 @@ from headrace.broker.network.callback_future import future_of
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
+from headrace.broker.replica.batch_opener import BatchOpener
 from headrace.broker.replica.fetch_session import FetchSessions
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
@@ -102,6 +103,7 @@ class Broker:
         self.transaction_client = TransactionClient(self.peer_connector)
         self.storage = storage
         self.group_commit = GroupCommit()
+        self.batch_opener = BatchOpener(self.loop)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.leader_throttle = ReplicationThrottle(
@@ -210,6 +212,7 @@ class Broker:
         """Stop the coordinators, flush the logs and mark them clean."""
         self.groups.stop()
         self.transactions.stop()
+        self.batch_opener.close()
         self.group_commit.close()
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)

@@ -4,15 +4,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.model.broker_config import ignored_keys
 from headrace.model.config_code import ConfigResourceType
 from headrace.model.ids import BrokerId
 from headrace.wire.error_code import ErrorCode
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,5 +108,14 @@ async def _change(
         lambda controller: change(controller, target, resource)
     )
     if rejection is None:
+        if target.topic is None:
+            _warn_of_ignored(resource)
         return None
     return ConfigRefusal(cluster_code(rejection.error), rejection.message)
+
+
+def _warn_of_ignored(resource: Any) -> None:
+    """Say in the log which of a broker's keys were taken and have no effect."""
+    set_keys = {each.name: each.value for each in resource.configs if each.value is not None}
+    for key, reason in ignored_keys(set_keys).items():
+        log.warning("config_key_ignored", key=key, reason=reason)

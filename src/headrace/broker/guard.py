@@ -3,6 +3,7 @@
 Without an authorizer every client may do everything, and the question costs next to nothing.
 """
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.broker.auth.authorizer import Authorizer, all_operations, parse_principals
@@ -11,6 +12,24 @@ from headrace.broker.call import Call
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.replica.topic_table import TopicTable
 from headrace.model.error import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalRights:
+    """The rights of one principal from one host on topics (a `TopicRights` of the groups)."""
+
+    authorizer: Authorizer
+    principal: str
+    host: str
+
+    @property
+    def version(self) -> int:
+        return self.authorizer.version
+
+    def may_describe(self, name: str) -> bool:
+        return self.authorizer.would_allow(
+            self.principal, self.host, Operation.DESCRIBE, ResourceType.TOPIC, name
+        )
 
 
 class Guard:
@@ -52,6 +71,12 @@ class Guard:
                 return False
             name = topic.name
         return not self.may(call, operation, ResourceType.TOPIC, name)
+
+    def topic_rights(self, call: Call) -> PrincipalRights | None:
+        """Return what the client may do with topics that it does not name, for the groups."""
+        if self.authorizer is None:
+            return None
+        return PrincipalRights(self.authorizer, call.principal, call.connection.peer_host)
 
     def denies_group(self, call: Call, operation: Operation, group_id: str) -> bool:
         return not self.may(call, operation, ResourceType.GROUP, group_id)

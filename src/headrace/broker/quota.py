@@ -10,7 +10,8 @@ Rule 1: the limit is the one of the most specific match: user and client, user, 
 its default (Kafka's order, `_ORDER`).
 Rule 2: a rate is what was used in the last `WINDOW_SECONDS`, in slots of one second, as Kafka's
 `quota.window.num` of 11 counts it.
-Rule 3: the wait brings the rate back to the limit, and is at most one window.
+Rule 3: followers are not clients: their fetches are neither counted nor slowed down.
+Rule 4: the wait brings the rate back to the limit, and is at most one window.
 """
 
 from collections.abc import Mapping

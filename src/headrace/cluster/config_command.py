@@ -82,12 +82,9 @@ def _alter_broker(
     if broker_id is not None and broker_id not in state.brokers:
         return Rejection(ClusterError.INVALID_REQUEST, f"broker {broker_id} is not running")
     for alteration in alterations:
-        key = BROKER_CONFIG.keys.get(alteration.key)
-        if key is not None and not key.dynamic:
-            return Rejection(
-                ClusterError.INVALID_REQUEST,
-                f"{key.name} cannot change while the broker runs: set it where the broker starts",
-            )
+        problem = _broker_problem(alteration)
+        if problem is not None:
+            return problem
     configs = _altered(BROKER_CONFIG, base, alterations)
     if isinstance(configs, Rejection):
         return configs
@@ -97,6 +94,24 @@ def _alter_broker(
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
     config = BrokerConfig(broker_id=broker_id, configs=configs)
     return Put(config) if configs else Remove(config)
+
+
+def _broker_problem(alteration: ConfigAlteration) -> Rejection | None:
+    key = BROKER_CONFIG.keys.get(alteration.key)
+    if key is None or alteration.operation is ConfigOperation.DELETE:
+        return None
+    if not key.dynamic:
+        return Rejection(
+            ClusterError.INVALID_REQUEST,
+            f"{key.name} cannot change while the broker runs: set it where the broker starts",
+        )
+    if key.sensitive and key.without_effect is not None:
+        return Rejection(
+            ClusterError.INVALID_CONFIG,
+            f"{key.name} is a secret that this broker has no use for, and it is not kept: "
+            f"{key.without_effect}",
+        )
+    return None
 
 
 def _altered(
@@ -120,13 +135,14 @@ def _alter(
     table: ConfigTable, configs: dict[str, str], alteration: ConfigAlteration
 ) -> Rejection | None:
     name, operation, value = alteration.key, alteration.operation, alteration.value
+    if operation is ConfigOperation.DELETE:
+        # Also of a key that nobody knows: Kafka's tools delete whatever they might have set.
+        configs.pop(name, None)
+        return None
     try:
         key = table[name]
     except ConfigError as error:
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
-    if operation is ConfigOperation.DELETE:
-        configs.pop(name, None)
-        return None
     if value is None:
         return Rejection(
             ClusterError.INVALID_REQUEST, f"{name} has no value: write one, or delete the key"

@@ -81,6 +81,14 @@ class ClusterState:
     def racks(self) -> dict[BrokerId, str | None]:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
+    def dynamic_configs(self, broker_id: BrokerId) -> dict[str, str]:
+        """Return what was set while a broker runs: for all brokers, then for this one (KIP-226)."""
+        texts: dict[str, str] = {}
+        for configured in (None, broker_id):
+            if configured in self.broker_configs:
+                texts.update(self.broker_configs[configured].configs)
+        return texts
+
     def apply(self, change: Change) -> None:
         removed = isinstance(change, Remove)
         match change.entity:

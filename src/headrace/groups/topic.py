@@ -33,7 +33,19 @@ class TopicSource(Protocol):
     def by_id(self, topic_id: UUID) -> GroupTopic | None: ...
 
     def names(self) -> Iterable[str]:
-        """Return every name a regular expression may match; internal topics are not among them."""
+        """Return the name of every topic, internal ones too: a regular expression may match any."""
+
+
+class TopicRights(Protocol):
+    """What one client may do with topics. Two of the same principal and host are equal."""
+
+    @property
+    def version(self) -> int:
+        """A number that is another one after every change of any right."""
+
+    def may_describe(self, name: str) -> bool: ...
+
+    def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)

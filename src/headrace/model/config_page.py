@@ -8,7 +8,7 @@ _LARGEST = 2**63 - 1
 
 
 def configuration_page() -> str:
-    """Return the page as Markdown: one table for topics, one for brokers."""
+    """Return the page as Markdown: tables for topics, brokers, and what has no effect."""
     sections = [
         "# Configuration",
         "",
@@ -21,12 +21,14 @@ def configuration_page() -> str:
         "",
         *_section("Topics", TOPIC_CONFIG),
         *_section("Brokers", BROKER_CONFIG),
+        *_ignored(BROKER_CONFIG),
     ]
     return "\n".join(sections)
 
 
 def _section(title: str, table: ConfigTable) -> list[str]:
-    rows = [_row(key) for key in sorted(table, key=lambda key: key.name)]
+    effective = [key for key in table if key.without_effect is None or table is TOPIC_CONFIG]
+    rows = [_row(key) for key in sorted(effective, key=lambda key: key.name)]
     return [
         f"## {title}",
         "",
@@ -37,9 +39,24 @@ def _section(title: str, table: ConfigTable) -> list[str]:
     ]
 
 
+def _ignored(table: ConfigTable) -> list[str]:
+    ignored = sorted((key.name, key.without_effect) for key in table if key.without_effect)
+    return [
+        "## Kafka's broker keys without effect",
+        "",
+        "They are described, validated and taken, from a file and from Kafka's tools; a broker",
+        "that is given one logs `config_key_ignored`. One that holds a secret is not kept.",
+        "",
+        "| key | why it has no effect |",
+        "|---|---|",
+        *(f"| `{name}` | {reason} |" for name, reason in ignored),
+        "",
+    ]
+
+
 def _row(key: ConfigKey) -> str:
     default = "" if key.default is None else f"`{key.render(key.default)}`"
-    doc = key.doc
+    doc = key.documentation
     if key.broker_default is not None:
         doc = f"{doc} The broker's default is `{key.broker_default}`."
     cells = [f"`{key.name}`", key.type.name.lower(), default, _allowed(key), doc]

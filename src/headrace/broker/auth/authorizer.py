@@ -87,9 +87,13 @@ class Authorizer:
     >>> Authorizer(["User:root"]).allows(
     ...     "User:root", "127.0.0.1", Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
     True
+
+    Attributes:
+        version: grows with every change of the entries.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, open_without_acl: bool = False) -> None:
+        self.version = 0
         self._super_users = frozenset(super_users)
         self._open_without_acl = open_without_acl
         self._entries: dict[str, _Entries] = {}
@@ -102,6 +106,7 @@ class Authorizer:
             entries.setdefault(acl.resource_type, _Entries()).add(acl)
         self._entries = entries
         self._remembered = {}
+        self.version += 1
 
     def allows(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
@@ -122,6 +127,12 @@ class Authorizer:
                 self._remembered.clear()
             self._remembered[question] = known
         return known
+
+    def would_allow(
+        self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
+    ) -> bool:
+        """Decide as `allows`, about a resource that no client asked for: no denial is logged."""
+        return self._decide(principal, host, operation, kind, name)
 
     def _decide(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str

@@ -68,9 +68,13 @@ class BrokerSettings:
     def set_dynamic(self, texts: Mapping[str, str]) -> None:
         """Set what was changed while the broker runs, on top of what it was started with, and call
         every subscriber (KIP-226)."""
-        self._values = parse_broker_config({**self.written, **texts})
+        self._values = self.with_dynamic(texts)
         for subscriber in self._subscribers:
             subscriber()
+
+    def with_dynamic(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
+        """Return the values that `set_dynamic` would bring into force. Any thread may ask."""
+        return parse_broker_config({**self.written, **texts})
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
         """Call `subscriber` after every change; it reads the values it needs again."""
@@ -148,6 +152,7 @@ class BrokerSettings:
             group_max_size=self["group.max.size"],
             group_consumer_session_timeout_ms=self["group.consumer.session.timeout.ms"],
             group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
+            group_consumer_max_size=self["group.consumer.max.size"],
             group_consumer_assignors=self["group.consumer.assignors"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,

@@ -74,7 +74,7 @@ class BrokerTopics:
         return None if topic is None else self.by_name(topic.name)
 
     def names(self) -> Iterable[str]:
-        return [topic.name for topic in self._broker.topics if not topic.internal]
+        return [topic.name for topic in self._broker.topics]
 
 
 class _Shard:

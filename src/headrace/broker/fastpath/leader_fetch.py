@@ -16,7 +16,7 @@ learns of a high watermark that moved without new records.
 Rule 3: a partition stays due until the follower has fetched from its log end: what was sent and not
 appended is sent again.
 Rule 4: what was learned is good for one version of `TopicTable` and one set of partitions. Where
-an authorizer or quotas are in force the fast path declines.
+an authorizer is in force the fast path declines. Client quotas do not concern followers.
 """
 
 import asyncio
@@ -187,7 +187,6 @@ class FastLeaderFetch:
             or session.changes != self._changes
             or broker.fetch_sessions.find(session.session_id) is not session
             or broker.guard.authorizer is not None
-            or broker.quotas.active
             or now_ms - self._looked_ms >= _LOOK_MS
         ):
             return None

@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (24), versions 0 to 5: partitions join a transaction before their records do.
 
 Up to version 3 a producer names one transaction. From version 4 on (KIP-890) brokers name many, and
-may only ask whether the partitions are in it (`verify_only`).
+may only ask whether the partitions are in it (`verify_only`). The rights of the producer were
+checked by the broker that it wrote to, so that a broker needs CLUSTER_ACTION and nothing else.
 """
 
 from collections.abc import Iterable, Mapping
@@ -79,13 +80,16 @@ def _partitions(topics: Iterable[Any]) -> frozenset[TopicPartition]:
 
 async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only: bool) -> Codes:
     """Join all partitions or none: a partition that cannot be joined keeps the others out."""
-    if broker.guard.denies_transactional_id(call, Operation.WRITE, event.transactional_id):
+    from_client = call.version < _FIRST_BATCHED
+    if from_client and broker.guard.denies_transactional_id(
+        call, Operation.WRITE, event.transactional_id
+    ):
         code = ErrorCode.transactional_id_authorization_failed
         return dict.fromkeys(event.partitions, code)
     refused = {
         name: code
         for name in event.partitions
-        if (code := _refusal(broker, call, name, verify_only=verify_only))
+        if (code := _refusal(broker, call, name, from_client=from_client))
     }
     if refused:
         not_tried = ErrorCode.operation_not_attempted
@@ -100,8 +104,8 @@ async def _join(broker: Broker, call: Call, event: AddPartitions, *, verify_only
     return dict.fromkeys(event.partitions, _code(call, reply.error))
 
 
-def _refusal(broker: Broker, call: Call, name: TopicPartition, *, verify_only: bool) -> ErrorCode:
-    if not verify_only and broker.guard.denies_topic(call, Operation.WRITE, name.topic):
+def _refusal(broker: Broker, call: Call, name: TopicPartition, *, from_client: bool) -> ErrorCode:
+    if from_client and broker.guard.denies_topic(call, Operation.WRITE, name.topic):
         return ErrorCode.topic_authorization_failed
     if not broker.topics.exists(name.topic, name.partition):
         return ErrorCode.unknown_topic_or_partition

@@ -29,7 +29,7 @@ _FIRST_OWN_MEMBER_ID = 1
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    request = _request(call)
+    request = _request(broker, call)
     denied = _denied(broker, call, request)
     if denied:
         return {"error_code": denied, "error_message": "not allowed"}
@@ -65,7 +65,7 @@ def by_topic(partitions: Iterable[TopicIdPartition]) -> list[dict[str, Any]]:
     return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in grouped.items()]
 
 
-def _request(call: Call) -> ConsumerHeartbeat:
+def _request(broker: Broker, call: Call) -> ConsumerHeartbeat:
     body = call.read(ConsumerGroupHeartbeatRequest)
     return ConsumerHeartbeat(
         group_id=body.group_id,
@@ -81,6 +81,7 @@ def _request(call: Call) -> ConsumerHeartbeat:
         client_id=call.client_id or "",
         client_host=call.client_host,
         can_get_member_id=call.version < _FIRST_OWN_MEMBER_ID,
+        rights=broker.guard.topic_rights(call),
     )
 
 

@@ -134,7 +134,7 @@ def _answer(key: ConfigKey, values: list[Found], request: DescribeConfigsRequest
         "config_source": source,
         "is_sensitive": key.sensitive,
         "config_type": key.type.value,
-        "documentation": key.doc if request.include_documentation else None,
+        "documentation": key.documentation if request.include_documentation else None,
         "synonyms": [
             {"name": name, "value": None if key.sensitive else value, "source": where}
             for name, value, where in values

@@ -1,4 +1,8 @@
-"""DescribeProducers (61), version 0: the producers that write to a partition with sequences."""
+"""DescribeProducers (61), version 0: the producers that write to a partition with sequences.
+
+Followers answer too, from their own log: `kafka-transactions find-hanging --broker-id` asks one
+broker for every partition that it has a replica of (KIP-664).
+"""
 
 from typing import Any
 
@@ -31,8 +35,8 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
 def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, Any]:
     if broker.guard.denies_topic(call, Operation.READ, topic):
         return {"partition_index": index, "error_code": ErrorCode.topic_authorization_failed}
-    partition = broker.topics.find(topic, None, index)
-    if partition is None:
+    replica = broker.topics.find(topic, None, index) or broker.topics.follower(topic, None, index)
+    if replica is None:
         return {
             "partition_index": index,
             "error_code": broker.topics.missing_code(topic, None, index),
@@ -48,6 +52,6 @@ def _describe(broker: Broker, call: Call, topic: str, index: int) -> dict[str, A
                 "coordinator_epoch": producer.coordinator_epoch,
                 "current_txn_start_offset": producer.transaction_first_offset,
             }
-            for producer in partition.log.producer_entries()
+            for producer in tuple(replica.log.producer_entries())
         ],
     }

@@ -22,6 +22,8 @@ from headrace.broker.replica.partition import Partition, epoch_error
 from headrace.broker.replica.replication_throttle import names_replica
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
+from headrace.model.ids import BrokerId
+from headrace.replication.divergence import Divergence, divergence
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
@@ -212,6 +214,10 @@ class _Fetch:
         at_least_one: bool,
     ) -> Result:
         log, requested = partition.log, item.requested
+        if requested.last_fetched_epoch >= 0:
+            parted = divergence(log, requested.last_fetched_epoch, requested.fetch_offset)
+            if parted is not None:
+                return self._diverging(partition, requested.partition, parted)
         committed = self._request.isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
         bound = last_stable if committed else high_watermark
@@ -231,6 +237,16 @@ class _Fetch:
         aborted = _aborted(partition, requested.fetch_offset, piece) if committed else None
         return FetchPartitionResult(requested.partition, 0, *offsets, piece.size, piece, aborted)
 
+    def _diverging(self, partition: Partition | Follower, index: int, parted: Divergence) -> Result:
+        """Tell a client that its position lies in records which this log does not have, and up to
+        where it has the same (KIP-320, KIP-595)."""
+        if parted.epoch < 0:
+            return FetchPartitionResult(index, ErrorCode.offset_out_of_range)
+        self.failed = True
+        log = partition.log
+        offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        return FetchPartitionResult(index, 0, *offsets, diverging_epoch=DivergingEpoch(*parted))
+
     # -- answering
 
     def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
@@ -245,14 +261,11 @@ class _Fetch:
                     admission.session.rotate(item)
         size = sum([result.records_bytes for _, result in results])
         self._broker.metrics.fetched_bytes += size
-        throttle_ms = 0
-        if self._broker.quotas.active:
-            throttle_ms = self._broker.quotas.throttle_fetch(self._call, size)
         return pack_fetch_response(
             self._call.version,
             self._call.request.header.correlation_id,
             _by_topic(results),
-            throttle_ms=throttle_ms,
+            throttle_ms=self._throttle_ms(size) if self._broker.quotas.active else 0,
             session_id=admission.session_id,
             node_endpoints=self._broker.cluster_view.leader_endpoints(
                 self._call, [result.leader for _, result in results]
@@ -260,6 +273,10 @@ class _Fetch:
             if self.failed
             else (),
         )
+
+    def _throttle_ms(self, size_bytes: int) -> int:
+        """Return for how long the client should wait, by its quota."""
+        return self._broker.quotas.throttle_fetch(self._call, size_bytes)
 
 
 class FollowerFetch(_Fetch):
@@ -340,6 +357,7 @@ class FollowerFetch(_Fetch):
                 request.replica_epoch,
                 broker.clock.monotonic_ms(),
             )
+            partition.follower_started(BrokerId(request.replica_id), requested.log_start_offset)
             offsets = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
         return FetchPartitionResult(index, 0, *offsets, 0 if piece is None else piece.size, piece)
 
@@ -362,6 +380,13 @@ class FollowerFetch(_Fetch):
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
+
+    def _throttle_ms(self, size_bytes: int) -> int:
+        """A client quota never slows a follower down: it would fall out of sync, and every write
+        with acks=all would wait for it. `replication_throttle` limits replicas instead."""
+        if self._broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
+            return 0
+        return super()._throttle_ms(size_bytes)
 
 
 def _by_topic(
@@ -406,8 +431,6 @@ def _inline(result: Result) -> Result:
 
 def _aborted(
     partition: Partition | Follower, start: int, piece: LogSlice
-) -> list[AbortedTransaction] | None:
-    if not piece.size:
-        return []
-    aborted = partition.log.aborted_transactions(start, piece.end_offset)
+) -> list[AbortedTransaction]:
+    aborted = partition.log.aborted_in(start, piece)
     return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in aborted]

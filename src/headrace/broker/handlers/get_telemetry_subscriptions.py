@@ -17,7 +17,6 @@ API = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
 SUBSCRIPTION_ID = 0
 _INTERVAL_MS = 5 * 60 * 1000
 _ZSTD, _LZ4, _GZIP, _SNAPPY = 4, 3, 1, 2
-MAX_BYTES = 1024 * 1024
 
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         "subscription_id": SUBSCRIPTION_ID,
         "accepted_compression_types": [_ZSTD, _LZ4, _GZIP, _SNAPPY],
         "push_interval": _INTERVAL_MS,
-        "telemetry_max_bytes": MAX_BYTES,
+        "telemetry_max_bytes": broker.settings["telemetry.max.bytes"],
         "delta_temporality": True,
         "requested_metrics": [],
     }

@@ -6,7 +6,7 @@ from kio.schema.push_telemetry.v0.request import PushTelemetryRequest
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.handlers.get_telemetry_subscriptions import MAX_BYTES, SUBSCRIPTION_ID
+from headrace.broker.handlers.get_telemetry_subscriptions import SUBSCRIPTION_ID
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -19,7 +19,7 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         code = ErrorCode.invalid_request
     elif request.subscription_id != SUBSCRIPTION_ID:
         code = ErrorCode.unknown_subscription_id
-    elif len(request.metrics) > MAX_BYTES:
+    elif len(request.metrics) > broker.settings["telemetry.max.bytes"]:
         code = ErrorCode.telemetry_too_large
     else:
         code = ErrorCode.none

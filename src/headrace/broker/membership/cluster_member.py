@@ -64,7 +64,6 @@ class ClusterMember:
         # Counts the ends of sessions: a registration that began in an earlier one is void.
         self._sessions = 0
         self._stopping = False
-        self._unclean = False
         self._isr = IsrManager(host, self)
         self._replacing: set[asyncio.Task[None]] = set()
 
@@ -76,7 +75,6 @@ class ClusterMember:
             StorageError: the store cannot be reached, for half a minute and more.
         """
         self._record = record
-        self._unclean = bool(self._host.settings["unclean.leader.election.enable"])
         self._isr.start()
         self._host.applier.apply_members()
         await self._host.applier.delete_strays()
@@ -110,7 +108,7 @@ class ClusterMember:
             if known is None or known.epoch != self._epoch:
                 self._epoch = controller.join(record).epoch
             if controller.claim_term(self._node_id):
-                controller.settle(unclean_default=self._unclean)
+                controller.settle(unclean_default=self._unclean_default(controller))
             return controller.controller_id()
 
         session = self._sessions
@@ -197,8 +195,14 @@ class ClusterMember:
             holder = controller.controller_id()
         controller.catch_up(path for path in paths if not path.startswith(f"/{TERM_KIND}/"))
         if controller.in_term:
-            controller.settle(unclean_default=self._unclean)
+            controller.settle(unclean_default=self._unclean_default(controller))
         return holder
+
+    def _unclean_default(self, controller: Controller) -> bool:
+        """Return unclean.leader.election.enable for topics that do not set it, in the controller's
+        thread: this broker applies a change only after the command that read it."""
+        dynamic = controller.state.dynamic_configs(self._node_id)
+        return bool(self._host.settings.with_dynamic(dynamic)["unclean.leader.election.enable"])
 
     # -- the session
 

@@ -187,14 +187,13 @@ class MetadataApplier:
 
     def apply_broker_configs(self) -> None:
         """Apply dynamic configurations: those of all brokers, then this broker's own (KIP-226)."""
-        target, configs = self._target, self._controller.state.broker_configs
-        texts: dict[str, str] = {}
-        for broker_id in (None, target.settings.node_id):
-            if broker_id in configs:
-                texts.update(configs[broker_id].configs)
-        target.settings.set_dynamic(texts)
+        target = self._target
+        target.settings.set_dynamic(self._controller.state.dynamic_configs(target.settings.node_id))
         for directory in target.storage.directories:
             directory.configure_all()
+        # A topic's settings that have no value of their own follow the broker's.
+        for partition in target.topics.partitions():
+            partition.apply_config()
 
     def apply_topic_config(self, name: str) -> None:
         target = self._target

@@ -8,7 +8,7 @@ decides when to send a request again.
 import asyncio
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import NamedTuple
 
 import structlog
 
@@ -25,11 +25,22 @@ log = structlog.get_logger(__name__)
 
 _VERIFY_VERSION = 4
 _ADD_VERSION = 5
-_MARKERS_VERSION = 1
+# Version 2 carries the transaction's version, by which a leader tells a late marker from that of
+# the next transaction (KIP-890). A broker of an earlier release knows version 1 alone.
+_NEWEST_MARKERS_VERSION = 2
+_OLDEST_MARKERS_VERSION = 1
+_API_VERSIONS_VERSION = 0
 _ANSWER_SECONDS = 10.0
 
 # The leader has a later marker or producer there: a retry would fail, too.
 _REFUSED = (ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced)
+
+
+class _Peer(NamedTuple):
+    """A broker that is connected, and the version of WriteTxnMarkers that it knows."""
+
+    connection: PeerConnection
+    markers_version: int
 
 
 class TransactionClient:
@@ -37,7 +48,7 @@ class TransactionClient:
 
     def __init__(self, connector: PeerConnector) -> None:
         self._connector = connector
-        self._connections: dict[BrokerId, asyncio.Task[PeerConnection]] = {}
+        self._connections: dict[BrokerId, asyncio.Task[_Peer]] = {}
 
     async def join(
         self, coordinator: BrokerId, event: AddPartitions, *, implicit: bool
@@ -56,8 +67,9 @@ class TransactionClient:
             ],
         }
         try:
-            answer = await self._call(
-                coordinator, ApiKey.ADD_PARTITIONS_TO_TXN, version, {"transactions": [wanted]}
+            peer = await self._peer(coordinator)
+            answer = await peer.connection.call(
+                ApiKey.ADD_PARTITIONS_TO_TXN, version, {"transactions": [wanted]}, _ANSWER_SECONDS
             )
         except PeerLost as error:
             log.info("transaction_coordinator_lost", reason=str(error))
@@ -83,14 +95,19 @@ class TransactionClient:
             "producer_epoch": markers.producer_epoch,
             "transaction_result": markers.commit,
             "coordinator_epoch": markers.coordinator_epoch,
+            "transaction_version": markers.client_version,
             "topics": [
                 {"name": topic, "partition_indexes": [each.partition for each in found]}
                 for topic, found in _by_topic(names)
             ],
         }
         try:
-            answer = await self._call(
-                leader, ApiKey.WRITE_TXN_MARKERS, _MARKERS_VERSION, {"markers": [wanted]}
+            peer = await self._peer(leader)
+            answer = await peer.connection.call(
+                ApiKey.WRITE_TXN_MARKERS,
+                peer.markers_version,
+                {"markers": [wanted]},
+                _ANSWER_SECONDS,
             )
         except PeerLost as error:
             log.info("markers_not_sent", leader=leader, reason=str(error))
@@ -103,20 +120,37 @@ class TransactionClient:
                     done[name] = not result.error_code or result.error_code in _REFUSED
         return done
 
-    async def _call(
-        self, broker_id: BrokerId, api: ApiKey, version: int, body: dict[str, Any]
-    ) -> Any:
+    async def _peer(self, broker_id: BrokerId) -> _Peer:
         connecting = self._connections.get(broker_id)
         if connecting is None or _broken(connecting):
-            connecting = asyncio.get_running_loop().create_task(self._connector.connect(broker_id))
+            connecting = asyncio.get_running_loop().create_task(self._connect(broker_id))
             self._connections[broker_id] = connecting
         try:
-            connection = await asyncio.shield(connecting)
+            return await asyncio.shield(connecting)
         except asyncio.CancelledError:
             if connecting.cancelled():
                 raise PeerLost(f"broker {broker_id} lost its registration") from None
             raise
-        return await connection.call(api, version, body, _ANSWER_SECONDS)
+
+    async def _connect(self, broker_id: BrokerId) -> _Peer:
+        """Connect, and ask which requests the broker knows: it may run an earlier release."""
+        connection = await self._connector.connect(broker_id)
+        try:
+            known = await connection.call(
+                ApiKey.API_VERSIONS, _API_VERSIONS_VERSION, {}, _ANSWER_SECONDS
+            )
+        except BaseException:
+            connection.close()
+            raise
+        newest = next(
+            (
+                each.max_version
+                for each in known.api_keys
+                if each.api_key == ApiKey.WRITE_TXN_MARKERS
+            ),
+            _OLDEST_MARKERS_VERSION,
+        )
+        return _Peer(connection, min(newest, _NEWEST_MARKERS_VERSION))
 
     def forget(self, broker_id: BrokerId) -> None:
         """Close the connection to a broker that lost its registration: a request that waits on it
@@ -127,19 +161,19 @@ class TransactionClient:
         if not connecting.done():
             connecting.cancel()
         elif not connecting.cancelled() and connecting.exception() is None:
-            connecting.result().close()
+            connecting.result().connection.close()
 
     def close(self) -> None:
         for broker_id in list(self._connections):
             self.forget(broker_id)
 
 
-def _broken(connecting: "asyncio.Task[PeerConnection]") -> bool:
+def _broken(connecting: "asyncio.Task[_Peer]") -> bool:
     if not connecting.done():
         return False
-    return (
-        connecting.cancelled() or connecting.exception() is not None or connecting.result().closed
-    )
+    if connecting.cancelled() or connecting.exception() is not None:
+        return True
+    return connecting.result().connection.closed
 
 
 def _by_topic(

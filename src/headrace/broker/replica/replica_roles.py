@@ -3,9 +3,9 @@
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
 coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
+Only a log that is being truncated is waited for before it is led (`log_change`, rule 2).
 """
 
-import importlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Protocol
@@ -18,6 +18,7 @@ from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.model.clock import Clock
 from headrace.model.ids import BrokerId, TopicPartition
+from headrace.records.framing import load_kernel
 
 
 class ShardCoordinator(Protocol):
@@ -60,7 +61,7 @@ class ReplicaRoles:
         self._fetchers = fetchers
         self._coordinators = coordinators
         self._threads = threads
-        self._columns_loaded = False
+        self._kernel_loaded = False
 
     def apply(self, record: TopicRecord) -> list[TopicPartition]:
         """Lead, follow or leave each partition of a topic, as its record says; its logs exist.
@@ -136,6 +137,7 @@ class ReplicaRoles:
             return None
         self._stop_leading(topic, index)
         self._stop_following(topic, index)
+        self._fetchers.settle(TopicPartition(topic.name, index))
         partition = self._open(TopicPartition(topic.name, index), record)
         topic.partitions[index] = partition
         return partition
@@ -162,9 +164,10 @@ class ReplicaRoles:
         coordinator = self._coordinators.get(name)
         if coordinator is not None:
             coordinator.load(led)
-        elif not self._columns_loaded and any(each.log.config.compacted for each in led):
-            self._columns_loaded = True
-            self._threads.submit(_load_columns)
+        elif not self._kernel_loaded and any(each.log.config.compacted for each in led):
+            self._kernel_loaded = True
+            # Keys are looked at in every record there.
+            self._threads.submit(load_kernel)
 
     def _stop_leading(self, topic: HostedTopic, index: int) -> None:
         partition = topic.partitions[index]
@@ -186,7 +189,14 @@ class ReplicaRoles:
         stored = self._storage.log_of(name)
         if stored is None:
             return
-        follower = Follower(name, topic.record.topic_id, stored, record.leader, record.leader_epoch)
+        follower = Follower(
+            name,
+            topic.record.topic_id,
+            stored,
+            record.leader,
+            record.leader_epoch,
+            self._fetchers.log_starts,
+        )
         topic.followers[index] = follower
         self._fetchers.follow(follower)
 
@@ -195,12 +205,3 @@ class ReplicaRoles:
         if follower is not None:
             follower.wake_all()
             self._fetchers.leave(TopicPartition(topic.name, index))
-
-
-def _load_columns() -> None:
-    """Import the decoder of records, in a thread, instead of in the first produce.
-
-    Records for a compacted topic are opened to see that they have keys. That needs numba, which
-    takes most of a second to load.
-    """
-    importlib.import_module("headrace.records.decode")

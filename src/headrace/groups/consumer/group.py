@@ -21,7 +21,9 @@ Rule 5:  a static member (KIP-345) that leaves with -2 keeps partitions and plac
 Rule 6:  a member that is silent for a session, or does not give up its partitions within its
          rebalance timeout, is removed; its partitions are free at once.
 Rule 7:  topics enter the plan through a hash of the subscribed ones, checked when the version of
-         the topics moves; regular expressions are resolved at the same time and are durable.
+         the topics moves, or that of the clients' rights; regular expressions are resolved at the
+         same time and are durable. A member gets only matches that it may see
+         (`topic_visibility`).
 Rule 8:  time comes in as `now_ms`, milliseconds since 1970 from a clock that does not jump.
 """
 
@@ -33,7 +35,6 @@ from headrace.groups.consumer.assignor import ASSIGNORS, Subscriber
 from headrace.groups.consumer.group_image import (
     ConsumerGroupImage,
     Subscription,
-    subscription_of,
 )
 from headrace.groups.consumer.member_metadata import updated_metadata
 from headrace.groups.consumer.message import (
@@ -44,6 +45,7 @@ from headrace.groups.consumer.message import (
 )
 from headrace.groups.consumer.reconciliation import reconcile
 from headrace.groups.consumer.state import ConsumerState
+from headrace.groups.consumer.topic_visibility import TopicVisibility
 from headrace.groups.effect import GroupOutput, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.record import (
@@ -77,7 +79,8 @@ class ConsumerGroup:
         self.image = ConsumerGroupImage(group_id)
         self._sessions: dict[str, int] = {}
         self._revocations: dict[str, int] = {}
-        self._seen_version: int | None = None
+        self._visibility = TopicVisibility()
+        self._seen_versions: tuple[int, int] | None = None
 
     def draft(self) -> "ConsumerGroup":
         """Return a copy to work on."""
@@ -86,6 +89,7 @@ class ConsumerGroup:
         copy.image = self.image.copy()
         copy._sessions = dict(self._sessions)
         copy._revocations = dict(self._revocations)
+        copy._visibility = self._visibility.copy()
         return copy
 
     def start_timers(self, now_ms: int) -> None:
@@ -284,7 +288,7 @@ class ConsumerGroup:
         now_ms: int,
         out: GroupOutput,
     ) -> bool:
-        """Return whether the member's subscription has changed."""
+        """Return whether the topics the member subscribes to are other ones now."""
         known = self.members.get(member_id)
         reported = updated_metadata(known, request)
         if reported != known:
@@ -295,28 +299,41 @@ class ConsumerGroup:
             or known.subscribed_topic_names != reported.subscribed_topic_names
             or known.subscribed_topic_regex != reported.subscribed_topic_regex
         )
-        if not changed and self.image.epoch > 0 and self._seen_version == topics.version:
+        other_rights = self._visibility.store(member_id, request.rights)
+        versions = (topics.version, 0 if request.rights is None else request.rights.version)
+        seen = self._seen_versions == versions and not other_rights
+        if not changed and self.image.epoch > 0 and seen:
             return False
         self._drop_unused_regexes(out)
-        self._resolve_regexes(topics, now_ms, out)
-        self._seen_version = topics.version
+        restricted = request.rights is not None
+        self._resolve_regexes(topics, now_ms, out, restricted=restricted)
+        hidden_otherwise = self._visibility.hide(self.members, self.image.regexes)
+        self._seen_versions = versions
         if (
             changed
+            or hidden_otherwise
             or self.image.epoch == 0
             or self.image.topic_hash(topics) != self.image.metadata_hash
         ):
             self._bump(topics, out)
-        return changed
+        return changed or member_id in hidden_otherwise
 
     def _drop_unused_regexes(self, out: GroupOutput) -> None:
         used = self.image.used_regexes()
         for regex in [regex for regex in self.image.regexes if regex not in used]:
             self._emit(RegexRecord(group=self.group_id, regex=regex, value=None), out)
 
-    def _resolve_regexes(self, topics: TopicSource, now_ms: int, out: GroupOutput) -> None:
+    def _resolve_regexes(
+        self, topics: TopicSource, now_ms: int, out: GroupOutput, *, restricted: bool
+    ) -> None:
         for regex in sorted(regex for regex in self.image.used_regexes() if regex):
             known = self.image.regexes.get(regex)
+            readers = [
+                id_ for id_, each in self.members.items() if each.subscribed_topic_regex == regex
+            ]
             matches = matching_topics(regex, topics.names())
+            if restricted:
+                matches = self._visibility.visible(matches, readers, known)
             if known is None or known.topics != matches:
                 resolved = ResolvedRegex(
                     topics=matches, version=topics.version, timestamp_ms=now_ms
@@ -334,19 +351,19 @@ class ConsumerGroup:
     def _compute_target(self, topics: TopicSource, out: GroupOutput) -> None:
         known: dict[UUID, GroupTopic] = {}
         topic_ids: dict[Subscription, frozenset[UUID]] = {}
-        for subscription in self.image.subscriptions():
-            existing = self.image.existing_topics(subscription, topics)
-            known.update(existing)
-            topic_ids[subscription] = frozenset(existing)
-        subscribers = {
-            member_id: Subscriber(
+        subscribers = {}
+        for member_id, metadata in self.members.items():
+            subscription = self._subscription(member_id)
+            if subscription not in topic_ids:
+                existing = self.image.existing_topics(subscription, topics)
+                known.update(existing)
+                topic_ids[subscription] = frozenset(existing)
+            subscribers[member_id] = Subscriber(
                 member_id=member_id,
                 instance_id=metadata.instance_id,
-                topics=topic_ids[subscription_of(metadata)],
+                topics=topic_ids[subscription],
                 previous=self.image.target.get(member_id, frozenset()),
             )
-            for member_id, metadata in self.members.items()
-        }
         plan = ASSIGNORS[self.assignor](subscribers, known)
         for member_id in sorted(plan):
             if self.image.target.get(member_id) != plan[member_id]:
@@ -374,7 +391,7 @@ class ConsumerGroup:
         reconciled = self.image.is_reconciled(member_id)
         if reconciled and not subscription_changed:
             return
-        subscription = subscription_of(self.members[member_id])
+        subscription = self._subscription(member_id)
         moved = reconcile(
             current,
             target_epoch=self.image.target_epoch,
@@ -408,6 +425,10 @@ class ConsumerGroup:
             self._emit(record, out)
         self._sessions.pop(member_id, None)
         self._revocations.pop(member_id, None)
+        self._visibility.forget(member_id)
+
+    def _subscription(self, member_id: str) -> Subscription:
+        return Subscription.of(self.members[member_id], self._visibility.hidden_from(member_id))
 
     # Checks. Each raises `Refusal`.
 

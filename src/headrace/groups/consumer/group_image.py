@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from headrace.groups.consumer.message import JOIN_EPOCH
@@ -26,8 +26,21 @@ from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicSource
 
 T = TypeVar("T")
 
-Subscription: TypeAlias = tuple[tuple[str, ...], str | None]
-"""Topic names and a regular expression; a member may use both."""
+
+class Subscription(NamedTuple):
+    """Topic names and a regular expression; a member may use both.
+
+    `hidden` are the matches of the expression that the member must not see.
+    """
+
+    names: tuple[str, ...]
+    regex: str | None
+    hidden: frozenset[str]
+
+    @classmethod
+    def of(cls, member: MemberMetadata, hidden: frozenset[str] = frozenset()) -> "Subscription":
+        return cls(member.subscribed_topic_names, member.subscribed_topic_regex, hidden)
+
 
 _NEWCOMER = CurrentAssignment(
     member_epoch=JOIN_EPOCH,
@@ -169,7 +182,7 @@ class ConsumerGroupImage:
 
     def subscriptions(self) -> set[Subscription]:
         """Return the different subscriptions; they are few, however many members there are."""
-        return {subscription_of(member) for member in self.members.values()}
+        return {Subscription.of(member) for member in self.members.values()}
 
     def existing_topics(
         self, subscription: Subscription, topics: TopicSource
@@ -179,9 +192,15 @@ class ConsumerGroupImage:
         return {topic.topic_id: topic for topic in known if topic is not None}
 
     def _resolved(self, subscription: Subscription) -> frozenset[str]:
-        names, regex = subscription
-        resolved = self.regexes.get(regex or "")
-        return frozenset(names).union(() if resolved is None else resolved.topics)
+        names = frozenset(subscription.names)
+        resolved = self.regexes.get(subscription.regex or "")
+        if resolved is None:
+            return names
+        return names.union(
+            resolved.topics
+            if not subscription.hidden
+            else (name for name in resolved.topics if name not in subscription.hidden)
+        )
 
     def used_regexes(self) -> set[str | None]:
         """Return what the members subscribe to by regex; None where one subscribes by name only."""
@@ -199,10 +218,6 @@ class ConsumerGroupImage:
                 line = f"{name} {topic.topic_id} {topic.partition_count}\n"
                 digest.update(line.encode())
         return int.from_bytes(digest.digest(), "big", signed=True)
-
-
-def subscription_of(member: MemberMetadata) -> Subscription:
-    return member.subscribed_topic_names, member.subscribed_topic_regex
 
 
 def _put(table: dict[str, T], key: str, value: T | None) -> None:

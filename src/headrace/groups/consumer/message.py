@@ -1,11 +1,11 @@
 """The one request of the KIP-848 protocol and its reply, free of any wire version."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.request import GroupReply, GroupRequest
-from headrace.groups.topic import TopicIdPartition
+from headrace.groups.topic import TopicIdPartition, TopicRights
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -32,6 +32,7 @@ class ConsumerHeartbeat(GroupRequest[ConsumerHeartbeatReply]):
         member_epoch: 0 joins, -1 leaves, -2 leaves for now and keeps a static member's place.
         owned: the partitions the member holds at this moment.
         can_get_member_id: version 0, which lets a member join without an id of its own.
+        rights: which topics the client may see; None where no authorizer restricts it.
     """
 
     member_id: str = ""
@@ -46,6 +47,7 @@ class ConsumerHeartbeat(GroupRequest[ConsumerHeartbeatReply]):
     client_id: str = ""
     client_host: str = ""
     can_get_member_id: bool = False
+    rights: TopicRights | None = field(default=None, compare=False)
 
     @property
     def is_leaving(self) -> bool:

@@ -46,6 +46,7 @@ class LogTrimmer:
         """
         log = self._log
         with log.structure_lock:
+            log.check_open()
             if before == -1:
                 before = log.high_watermark
             if before < 0 or before > log.high_watermark:

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
+from headrace.log.partition.admission import admit, must_open
+from headrace.log.partition.appended import Appended
 from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
 from headrace.log.partition.log_flusher import LogFlusher
 from headrace.log.partition.log_reader import LogReader
+from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState
 from headrace.log.partition.log_trimmer import LogTrimmer
 from headrace.log.partition.log_truncator import LogTruncator
@@ -16,6 +20,7 @@ from headrace.log.partition.timestamp_search import FoundRecord
 from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.storage import Storage
+from headrace.model.error import HeadraceError, UnexpectedAppendOffset
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import (
     HighWatermark,
@@ -26,6 +31,7 @@ from headrace.model.offset import (
     RecoveryPoint,
 )
 from headrace.model.topic_config import LogConfig
+from headrace.records.batch import HEADER_BYTES, Batch, view_of
 
 
 class PartitionLog:
@@ -39,9 +45,9 @@ class PartitionLog:
     Crash: every record below `synced_offset` survives; recovery starts at `recovery_point`, below
     which indexes, leader epochs and a producer snapshot are durable as well. See `loader`.
 
-    Threads: one appends and truncates. Any reads, without a lock. Flush, retention and compaction
-    run in others: they hold the log's lock only to read or to change references, never while the
-    disk works. Only truncation does, and it is the appender's own.
+    Threads: one at a time appends or truncates. Any reads, without a lock. Flush, retention and
+    compaction run in others: they hold the log's lock only to read or to change references, never
+    while the disk works. Only truncation does, when nothing appends.
     """
 
     def __init__(
@@ -137,6 +143,19 @@ class PartitionLog:
             durable, synced = state.recovery_point, state.synced
             assert durable <= synced <= end, (durable, synced, end)
 
+    # -- opening batches: any thread ---------------------------------------------------------
+
+    def must_open(self, records: Bytes) -> bool:
+        """Return whether a client's batch must be inflated or compressed: call `admit` in a thread
+        then, and hand `append` what it returns."""
+        state = self._state
+        return must_open(records, state.config, state.storage.clock.wall_ms())
+
+    def admit(self, records: Bytes) -> list[Batch]:
+        """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""
+        state = self._state
+        return admit(records, state.config, state.storage.clock.wall_ms())
+
     # -- what it is made of --------------------------------------------------------------------
 
     @property
@@ -199,11 +218,15 @@ class PartitionLog:
         """List the aborted transactions of a range (`LogReader.aborted_transactions`)."""
         return self._reader.aborted_transactions(start, end)
 
+    def aborted_in(self, start: int, piece: LogSlice) -> list[AbortedTransactionEntry]:
+        """List the aborted transactions of what was read (`LogReader.aborted_in`)."""
+        return self._reader.aborted_in(start, piece)
+
     def epoch_end_offset(self, epoch: int) -> EpochEnd:
         """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown."""
         return self.epochs.end_offset(epoch, self._state.tip.end_offset)
 
-    # -- truncating: the one appender thread ---------------------------------------------------
+    # -- truncating: while nothing appends ---------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """Drop the batches that reach to `offset` or further (`LogTruncator.truncate_to`)."""
@@ -216,6 +239,40 @@ class PartitionLog:
         """Drop everything and go on at `offset` (`LogTruncator.truncate_fully_and_start_at`)."""
         self._truncator.truncate_fully_and_start_at(offset)
         self.assert_order()
+
+    def spans_start(self, records: Bytes) -> bool:
+        """Return whether the first batch begins below the start of this log, which is empty, and
+        reaches across it: `restart_with` takes it."""
+        end = self._state.tip.end_offset
+        if self._state.log_start != end or len(records) < HEADER_BYTES:
+            return False
+        batch = Batch(view_of(records))
+        return batch.base_offset < end <= batch.last_offset
+
+    def restart_with(self, records: Bytes) -> Appended:
+        """Append batches from the leader to this empty log, the first of which spans its start.
+
+        DeleteRecords may let the leader's log start in the middle of a batch, and a follower copies
+        the batch whole (KAFKA-6975). With batches [0..9][10..19] and a start of 5 the log holds
+        both, in a segment that begins at 0, and its readers begin at 5.
+
+        Raises:
+            UnexpectedAppendOffset: the log is not empty, or the batch does not span its start.
+        """
+        state = self._state
+        with state.structure_lock, state.lock:
+            start = state.log_start
+            if not self.spans_start(records):
+                raise UnexpectedAppendOffset(f"no batch spans the start of {self.partition}")
+            base = Batch(view_of(records)).base_offset
+            self._truncator.truncate_fully_and_start_at(start, segment_base=base)
+            try:
+                appended = self.append_as_follower(records)
+            except HeadraceError:
+                self._truncator.truncate_fully_and_start_at(start)
+                raise
+        self.assert_order()
+        return appended
 
     # -- keeping it durable and within bounds: any thread --------------------------------------
 

@@ -376,6 +376,19 @@ class Segment:
         start = self.offset_index.lookup(offset).position
         return find_batch(self.file(), offset, start, size)
 
+    def bound_at(self, position: int) -> int:
+        """Return an offset above all in the batches that begin before byte `position`, near to
+        the highest of them: at most an index interval further."""
+        lasts, bases, positions = self._recent
+        if lasts and position > positions[0]:
+            row = bisect_left(positions, position)
+            # The last offsets are extended last, so that a row of them is whole.
+            return bases[row] if row < len(lasts) else self.end_offset
+        bound = self.offset_index.bound_at(position)
+        if bound is not None:
+            return bound
+        return bases[0] if lasts else self.end_offset
+
     # -- time
 
     @property

@@ -83,6 +83,16 @@ CLUSTER_KEYS = [
         dynamic=True,
     ),
     broker_key(
+        "num.replica.fetchers",
+        ConfigType.INT,
+        1,
+        "Connections over which a follower copies from one leader.",
+        minimum=1,
+        maximum=1,
+        dynamic=True,
+        bound_reason="a broker has one fetcher per leader that it follows",
+    ),
+    broker_key(
         "replica.selector.class",
         ConfigType.STRING,
         None,

@@ -66,6 +66,13 @@ NETWORK_KEYS = [
         dynamic=True,
     ),
     broker_key(
+        "telemetry.max.bytes",
+        ConfigType.INT,
+        1024 * 1024,
+        "The largest push of a client's metrics (KIP-714), as it is sent.",
+        minimum=1,
+    ),
+    broker_key(
         "queued.max.request.bytes",
         ConfigType.LONG,
         1024 * 1024 * 1024,

@@ -1,5 +1,7 @@
 """A broker's configuration: what is written, what is missing, and what cannot be."""
 
+from pathlib import Path
+
 import pytest
 
 from headrace.broker.config.settings import BrokerSettings
@@ -112,3 +114,12 @@ def test_a_subscriber_is_called_after_each_change_until_it_unsubscribes() -> Non
     settings.set_dynamic({"num.partitions": "4"})
 
     assert seen == [3]
+
+
+def test_the_older_names_of_a_key_count_where_the_newer_is_not_written() -> None:
+    older = BrokerSettings({"log.dir": "/a,/b", "broker.id": "7"})
+    both = BrokerSettings({"log.dir": "/a", "log.dirs": "/c", "broker.id": "7", "node.id": "8"})
+
+    assert (older.log_dirs, older.node_id) == ((Path("/a"), Path("/b")), 7)
+    assert (both.log_dirs, both.node_id) == ((Path("/c"),), 8)
+    assert BrokerSettings({"broker.id": "-1"}).node_id == 1

@@ -16,7 +16,9 @@ from headrace.model.error import (
     OutOfOrderSequence,
     UnexpectedAppendOffset,
 )
-from headrace.records.batch import LOG_APPEND_TIME, Batch
+from headrace.records.batch import LOG_APPEND_TIME, Batch, build_head
+from headrace.records.compression import Codec
+from headrace.records.recompress import recompressed
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 from testkit.sample.filled_log import fill, offsets
 
@@ -227,3 +229,83 @@ def test_a_follower_refuses_what_it_has(log: PartitionLog) -> None:
     fill(log, 3)
     with pytest.raises(UnexpectedAppendOffset):
         log.append_as_follower(sample_batch(b"a", base_offset=2, leader_epoch=0))
+
+
+# -- records that are none -------------------------------------------------------------------------
+
+
+def garbage(count: int, codec: int = 0, size: int = 24) -> bytes:
+    rows = b"\xff" * size
+    head = build_head(
+        rows,
+        attributes=codec,
+        last_offset_delta=count - 1,
+        record_count=count,
+        base_timestamp=SAMPLE_TIME_MS,
+        max_timestamp=SAMPLE_TIME_MS,
+    )
+    return head + rows
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("view", [bytes, memoryview])
+def test_garbage_that_claims_records_is_refused(
+    log: PartitionLog, codec: int, view: Callable[[bytes], bytes]
+) -> None:
+    log.append(sample_batch(b"before"), 0)
+    with pytest.raises(InvalidRecord):
+        log.append(view(garbage(2**31 - 1, codec)), 0)
+    assert log.log_end_offset == 1
+    assert len(log.segments) == 1
+
+
+def test_the_record_that_is_none_is_named(log: PartitionLog) -> None:
+    batch = Batch(sample_batch(b"a", b"b", b"c"))
+    rows = bytearray(batch.records)
+    third = len(rows) // 3 * 2
+    rows[third + 3] = 2  # the offset delta of the third record
+    head = build_head(
+        rows, last_offset_delta=2, record_count=3, base_timestamp=0, max_timestamp=SAMPLE_TIME_MS
+    )
+    with pytest.raises(InvalidRecord) as raised:
+        log.append(head + bytes(rows), 0)
+    assert [record for record, _ in raised.value.record_errors] == [2]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_without_a_key_are_named(open_log: OpenLog, codec: Codec) -> None:
+    log = open_log(cleanup_policy=("compact",))
+    plain = Batch(sample_batch(b"a", b"b", b"c", keys=[None, b"k", None]))
+    batch = recompressed(plain, codec, None, max_inflated_bytes=10_000)
+    with pytest.raises(InvalidRecord) as raised:
+        log.append(batch.data, 0)
+    assert [record for record, _ in raised.value.record_errors] == [0, 2]
+    assert "no key" in raised.value.record_errors[0][1]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_out_of_time_are_named(open_log: OpenLog, codec: Codec) -> None:
+    log = open_log(message_timestamp_after_max_ms=1000, message_timestamp_before_max_ms=1000)
+    plain = Batch(
+        sample_batch(b"a", b"b", b"c", b"d", timestamp_ms=SAMPLE_TIME_MS - 2000, step_ms=1500)
+    )
+    batch = recompressed(plain, codec, None, max_inflated_bytes=10_000)
+    with pytest.raises(InvalidTimestamp) as raised:
+        log.append(batch.data, 0)
+    assert [record for record, _ in raised.value.record_errors] == [0, 3]
+
+
+def test_a_record_newer_than_its_batch_says_is_refused(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_after_max_ms=1000)
+    log.append(memoryview(sample_batch(b"a")), 0)
+    rows = Batch(sample_batch(b"a", b"b", step_ms=5000)).records
+    head = build_head(
+        rows,
+        last_offset_delta=1,
+        record_count=2,
+        base_timestamp=SAMPLE_TIME_MS,
+        max_timestamp=SAMPLE_TIME_MS,
+    )
+    with pytest.raises(InvalidTimestamp) as raised:
+        log.append(memoryview(head + bytes(rows)), 0)
+    assert [record for record, _ in raised.value.record_errors] == [1]

@@ -1,5 +1,10 @@
 """Transactions in one partition."""
 
+from collections.abc import Callable
+
+import pytest
+
+from headrace.log.partition.admission import unchecked
 from headrace.log.partition.partition_log import PartitionLog
 from testkit.sample.batch import sample_batch
 from testkit.sample.filled_log import fill
@@ -65,3 +70,40 @@ def test_open_transactions_can_be_asked_for(log: PartitionLog) -> None:
     assert log.has_open_transaction(1, 0)
     end(log, 1, commit=True)
     assert not log.has_open_transaction(1, 0)
+
+
+@pytest.mark.parametrize("rolled", [False, True])
+def test_only_aborted_transactions_near_what_is_read_are_listed(
+    open_log: Callable[..., PartitionLog], rolled: bool
+) -> None:
+    log = open_log(index_interval_bytes=400)
+    for producer_id in range(200):
+        begin(log, producer_id)
+        end(log, producer_id, commit=False)
+    if rolled:
+        log.roll()
+    piece = log.read(100, 1000, max_offset=log.last_stable_offset)
+    batches = unchecked(piece.read(), whole=False)
+
+    aborted = log.aborted_in(100, piece)
+
+    needed = {each.producer_id for each in batches if not each.is_control}
+    listed = [each.producer_id for each in aborted]
+    assert needed <= set(listed)
+    assert listed[0] == 50
+    # One interval of the index more, and no more.
+    assert len(listed) <= len(needed) + 4
+
+
+def test_all_aborted_transactions_of_a_whole_log_are_listed(log: PartitionLog) -> None:
+    for producer_id in range(50):
+        begin(log, producer_id)
+        end(log, producer_id, commit=False)
+    start, listed = 0, []
+    while start < log.last_stable_offset:
+        piece = log.read(start, 300, max_offset=log.last_stable_offset)
+        listed += [each.producer_id for each in log.aborted_in(start, piece)]
+        start = unchecked(piece.read(), whole=False)[-1].last_offset + 1
+
+    assert set(listed) == set(range(50))
+    assert log.aborted_in(start, log.read(start, 300, max_offset=start)) == []

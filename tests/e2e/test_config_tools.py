@@ -1,0 +1,51 @@
+"""Kafka's own tools change configurations, and find what they have set."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.model.config_code import ConfigResourceType
+from headrace.wire.api import ApiKey
+from testkit.peer.kafka_tool import KafkaTool, KafkaTools
+from testkit.process.broker_process import BrokerProcess
+from testkit.process.wire_client import WireClient
+
+
+def set_keys(client: WireClient, kind: ConfigResourceType, name: str) -> set[str]:
+    """The keys that were set at run time for a resource."""
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+    [answer] = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource]}).results
+    return {each.name for each in answer.configs if each.config_source in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("end", ["--verify", "--cancel"])
+def test_a_reassignment_takes_its_throttles_back(
+    broker: BrokerProcess,
+    kafka_tools: KafkaTools,
+    client: WireClient,
+    created: str,
+    tmp_path: Path,
+    end: str,
+) -> None:
+    moves = [{"topic": created, "partition": 0, "replicas": [1]}]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+
+    def reassign(*arguments: str) -> str:
+        server = ("--bootstrap-server", broker.address, "--reassignment-json-file", str(plan))
+        tool = KafkaTool.REASSIGN_PARTITIONS
+        return kafka_tools.run(tool, *server, *arguments).checked().stdout
+
+    throttles = ("--throttle", "5000000", "--replica-alter-log-dirs-throttle", "5000000")
+    reassign("--execute", *throttles)
+    assert set_keys(client, ConfigResourceType.TOPIC, created) == {
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    }
+    assert "leader.replication.throttled.rate" in set_keys(client, ConfigResourceType.BROKER, "1")
+
+    assert "Clearing broker-level throttles" in reassign(end)
+
+    assert set_keys(client, ConfigResourceType.TOPIC, created) == set()
+    assert set_keys(client, ConfigResourceType.BROKER, "1") == set()

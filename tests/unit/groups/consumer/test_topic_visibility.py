@@ -1,0 +1,160 @@
+"""Regular expressions of members with different rights: each gets only topics that it may see."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer.message import ConsumerHeartbeat, ConsumerHeartbeatReply
+from headrace.groups.topic import GroupTopic, TopicImage
+from testkit.simulation.group_shard import GroupShard
+
+
+class Rights:
+    """The rights of one user, which a test may change."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+        self.version = 1
+
+    def allow(self, *names: str) -> None:
+        self.names.update(names)
+        self.version += 1
+
+    def take(self, *names: str) -> None:
+        self.names.difference_update(names)
+        self.version += 1
+
+    def may_describe(self, name: str) -> bool:
+        return name in self.names
+
+
+IDS = {"clicks": UUID(int=1), "secret": UUID(int=2), "views": UUID(int=3)}
+
+
+def image(version: int, *names: str) -> TopicImage:
+    return TopicImage(version, tuple(GroupTopic(name, IDS[name], 2) for name in names))
+
+
+@pytest.fixture
+def shard() -> GroupShard:
+    return GroupShard(topics=image(1, "clicks", "secret"))
+
+
+def join(shard: GroupShard, member_id: str, rights: Rights, **more: Any) -> ConsumerHeartbeatReply:
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": member_id,
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 60_000,
+        "subscribed_topic_regex": ".*",
+        "owned": frozenset(),
+        "rights": rights,
+    }
+    return shard.ask(ConsumerHeartbeat(**fields | more))
+
+
+def beat(
+    shard: GroupShard, last: ConsumerHeartbeatReply, rights: Rights, **more: Any
+) -> ConsumerHeartbeatReply:
+    assert last.member_id is not None
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": last.member_id,
+        "member_epoch": last.member_epoch,
+        "rights": rights,
+    }
+    return shard.ask(ConsumerHeartbeat(**fields | more))
+
+
+def topics(reply: ConsumerHeartbeatReply) -> set[str]:
+    assert reply.assignment is not None
+    names = {topic_id: name for name, topic_id in IDS.items()}
+    return {names[each.topic_id] for each in reply.assignment}
+
+
+def resolved(shard: GroupShard) -> tuple[str, ...]:
+    group = shard.durable_group("g")
+    assert isinstance(group, ConsumerGroup)
+    return group.image.regexes[".*"].topics
+
+
+def test_a_member_without_rights_learns_nothing(shard: GroupShard) -> None:
+    assert topics(join(shard, "a", Rights())) == set()
+    assert resolved(shard) == ()
+
+
+def test_a_member_gets_the_matches_it_may_see(shard: GroupShard) -> None:
+    assert topics(join(shard, "a", Rights("clicks"))) == {"clicks"}
+    assert resolved(shard) == ("clicks",)
+
+
+def test_a_topic_named_by_name_was_checked_by_the_handler(shard: GroupShard) -> None:
+    assert topics(join(shard, "a", Rights(), subscribed_topic_names=("clicks",))) == {"clicks"}
+
+
+def test_a_weak_member_gets_nothing_that_a_strong_one_resolved(shard: GroupShard) -> None:
+    strong, weak = Rights("clicks", "secret"), Rights()
+    first = join(shard, "a", strong)
+
+    second = join(shard, "b", weak)
+    again = beat(shard, first, strong)
+
+    assert topics(first) == {"clicks", "secret"}
+    assert topics(second) == set()
+    assert again.assignment is None, "the weak member takes nothing from the strong one"
+
+
+def test_a_topic_created_later_is_seen_only_with_the_right(shard: GroupShard) -> None:
+    rights = Rights("clicks")
+    joined = join(shard, "a", rights)
+
+    shard.topics.image = image(2, "clicks", "secret", "views")
+    assert beat(shard, joined, rights).assignment is None
+    rights.allow("views")
+
+    assert topics(beat(shard, joined, rights)) == {"clicks", "views"}
+
+
+def test_a_right_that_is_taken_away_takes_the_partitions(shard: GroupShard) -> None:
+    rights = Rights("clicks", "secret")
+    joined = join(shard, "a", rights)
+
+    rights.take("secret")
+
+    assert topics(beat(shard, joined, rights)) == {"clicks"}
+
+
+def test_a_right_that_one_of_two_members_loses_moves_its_partitions(shard: GroupShard) -> None:
+    strong, other = Rights("clicks", "secret"), Rights("clicks", "secret")
+    first = join(shard, "a", strong)
+    second = join(shard, "b", other)
+    for _ in range(2):
+        first = beat(shard, first, strong, owned=first.assignment or frozenset())
+        second = beat(shard, second, other, owned=frozenset())
+
+    # One authorizer has one version.
+    other.take("secret")
+    strong.version = other.version
+    assert "secret" not in topics(beat(shard, second, other, owned=frozenset()))
+    first = beat(shard, first, strong, owned=frozenset())
+
+    group = shard.group("g")
+    assert isinstance(group, ConsumerGroup)
+    held = {each.topic_id for each in group.image.target["b"]}
+    assert IDS["secret"] not in held
+    assert {each for each in group.image.target["a"] if each.topic_id == IDS["secret"]}
+
+
+def test_rights_hold_after_a_reload(shard: GroupShard) -> None:
+    strong, weak = Rights("clicks", "secret"), Rights("clicks")
+    join(shard, "a", strong)
+    second = join(shard, "b", weak)
+
+    shard = shard.reopened()
+    full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_regex": ".*", "owned": frozenset()}
+    reply = beat(shard, second, weak, **full)
+
+    assert topics(reply) <= {"clicks"}
+    assert resolved(shard) == ("clicks", "secret"), "what the absent member may see stays"
