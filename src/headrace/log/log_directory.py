@@ -375,6 +375,17 @@ class LogDirectory:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
+            self._forget_gone(self._high_watermarks)
+
+    def _forget_gone(self, checkpoint: OffsetCheckpoint) -> None:
+        """Drop what was written of partitions that are gone: one that is created again under the
+        same name would begin, after a crash, with the high watermark of the one before."""
+        before = self._saved[checkpoint.path.name]
+        with self._lock:
+            now = {key: offset for key, offset in before.items() if key in self._known}
+        if len(now) != len(before):
+            checkpoint.write(now)
+            self._saved[checkpoint.path.name] = now
 
     def _save(self, checkpoint: OffsetCheckpoint, of: Callable[[PartitionLog], int]) -> None:
         """Write a file again if anything changed; a log that is not open keeps what was written."""
