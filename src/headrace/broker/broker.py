@@ -121,7 +121,9 @@ class Broker:
         self.producer_ids = ProducerIdSource(
             self.loop, store, self.node_id, self._controller_thread
         )
-        self.groups = GroupCoordinator(self, settings.groups())
+        # The keys that were set for single groups; the metadata applier changes them.
+        self.group_configs: dict[str, Mapping[str, int]] = {}
+        self.groups = GroupCoordinator(self, settings.groups(self.group_configs))
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
         )
@@ -147,7 +149,7 @@ class Broker:
         self.membership: Membership = (
             ClusterMember(self, store)
             if shared
-            else StandaloneMember(self.node_id, self.controller)
+            else StandaloneMember(self.node_id, self.controller, self.applier)
         )
 
     @property
@@ -214,6 +216,7 @@ class Broker:
         self.transactions.stop()
         self.batch_opener.close()
         self.group_commit.close()
+        await self.applier.topics.settle()
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()

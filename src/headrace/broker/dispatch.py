@@ -27,6 +27,7 @@ from headrace.broker.fastpath.produce import FastProduceCache
 from headrace.broker.handlers.fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.network.connection import Answer, Connection, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged, refused_in
 from headrace.model.error import PeerError
 from headrace.wire.api import ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
@@ -133,6 +134,8 @@ class Dispatch:
         return self._handlers[key]
 
     def _pack(self, call: Call, fields: Fields) -> bytes:
+        if refusals_are_logged():
+            log_refusals(call, refused_in(fields))
         header = call.request.header
         return pack_response(header.api_key, header.api_version, header.correlation_id, fields)
 
@@ -151,12 +154,18 @@ class Dispatch:
     def _failed(self, call: Call, error: Exception) -> Parts:
         name, code = call.request.api.name, code_of(error)
         if isinstance(error, PeerError):
+            if refusals_are_logged():
+                log_refusals(call, [RefusedPart("", code, str(error))])
             if code is ErrorCode.unknown_server_error:
                 raise error
         else:
             log.error("request_failed", api=name, version=call.version, exc_info=error)
             self._broker.metrics.failures[name] += 1
         try:
-            return (self._pack(call, {"error_code": code}),)
+            header = call.request.header
+            fields = {"error_code": code}
+            return (
+                pack_response(header.api_key, header.api_version, header.correlation_id, fields),
+            )
         except Exception as unpackable:
             raise PeerError(f"{name} failed and has no field to say so: {error}") from unpackable

@@ -143,8 +143,11 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
         raise ConfigError(
             "a cluster needs kazoo to speak to ZooKeeper: pip install 'headrace[spark]'"
         ) from error
+    from headrace.broker.auth.zookeeper_access import zookeeper_access
+
     session_ms = int(settings["zookeeper.session.timeout.ms"])
-    return lambda: ZooKeeperStore.open(servers, session_ms=session_ms)
+    access = zookeeper_access(settings)
+    return lambda: ZooKeeperStore.open(servers, session_ms=session_ms, access=access)
 
 
 def _stop(stopping: asyncio.Event, number: int) -> None:

@@ -10,6 +10,7 @@ Rule 2: a name (created, renamed, removed) is durable after `sync_directory` of 
 Rule 3: `write_atomically` leaves the old content or the new, durable on return, and never a mix.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What a call fails with that needs more room than the disk, or its owner's quota, has."""
 
 # Linux takes at most IOV_MAX buffers in one call.
 _MAX_BUFFERS = 1024
@@ -48,6 +52,30 @@ class File(Protocol):
         """Return when bytes and length are on disk (fdatasync)."""
 
     def close(self) -> None: ...
+
+
+class FailedSync(OSError):
+    """A sync failed. Never try it again: the kernel may have dropped the pages, and would report
+    success the second time."""
+
+
+def has_no_room(error: BaseException | None) -> bool:
+    """Return whether a call failed for want of room, and may be repeated when there is some."""
+    return (
+        isinstance(error, OSError) and error.errno in NO_ROOM and not isinstance(error, FailedSync)
+    )
+
+
+def sync_file(file: File) -> None:
+    """Return when bytes and length of a file that is written in place are on disk.
+
+    Raises:
+        FailedSync: whatever the reason; a full disk, too, is no reason to try again.
+    """
+    try:
+        file.sync()
+    except OSError as error:
+        raise FailedSync(error.errno, error.strerror, str(file.path)) from error
 
 
 class FileSystem(Protocol):

@@ -21,6 +21,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.refusal import RefusedPart, log_refused_request, refusals_are_logged
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import HeadraceError
@@ -97,9 +98,18 @@ class FastProduce:
 
     def _pack_failure(self, correlation_id: int, error: HeadraceError) -> bytes:
         shape = self._shape
+        if refusals_are_logged():
+            refused = RefusedPart(str(self._partition.name), code_of(error), str(error))
+            log_refused_request(_NAME, [refused], version=shape.version, client=_client(shape))
         result = ProducePartitionResult(shape.partition, code_of(error), error_message=str(error))
         topic = ProduceTopicResult(shape.name, shape.topic_id, [result])
         return pack_produce_response(shape.version, correlation_id, [topic])
+
+
+def _client(shape: ProduceShape) -> str:
+    """Return the client's id, with which the bytes that requests have in common begin."""
+    size = int.from_bytes(shape.middle[:2], signed=True)
+    return bytes(shape.middle[2 : 2 + max(0, size)]).decode(errors="replace")
 
 
 class FastProduceCache:

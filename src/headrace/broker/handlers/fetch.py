@@ -15,6 +15,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Part, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
 from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, LogEndGrowth
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
@@ -251,6 +252,8 @@ class _Fetch:
 
     def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         admission = self._admission
+        if self.failed and refusals_are_logged():
+            log_refusals(self._call, _refused(results))
         if admission.incremental:
             results = [entry for entry in results if _has_news(*entry)]
         if admission.session is not None:
@@ -277,6 +280,14 @@ class _Fetch:
     def _throttle_ms(self, size_bytes: int) -> int:
         """Return for how long the client should wait, by its quota."""
         return self._broker.quotas.throttle_fetch(self._call, size_bytes)
+
+
+def _refused(results: list[tuple[FetchedPartition, Result]]) -> list[RefusedPart]:
+    return [
+        RefusedPart(f"{item.name or item.topic_id}-{result.partition}", result.error_code)
+        for item, result in results
+        if result.error_code
+    ]
 
 
 class FollowerFetch(_Fetch):

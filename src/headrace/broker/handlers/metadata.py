@@ -43,6 +43,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     else:
         assert request.topics is not None
         uncreated = await _create_missing(broker, call, request)
+        # A topic that was just created is not unknown: its logs are being made.
+        await broker.controller.served(each.name for each in request.topics if each.name)
         topics = [_answer(broker, call, wanted, uncreated) for wanted in request.topics]
     if request.include_topic_authorized_operations:
         for topic in topics:

@@ -26,6 +26,7 @@ from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
 from headrace.log.partition.appended import Appended
@@ -322,6 +323,8 @@ def _answer(
     results: list[ProduceTopicResult],
     unsafe: Unsafe,
 ) -> Appending:
+    if refusals_are_logged():
+        log_refusals(call, _refused(results))
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)
@@ -338,6 +341,8 @@ def _answer(
                 partitions = results[topic].partitions
                 assert isinstance(partitions, list)
                 partitions[partition] = _failed(partitions[partition].partition, error)
+        if refusals_are_logged():
+            log_refusals(call, _refused(results))
         return _pack(broker, call, request, results)
 
     return DelayedProduce(
@@ -346,6 +351,19 @@ def _answer(
         timeout_ms=request.timeout_ms if request.acks == _ALL else None,
         pack=pack,
     ).response
+
+
+def _refused(results: Sequence[ProduceTopicResult]) -> list[RefusedPart]:
+    return [
+        RefusedPart(
+            f"{topic.name or topic.topic_id}-{partition.partition}",
+            partition.error_code,
+            partition.error_message,
+        )
+        for topic in results
+        for partition in topic.partitions
+        if partition.error_code
+    ]
 
 
 def _failed(index: int, error: HeadraceError) -> ProducePartitionResult:

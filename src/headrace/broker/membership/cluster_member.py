@@ -77,7 +77,7 @@ class ClusterMember:
         self._record = record
         self._isr.start()
         self._host.applier.apply_members()
-        await self._host.applier.delete_strays()
+        await self._host.applier.set_strays_aside()
         loop = self._host.loop
         for kind in (*KINDS, TERM_KIND):
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))

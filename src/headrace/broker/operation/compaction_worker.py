@@ -11,7 +11,7 @@ from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped, CorruptLog
+from headrace.model.error import CompactionStopped, CorruptLog, DiskFull
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -61,21 +61,23 @@ class CompactionWorker:
                     pass
             except CompactionStopped:
                 continue  # the log changed under the round, or we stop
+            except DiskFull as error:
+                log.warning("compaction_waits", reason=str(error))
 
     @contextmanager
-    def deleting(self, partition: TopicPartition) -> Iterator[None]:
-        """Keep compaction off a partition inside this block, and forget it afterwards.
+    def deleting(self, *partitions: TopicPartition) -> Iterator[None]:
+        """Keep compaction off partitions inside this block, and forget them afterwards.
 
         A damaged cleaner checkpoint does not fail a deletion, which a start may do too: compaction
         reports the damage when it runs.
         """
         with ExitStack() as paused:
             for _, scheduler in self._schedulers:
-                paused.enter_context(scheduler.paused(partition))
+                paused.enter_context(scheduler.paused(*partitions))
             yield
             for _, scheduler in self._schedulers:
                 try:
-                    scheduler.forget(partition)
+                    scheduler.forget(*partitions)
                 except CorruptLog as error:
                     log.error("cleaner_checkpoint_damaged", reason=str(error))
 

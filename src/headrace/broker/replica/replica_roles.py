@@ -94,18 +94,22 @@ class ReplicaRoles:
         self._begin_leading(record.name, led)
         return unused
 
-    def remove(self, name: str) -> list[TopicPartition]:
-        """Stop serving a topic that was deleted, and return its partitions; none if unknown."""
-        topic = self._topics.by_name(name)
-        if topic is None:
-            return []
-        self._topics.remove(topic)
-        for index in range(len(topic.partitions)):
-            self._stop_leading(topic, index)
-            self._stop_following(topic, index)
-        for coordinator in self._coordinators.values():
-            coordinator.topics_deleted({name})
-        return [TopicPartition(name, index) for index in range(len(topic.partitions))]
+    def remove(self, names: Iterable[str]) -> list[TopicRecord]:
+        """Stop serving topics that were deleted; return the records of those that were served."""
+        removed: dict[str, TopicRecord] = {}
+        for name in names:
+            topic = self._topics.by_name(name)
+            if topic is None:
+                continue
+            self._topics.remove(topic)
+            removed[name] = topic.record
+            for index in range(len(topic.partitions)):
+                self._stop_leading(topic, index)
+                self._stop_following(topic, index)
+        if removed:
+            for coordinator in self._coordinators.values():
+                coordinator.topics_deleted(set(removed))
+        return list(removed.values())
 
     def offline_partitions(self) -> list[TopicPartition]:
         """Return the partitions on a log directory that has failed, if this broker leads them or
@@ -138,14 +142,15 @@ class ReplicaRoles:
         self._stop_leading(topic, index)
         self._stop_following(topic, index)
         self._fetchers.settle(TopicPartition(topic.name, index))
-        partition = self._open(TopicPartition(topic.name, index), record)
+        partition = self._open(topic, index, record)
         topic.partitions[index] = partition
         return partition
 
-    def _open(self, name: TopicPartition, record: PartitionRecord) -> Partition | None:
+    def _open(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
         """Return None when the log directory is offline: clients are sent an error for this
         partition, and the others are served."""
-        stored = self._storage.log_of(name)
+        name = TopicPartition(topic.name, index)
+        stored = self._storage.log_of(name, topic.record.topic_id)
         if stored is None:
             return None
         if len(record.replicas) > 1:
@@ -186,7 +191,7 @@ class ReplicaRoles:
         if known is not None and known.leader_epoch == record.leader_epoch:
             return
         name = TopicPartition(topic.name, index)
-        stored = self._storage.log_of(name)
+        stored = self._storage.log_of(name, topic.record.topic_id)
         if stored is None:
             return
         follower = Follower(

@@ -108,19 +108,19 @@ class CompactionScheduler:
         )
 
     @contextmanager
-    def paused(self, partition: TopicPartition) -> Iterator[None]:
-        """Stop a running compaction of `partition`, wait for its end, and let none start inside.
+    def paused(self, *partitions: TopicPartition) -> Iterator[None]:
+        """Stop running compactions of `partitions`, wait for their end, and let none start inside.
 
         A thread that deletes, truncates or moves a log does so in here.
         """
         with self._changed:
-            self._paused[partition] += 1
-            self._changed.wait_for(lambda: partition not in self._running)
+            self._paused.update(partitions)
+            self._changed.wait_for(lambda: self._running.isdisjoint(partitions))
         try:
             yield
         finally:
             with self._changed:
-                self._paused[partition] -= 1
+                self._paused.subtract(partitions)
                 self._paused += Counter()  # drops those that are back at zero
 
     def truncated(self, partition: TopicPartition, offset: int) -> None:
@@ -134,12 +134,15 @@ class CompactionScheduler:
             if progress.get(partition, Offset(0)) > offset:
                 self._write(progress | {partition: Offset(offset)})
 
-    def forget(self, partition: TopicPartition) -> None:
-        """Drop the progress of a deleted log, durably; one of the same name may follow."""
+    def forget(self, *partitions: TopicPartition) -> None:
+        """Drop the progress of deleted logs, durably; others of the same names may follow."""
         with self._changed:
-            self.uncleanable.pop(partition, None)
-            progress = dict(self._progress())
-            if progress.pop(partition, None) is not None:
+            before = self._progress()
+            progress = dict(before)
+            for partition in partitions:
+                self.uncleanable.pop(partition, None)
+                progress.pop(partition, None)
+            if len(progress) < len(before):
                 self._write(progress)
 
     def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange] | None:

@@ -287,6 +287,9 @@ _KEYS: Mapping[str, str] = {
     "two-phase commit is not served": """
         transaction.two.phase.commit.enable boolean false
     """,
+    "zookeeper.ssl.client.enable alone switches TLS on": """
+        zookeeper.clientCnxnSocket string -
+    """,
 }
 
 
