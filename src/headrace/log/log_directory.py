@@ -407,15 +407,12 @@ class LogDirectory:
             self._save(self._recovery_points, lambda log: log.recovery_point)
             self._forget_gone(self._high_watermarks)
 
-    def _forget_gone(self, checkpoint: OffsetCheckpoint) -> None:
+    def _forget_gone(self, saved: SavedOffsets) -> None:
         """Drop what was written of partitions that are gone: one that is created again under the
         same name would begin, after a crash, with the high watermark of the one before."""
-        before = self._saved[checkpoint.path.name]
         with self._lock:
-            now = {key: offset for key, offset in before.items() if key in self._known}
-        if len(now) != len(before):
-            checkpoint.write(now)
-            self._saved[checkpoint.path.name] = now
+            known = frozenset(self._known)
+        saved.save(known, ())
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
