@@ -170,7 +170,6 @@ class TestProposal:
         assert state.proposed is None
         assert state.high_watermark == 11
 
-
     def test_a_replica_that_left_meanwhile_counts_until_the_state_ends_it(self):
         state = leader(isr=(1,), replicas=(1, 2), log_end=10)
         state.follower_fetched(2, 10, leader_epoch=5)
