@@ -85,7 +85,7 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
         self.call_after_event = call_after_event
-        self.metrics = BrokerMetrics()
+        self.metrics = BrokerMetrics(settings["headrace.metrics.max.topics"])
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
 
@@ -135,6 +135,7 @@ class Broker:
             self.fetchers,
             {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
             self.threads,
+            self.metrics,
         )
 
         self.applier = MetadataApplier(self, controller)

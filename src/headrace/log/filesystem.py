@@ -13,11 +13,13 @@ Rule 3: `write_atomically` leaves the old content or the new, durable on return,
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+OnSync: TypeAlias = Callable[[float], None]
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What a call fails with that needs more room than the disk, or its owner's quota, has."""
@@ -115,11 +117,12 @@ class FileSystem(Protocol):
 class DiskFile:
     """`File` on a descriptor. Reads and writes carry their position, so threads may share it."""
 
-    __slots__ = ("__weakref__", "_fd", "path")
+    __slots__ = ("__weakref__", "_fd", "_on_sync", "path")
 
-    def __init__(self, fd: int, path: Path) -> None:
+    def __init__(self, fd: int, path: Path, on_sync: OnSync | None = None) -> None:
         self._fd = fd
         self.path = path
+        self._on_sync = on_sync
 
     def fileno(self) -> int:
         return self._fd
@@ -171,7 +174,10 @@ class DiskFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
+        began = time.perf_counter()
         os.fdatasync(self._fd)
+        if self._on_sync is not None:
+            self._on_sync(time.perf_counter() - began)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -187,13 +193,20 @@ class DiskFile:
 
 
 class Disk:
-    """`FileSystem` of the machine we run on."""
+    """`FileSystem` of the machine we run on.
+
+    Args:
+        on_sync: is given the seconds of each sync of a file, on the thread that waited for it.
+    """
+
+    def __init__(self, on_sync: OnSync | None = None) -> None:
+        self._on_sync = on_sync
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> DiskFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create:
             flags |= os.O_CREAT
-        return DiskFile(os.open(path, flags, 0o644), path)
+        return DiskFile(os.open(path, flags, 0o644), path, self._on_sync)
 
     def read_bytes(self, path: Path) -> bytes:
         return path.read_bytes()
@@ -201,7 +214,7 @@ class Disk:
     def write_atomically(self, path: Path, content: bytes) -> None:
         scratch = path.with_name(path.name + ".tmp")
         fd = os.open(scratch, os.O_CLOEXEC | os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        file = DiskFile(fd, scratch)
+        file = DiskFile(fd, scratch, self._on_sync)
         try:
             if content:
                 file.pwritev([content], 0)

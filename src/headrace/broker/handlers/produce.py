@@ -49,7 +49,7 @@ from headrace.records.batch import (
 from headrace.transactions.error import TransactionError
 from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
 from headrace.wire.produce_response import (
@@ -61,6 +61,7 @@ from headrace.wire.produce_response import (
 
 API = ApiKey.PRODUCE
 
+_NAME = APIS[API].name
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
@@ -286,7 +287,9 @@ def _append(
 def _appended(broker: Broker, partition: Partition, appended: Appended, acks: int) -> Outcome:
     base_offset, last_offset, append_time_ms, log_start, duplicate, size_bytes = appended
     if not duplicate:
-        broker.metrics.produced_bytes += size_bytes
+        traffic = partition.traffic
+        traffic.bytes_in += size_bytes
+        traffic.records_in += last_offset - base_offset + 1
     index = partition.name.partition
     result = ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
     if not partition.waits_before_answer:
@@ -325,6 +328,10 @@ def _answer(
 ) -> Appending:
     if refusals_are_logged():
         log_refusals(call, _refused(results))
+    for topic in results:
+        for partition in topic.partitions:
+            if partition.error_code:
+                broker.metrics.errors[_NAME, partition.error_code] += 1
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)
@@ -340,7 +347,8 @@ def _answer(
             if error is not None:
                 partitions = results[topic].partitions
                 assert isinstance(partitions, list)
-                partitions[partition] = _failed(partitions[partition].partition, error)
+                partitions[partition] = failed = _failed(partitions[partition].partition, error)
+                broker.metrics.errors[_NAME, failed.error_code] += 1
         if refusals_are_logged():
             log_refusals(call, _refused(results))
         return _pack(broker, call, request, results)
