@@ -22,6 +22,7 @@ from headrace.broker.error_mapping import code_of
 from headrace.broker.guard import Guard
 from headrace.broker.membership.finalized_features import FinalizedFeatures
 from headrace.broker.membership.metadata_applier import MetadataApplier
+from headrace.broker.metric import BrokerMetrics
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.broker.replica.partition import Partition
@@ -193,6 +194,7 @@ class SeamBroker:
             self.fetchers,
             {},
             self.threads,
+            BrokerMetrics(),
         )
         self._applier = MetadataApplier(self, controller)
         self._applier.apply_all()
