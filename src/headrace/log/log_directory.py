@@ -205,6 +205,10 @@ class LogDirectory:
             return sorted(self._known)
 
     @property
+    def changes(self) -> int:
+        return self._storage.changes  # of log starts, and the failure of the disk
+
+    @property
     def offline(self) -> StorageError | None:
         """The error that took the directory offline; None while it serves."""
         return self._storage.failure
@@ -409,6 +413,14 @@ class LogDirectory:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
+            self._forget_gone(self._high_watermarks)
+
+    def _forget_gone(self, saved: SavedOffsets) -> None:
+        """Drop what was written of partitions that are gone: one that is created again under the
+        same name would begin, after a crash, with the high watermark of the one before."""
+        with self._lock:
+            known = frozenset(self._known)
+        saved.save(known, ())
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
@@ -424,13 +436,7 @@ class LogDirectory:
         full: DiskFull | None = None
         for partition in self.partitions:
             try:
-                log = self.get(partition)
-                # First, because it makes room.
-                log.remove_deleted()
-                log.apply_retention()
-                log.expire_producers(producer_expiration_ms)
-                if len(log.segments) > 1 and log.recovery_point < log.segments[-1].base_offset:
-                    log.flush()
+                self.get(partition).maintain(producer_expiration_ms)
             except (InvalidArgument, LogClosed):
                 continue  # deleted meanwhile
             except DiskFull as error:
@@ -460,10 +466,8 @@ class LogDirectory:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush all logs and mark the directory clean, so that the next start has nothing to do.
-
-        An offline directory is only let go of: the next start recovers it.
-        """
+        """Flush all logs and mark the directory clean, so that the next start has nothing to do. An
+        offline directory is only let go of: the next start recovers it."""
         try:
             if self._background is not None:
                 self._background.stop()

@@ -32,6 +32,8 @@ class Storage:
     Attributes:
         save_offsets: writes recovery points and log starts of all logs, durable on return. A log
             calls it where a crash must not find the old ones (truncation, DeleteRecords).
+        changes: counts moves of a log start and the failure of the disk, which a reader at the end
+            of a log would learn of only by reading again.
 
     Threads: any.
     """
@@ -50,6 +52,7 @@ class Storage:
         self.files = FilePool(filesystem) if files is None else files
         self.indexes = IndexCache() if indexes is None else indexes
         self.failure: StorageError | None = None
+        self.changes = 0
         self.save_offsets = save_offsets
         self._lock = Lock()
         self._truncation_listeners: list[Callable[[TopicPartition, int], None]] = []
@@ -81,10 +84,16 @@ class Storage:
             first = self.failure is None
             if first:
                 self.failure = error
+                self.changes += 1
         if not first:
             return LogDirectoryOffline(f"the log directory is offline: {self.failure}")
         _log.error("log_directory_offline", reason=str(error))
         return error
+
+    def log_start_moved(self) -> None:
+        """Count a log start that has moved."""
+        with self._lock:
+            self.changes += 1
 
     def io(self, what: str, *, midway: bool = False) -> "StorageIo":
         """Guard a `with` block: an `OSError` in it becomes a `StorageError` and takes the directory

@@ -75,6 +75,7 @@ class LogTrimmer:
                 # A start that a crash would undo is none: the caller comes again.
                 log.log_start = before
                 raise
+            log.storage.log_start_moved()
             with log.lock:
                 log.epochs.truncate_from_start(offset)
 

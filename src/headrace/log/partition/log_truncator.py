@@ -96,6 +96,7 @@ class LogTruncator:
         """
         log = self._log
         self._lower_offsets(base, log_start=offset)
+        log.storage.log_start_moved()
         log.storage.announce_truncation(log.partition, base)
         with log.storage.io(f"truncate {log.partition}", midway=True):
             log.high_watermark = offset
