@@ -1,8 +1,8 @@
 """One small fault in a source file, and all those that a file can have.
 
 Operators: a comparison (its border, and turned round), a sign, `and` with `or`, `not` dropped, a
-whole number one up and one down, True with False, the negation of what a predicate returns, a statement
-removed. A mutant replaces one piece of text, so that its difference is a line to read.
+whole number one up and one down, True with False, the negation of what a predicate returns, a
+statement removed. A mutant replaces one piece of text, so that its difference is a line to read.
 
 Left out, because no test could or should notice them: annotations, docstrings, the text of errors
 and log lines, assertions, `__slots__`, `__repr__`, defaults of arguments and fields,

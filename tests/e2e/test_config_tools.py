@@ -49,3 +49,19 @@ def test_a_reassignment_takes_its_throttles_back(
 
     assert set_keys(client, ConfigResourceType.TOPIC, created) == set()
     assert set_keys(client, ConfigResourceType.BROKER, "1") == set()
+
+
+def test_kafka_configs_knows_groups_and_loggers(
+    broker: BrokerProcess, kafka_tools: KafkaTools, group: str
+) -> None:
+    def configs(*arguments: str) -> str:
+        server = ("--bootstrap-server", broker.address)
+        return kafka_tools.run(KafkaTool.CONFIGS, *server, *arguments).checked().stdout
+
+    one_group = ("--entity-type", "groups", "--entity-name", group)
+    loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    configs("--alter", *one_group, "--add-config", "consumer.session.timeout.ms=50000")
+    configs("--alter", *loggers, "--add-config", "headrace.broker.config.settings=ERROR")
+
+    assert "consumer.session.timeout.ms=50000" in configs("--describe", *one_group)
+    assert "headrace.broker.config.settings=ERROR" in configs("--describe", *loggers)

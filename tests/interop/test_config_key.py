@@ -30,7 +30,7 @@ def create(address: str, topic: str) -> None:
         client.ask(ApiKey.CREATE_TOPICS, 6, {"topics": [new_topic], "timeout": 10_000})
 
 
-@pytest.mark.parametrize("kind", [ConfigResourceType.BROKER, ConfigResourceType.TOPIC])
+@pytest.mark.parametrize("kind", set(ConfigResourceType) - {ConfigResourceType.BROKER_LOGGER})
 def test_every_key_of_apache_kafka_is_described(
     apache_kafka: ApacheKafka, broker: BrokerProcess, topic: str, kind: ConfigResourceType
 ) -> None:

@@ -86,7 +86,7 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
         self.call_after_event = call_after_event
-        self.metrics = BrokerMetrics()
+        self.metrics = BrokerMetrics(settings["headrace.metrics.max.topics"])
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
 
@@ -123,7 +123,9 @@ class Broker:
         self.producer_ids = ProducerIdSource(
             self.loop, store, self.node_id, self._controller_thread
         )
-        self.groups = GroupCoordinator(self, settings.groups())
+        # The keys that were set for single groups; the metadata applier changes them.
+        self.group_configs: dict[str, Mapping[str, int]] = {}
+        self.groups = GroupCoordinator(self, settings.groups(self.group_configs))
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
         )
@@ -135,6 +137,7 @@ class Broker:
             self.fetchers,
             {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
             self.threads,
+            self.metrics,
         )
 
         self.applier = MetadataApplier(self, controller)

@@ -1,14 +1,15 @@
-"""AlterConfigs and IncrementalAlterConfigs (KIP-339) for topics and brokers."""
+"""AlterConfigs and IncrementalAlterConfigs (KIP-339) for topics, brokers, and other resources."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.state import Change, ClusterState, Put, Remove
 from headrace.cluster.topic_command import config_problem
 from headrace.model.broker_config import BROKER_CONFIG
-from headrace.model.config import ConfigTable, ConfigType
+from headrace.model.config import ConfigTable, ConfigType, ConfigValue
 from headrace.model.config_code import ConfigOperation
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
@@ -93,6 +94,33 @@ def _alter_broker(
     except ConfigError as error:
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
     config = BrokerConfig(broker_id=broker_id, configs=configs)
+    return Put(config) if configs else Remove(config)
+
+
+CheckValues = Callable[[Mapping[str, ConfigValue]], None]
+"""Raises ConfigError for values that cannot stand together, or not on this broker."""
+
+
+def alter_resource_configs(
+    state: ClusterState,
+    kind: ResourceKind,
+    name: str,
+    alterations: Sequence[ConfigAlteration],
+    *,
+    check: CheckValues,
+    replacing: bool = False,
+) -> Change | Rejection:
+    """Change some keys of a group or of a subscription; with `replacing` the others go."""
+    known = state.resource_configs.get((kind, name))
+    base = known.configs if known is not None and not replacing else {}
+    configs = _altered(kind.table, base, alterations)
+    if isinstance(configs, Rejection):
+        return configs
+    try:
+        check(kind.table.parse(configs))
+    except ConfigError as error:
+        return Rejection(ClusterError.INVALID_CONFIG, str(error))
+    config = ResourceConfig(kind=kind, name=name, configs=configs)
     return Put(config) if configs else Remove(config)
 
 

@@ -30,6 +30,7 @@ from headrace.cluster.credential import ScramCredential
 from headrace.cluster.entity import Entity
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota, QuotaEntity
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.topic import TopicRecord
 from headrace.model.ids import BrokerId
 
@@ -61,6 +62,7 @@ class ClusterState:
         self.topics: dict[str, TopicRecord] = {}
         self.brokers: dict[BrokerId, BrokerRecord] = {}
         self.broker_configs: dict[BrokerId | None, BrokerConfig] = {}
+        self.resource_configs: dict[tuple[ResourceKind, str], ResourceConfig] = {}
         self.quotas: dict[QuotaEntity, ClientQuota] = {}
         self.credentials: dict[tuple[str, str], ScramCredential] = {}
         self.acls: set[Acl] = set()
@@ -98,6 +100,8 @@ class ClusterState:
                 _set(self.brokers, broker_id, broker, removed=removed)
             case BrokerConfig(broker_id=configured) as config:
                 _set(self.broker_configs, configured, config, removed=removed)
+            case ResourceConfig(kind=kind, name=resource) as resource_config:
+                _set(self.resource_configs, (kind, resource), resource_config, removed=removed)
             case ClientQuota(entity=entity) as quota:
                 _set(self.quotas, entity, quota, removed=removed)
             case ScramCredential(user=user, mechanism=mechanism) as credential:

@@ -25,18 +25,22 @@ from headrace.log.offset_checkpoint import (
     LOG_START_NAME,
     RECOVERY_POINT_NAME,
     REPLICATION_NAME,
-    OffsetCheckpoint,
 )
 from headrace.log.parallel import for_each
 from headrace.log.partition.loader import RecoveryReport, load_log, new_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
+from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.error import InvalidArgument, LogClosed, StorageError
+from headrace.model.error import (
+    DiskFull,
+    InvalidArgument,
+    LogClosed,
+    StorageError,
+)
 from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
-from headrace.model.offset import Offset
 from headrace.model.topic_config import LogConfig
 
 _log = structlog.get_logger(__name__)
@@ -96,10 +100,9 @@ class LogDirectory:
         self._topic_ids: dict[TopicPartition, TopicId | None] = {}
         self._new: list[PartitionLog] = []
         self._departed = DepartedLogs(self._storage, path)
-        self._recovery_points = OffsetCheckpoint(filesystem, path / RECOVERY_POINT_NAME)
-        self._log_starts = OffsetCheckpoint(filesystem, path / LOG_START_NAME)
-        self._high_watermarks = OffsetCheckpoint(filesystem, path / REPLICATION_NAME)
-        self._saved: dict[str, dict[TopicPartition, Offset]] = {}
+        self._recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
+        self._log_starts = SavedOffsets(filesystem, path / LOG_START_NAME)
+        self._high_watermarks = SavedOffsets(filesystem, path / REPLICATION_NAME)
         self._clean = False
         self._background = BackgroundFlush() if background else None
 
@@ -167,8 +170,8 @@ class LogDirectory:
             self._departed.find(names)
             found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
-            for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
-                self._read_saved(checkpoint)
+            for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
+                saved.read(self._known)
             marker = self.path / CLEAN_SHUTDOWN_NAME
             self._clean = filesystem.exists(marker)
             if self._clean:
@@ -182,16 +185,6 @@ class LogDirectory:
             partitions=len(self._known),
             clean=self._clean,
         )
-
-    def _read_saved(self, checkpoint: OffsetCheckpoint) -> None:
-        """Read a checkpoint, without the entries of partitions that are gone: a new partition of
-        the same name must not get them.
-        """
-        stored = checkpoint.read()
-        known = {key: offset for key, offset in stored.items() if key in self._known}
-        if known != stored:
-            checkpoint.write(known)
-        self._saved[checkpoint.path.name] = known
 
     def _recover_all(self, threads: int) -> None:
         partitions = sorted(self._known)
@@ -254,9 +247,9 @@ class LogDirectory:
             partition,
             self.path / str(partition),
             self._configs(partition.topic),
-            log_start=self._saved[LOG_START_NAME].get(partition, 0),
-            recovery_point=self._saved[RECOVERY_POINT_NAME].get(partition, 0),
-            high_watermark=self._saved[REPLICATION_NAME].get(partition, 0),
+            log_start=self._log_starts.get(partition),
+            recovery_point=self._recovery_points.get(partition),
+            high_watermark=self._high_watermarks.get(partition),
             clean=self._clean,
             on_roll=self._flush_later,
         )
@@ -406,26 +399,17 @@ class LogDirectory:
             with self._saving:
                 self._save(self._high_watermarks, lambda log: log.high_watermark)
         for log in self.open_logs():
-            durable = self._saved[RECOVERY_POINT_NAME].get(log.partition, Offset(0))
-            log.prune_snapshots(durable)
+            log.prune_snapshots(self._recovery_points.get(log.partition))
 
     def _save_offsets(self) -> None:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
 
-    def _save(self, checkpoint: OffsetCheckpoint, of: Callable[[PartitionLog], int]) -> None:
-        """Write a file again if anything changed; a log that is not open keeps what was written."""
-        before = self._saved[checkpoint.path.name]
+    def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
-            logs = list(self._logs.items())
-            now = {key: offset for key, offset in before.items() if key in self._known}
-        for key, log in logs:
-            if (offset := of(log)) > 0 or key in now:
-                now[key] = Offset(offset)
-        if now != before:
-            checkpoint.write(now)
-            self._saved[checkpoint.path.name] = now
+            logs, known = list(self._logs.items()), frozenset(self._known)
+        saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
         """Apply retention, delayed deletion and expiry, and write checkpoints: a broker does it
@@ -433,18 +417,24 @@ class LogDirectory:
 
         Logs that were not used since the start are opened for it, one after the other.
         """
+        full: DiskFull | None = None
         for partition in self.partitions:
             try:
                 log = self.get(partition)
-                log.apply_retention()
+                # First, because it makes room.
                 log.remove_deleted()
+                log.apply_retention()
                 log.expire_producers(producer_expiration_ms)
                 if len(log.segments) > 1 and log.recovery_point < log.segments[-1].base_offset:
                     log.flush()
             except (InvalidArgument, LogClosed):
                 continue  # deleted meanwhile
+            except DiskFull as error:
+                full = error  # another log may still make room
         self.remove_deleted()
         self.checkpoint()
+        if full is not None:
+            raise full
 
     def sync_due(self) -> int:
         """Sync the logs whose flush.ms or flush.messages is due; return how many there were."""
@@ -479,6 +469,9 @@ class LogDirectory:
                 with self._storage.io(f"close {self.path}"):
                     marker = self.path / CLEAN_SHUTDOWN_NAME
                     self._storage.filesystem.write_atomically(marker, _CLEAN_SHUTDOWN)
+        except DiskFull as error:
+            # Without the mark the next start looks at what was not flushed, as after a crash.
+            _log.warning("log_directory_not_clean", path=str(self.path), reason=str(error))
         finally:
             self._let_go()
 

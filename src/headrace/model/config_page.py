@@ -1,7 +1,9 @@
 """The documentation page of all configuration keys, from the tables that validation reads."""
 
 from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.client_metrics_config import CLIENT_METRICS_CONFIG
 from headrace.model.config import ConfigKey, ConfigTable
+from headrace.model.group_config import GROUP_CONFIG
 from headrace.model.topic_config import TOPIC_CONFIG
 
 _LARGEST = 2**63 - 1
@@ -21,13 +23,16 @@ def configuration_page() -> str:
         "",
         *_section("Topics", TOPIC_CONFIG),
         *_section("Brokers", BROKER_CONFIG),
+        *_section("Groups", GROUP_CONFIG),
+        *_section("Client metrics", CLIENT_METRICS_CONFIG),
+        *_loggers(),
         *_ignored(BROKER_CONFIG),
     ]
     return "\n".join(sections)
 
 
 def _section(title: str, table: ConfigTable) -> list[str]:
-    effective = [key for key in table if key.without_effect is None or table is TOPIC_CONFIG]
+    effective = [key for key in table if key.without_effect is None or table is not BROKER_CONFIG]
     rows = [_row(key) for key in sorted(effective, key=lambda key: key.name)]
     return [
         f"## {title}",
@@ -35,6 +40,19 @@ def _section(title: str, table: ConfigTable) -> list[str]:
         "| key | type | default | allowed | what it does |",
         "|---|---|---|---|---|",
         *rows,
+        "",
+    ]
+
+
+def _loggers() -> list[str]:
+    return [
+        "## Broker loggers",
+        "",
+        "The levels of a broker's loggers change while it runs, with `kafka-configs",
+        "--entity-type broker-loggers`. A logger is called like its module, as",
+        "`headrace.broker.dispatch`; a package (`headrace.broker`) stands for all below it, and",
+        "`root` for the rest. Levels are Kafka's: TRACE, DEBUG, INFO, WARN, ERROR, FATAL. They",
+        "last as long as the process.",
         "",
     ]
 

@@ -92,7 +92,8 @@ class StorageError(HeadraceError):
 
 
 class DiskFull(StorageError):
-    """No room for an append, of which nothing was kept. The directory stays online."""
+    """No room on the disk, or in its owner's quota. Nothing of an append was kept; other work is
+    repeated when there is room. The directory stays online."""
 
 
 class LogDirectoryOffline(StorageError):

@@ -144,7 +144,8 @@ class BrokerSettings:
 
     # -- the configuration of other parts
 
-    def groups(self) -> GroupConfig:
+    def groups(self, own: Mapping[str, Mapping[str, int]]) -> GroupConfig:
+        """Return what all groups go by; `own` are the keys of single groups, by group."""
         return GroupConfig(
             group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
             group_max_session_timeout_ms=self["group.max.session.timeout.ms"],
@@ -156,6 +157,7 @@ class BrokerSettings:
             group_consumer_assignors=self["group.consumer.assignors"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
+            own=own,
         )
 
     def transactions(self) -> TransactionConfig:

@@ -299,7 +299,7 @@ class FastLeaderFetch:
         assert item.topic_id is not None
         item.last_sent_high_watermark = high_watermark = log.high_watermark
         item.last_sent_log_start = log_start = log.log_start_offset
-        self._broker.metrics.fetched_bytes += len(records)
+        self._broker.metrics.replication_sent_bytes += len(records)
         offsets = (high_watermark, log.last_stable_offset, log_start)
         partition = (item.topic_id.bytes, item.requested.partition)
         answer = (correlation_id, session.session_id, *partition, *offsets, records)

@@ -15,6 +15,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Part, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
 from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, LogEndGrowth
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
@@ -24,7 +25,7 @@ from headrace.log.partition.log_slice import LogSlice
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
 from headrace.replication.divergence import Divergence, divergence
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
 from headrace.wire.fetch_response import (
@@ -36,6 +37,8 @@ from headrace.wire.fetch_response import (
 )
 
 API = ApiKey.FETCH
+
+_NAME = APIS[API].name
 
 READ_COMMITTED = 1
 _FIRST_FOLLOWER_READ = 11
@@ -251,6 +254,8 @@ class _Fetch:
 
     def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
         admission = self._admission
+        if self.failed and refusals_are_logged():
+            log_refusals(self._call, _refused(results))
         if admission.incremental:
             results = [entry for entry in results if _has_news(*entry)]
         if admission.session is not None:
@@ -260,7 +265,7 @@ class _Fetch:
                 if result.records_bytes and item.key in admission.session.partitions:
                     admission.session.rotate(item)
         size = sum([result.records_bytes for _, result in results])
-        self._broker.metrics.fetched_bytes += size
+        self._count(results, size)
         return pack_fetch_response(
             self._call.version,
             self._call.request.header.correlation_id,
@@ -274,9 +279,34 @@ class _Fetch:
             else (),
         )
 
+    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+        """Count what is sent, and what went wrong."""
+        if size:
+            named = self._broker.topics.named
+            for item, result in results:
+                if result.records_bytes:
+                    topic = named(item.name, item.topic_id)
+                    if topic is not None:
+                        topic.traffic.bytes_out += result.records_bytes
+        if self.failed:
+            self._count_errors(results)
+
+    def _count_errors(self, results: list[tuple[FetchedPartition, Result]]) -> None:
+        for _, result in results:
+            if result.error_code:
+                self._broker.metrics.errors[_NAME, result.error_code] += 1
+
     def _throttle_ms(self, size_bytes: int) -> int:
         """Return for how long the client should wait, by its quota."""
         return self._broker.quotas.throttle_fetch(self._call, size_bytes)
+
+
+def _refused(results: list[tuple[FetchedPartition, Result]]) -> list[RefusedPart]:
+    return [
+        RefusedPart(f"{item.name or item.topic_id}-{result.partition}", result.error_code)
+        for item, result in results
+        if result.error_code
+    ]
 
 
 class FollowerFetch(_Fetch):
@@ -380,6 +410,11 @@ class FollowerFetch(_Fetch):
                 if partition is not None and self._is_throttled(partition):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
+
+    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+        self._broker.metrics.replication_sent_bytes += size
+        if self.failed:
+            self._count_errors(results)
 
     def _throttle_ms(self, size_bytes: int) -> int:
         """A client quota never slows a follower down: it would fall out of sync, and every write

@@ -26,6 +26,7 @@ from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
 from headrace.log.partition.appended import Appended
@@ -48,7 +49,7 @@ from headrace.records.batch import (
 from headrace.transactions.error import TransactionError
 from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
 from headrace.wire.produce_response import (
@@ -60,6 +61,7 @@ from headrace.wire.produce_response import (
 
 API = ApiKey.PRODUCE
 
+_NAME = APIS[API].name
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
@@ -285,7 +287,9 @@ def _append(
 def _appended(broker: Broker, partition: Partition, appended: Appended, acks: int) -> Outcome:
     base_offset, last_offset, append_time_ms, log_start, duplicate, size_bytes = appended
     if not duplicate:
-        broker.metrics.produced_bytes += size_bytes
+        traffic = partition.traffic
+        traffic.bytes_in += size_bytes
+        traffic.records_in += last_offset - base_offset + 1
     index = partition.name.partition
     result = ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
     if not partition.waits_before_answer:
@@ -322,6 +326,12 @@ def _answer(
     results: list[ProduceTopicResult],
     unsafe: Unsafe,
 ) -> Appending:
+    if refusals_are_logged():
+        log_refusals(call, _refused(results))
+    for topic in results:
+        for partition in topic.partitions:
+            if partition.error_code:
+                broker.metrics.errors[_NAME, partition.error_code] += 1
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)
@@ -337,7 +347,10 @@ def _answer(
             if error is not None:
                 partitions = results[topic].partitions
                 assert isinstance(partitions, list)
-                partitions[partition] = _failed(partitions[partition].partition, error)
+                partitions[partition] = failed = _failed(partitions[partition].partition, error)
+                broker.metrics.errors[_NAME, failed.error_code] += 1
+        if refusals_are_logged():
+            log_refusals(call, _refused(results))
         return _pack(broker, call, request, results)
 
     return DelayedProduce(
@@ -346,6 +359,19 @@ def _answer(
         timeout_ms=request.timeout_ms if request.acks == _ALL else None,
         pack=pack,
     ).response
+
+
+def _refused(results: Sequence[ProduceTopicResult]) -> list[RefusedPart]:
+    return [
+        RefusedPart(
+            f"{topic.name or topic.topic_id}-{partition.partition}",
+            partition.error_code,
+            partition.error_message,
+        )
+        for topic in results
+        for partition in topic.partitions
+        if partition.error_code
+    ]
 
 
 def _failed(index: int, error: HeadraceError) -> ProducePartitionResult:

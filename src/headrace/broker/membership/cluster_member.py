@@ -67,6 +67,11 @@ class ClusterMember:
         self._isr = IsrManager(host, self)
         self._replacing: set[asyncio.Task[None]] = set()
 
+    @property
+    def session_ends(self) -> int:
+        """How many sessions with the store have ended."""
+        return self._sessions
+
     async def join(self, record: BrokerRecord) -> None:
         """Register, and take part in the election of the controller.
 

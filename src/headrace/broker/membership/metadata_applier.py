@@ -26,8 +26,10 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.state import Change, Put
 from headrace.cluster.topic import TopicRecord
+from headrace.model.group_config import GROUP_CONFIG
 from headrace.model.ids import BrokerId
 
 Result = TypeVar("Result")
@@ -61,6 +63,9 @@ class MetadataTarget(Protocol):
     def features(self) -> FinalizedFeatures: ...
 
     @property
+    def group_configs(self) -> dict[str, Mapping[str, int]]: ...
+
+    @property
     def quotas(self) -> Quotas: ...
 
     @property
@@ -90,6 +95,7 @@ class MetadataApplier:
     def apply_all(self) -> None:
         """Apply what was configured while the broker ran before; topics come later."""
         self.apply_broker_configs()
+        self.apply_resource_configs()
         self.apply_quotas()
         self.apply_acls()
         self.apply_credentials()
@@ -178,6 +184,15 @@ class MetadataApplier:
             if partition is not None:
                 partition.apply_config()
 
+    def apply_resource_configs(self) -> None:
+        """Apply the keys of single groups. They count from a member's next heartbeat on."""
+        own = self._target.group_configs
+        own.clear()
+        for (kind, name), config in self._controller.state.resource_configs.items():
+            if kind is ResourceKind.GROUP:
+                values = GROUP_CONFIG.parse(config.configs).items()
+                own[name] = {key: value for key, value in values if isinstance(value, int)}
+
     def apply_features(self) -> None:
         self._target.features.set(self._controller.state.features.values())
 
@@ -199,5 +214,6 @@ _APPLIERS: Mapping[type, Callable[[MetadataApplier], None]] = {
     BrokerConfig: MetadataApplier.apply_broker_configs,
     ClientQuota: MetadataApplier.apply_quotas,
     Feature: MetadataApplier.apply_features,
+    ResourceConfig: MetadataApplier.apply_resource_configs,
     ScramCredential: MetadataApplier.apply_credentials,
 }

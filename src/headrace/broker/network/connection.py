@@ -39,7 +39,7 @@ from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
 from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame, FrameSplitter
 
-__all__ = ["Answer", "Connection", "Part", "Parts"]
+__all__ = ["LATER", "Answer", "Connection", "Part", "Parts"]
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ Answer: TypeAlias = "Parts | Later | None"
 
 A task is work, any other future only a wait (rule 6)."""
 
-_LATER = (asyncio.Future, CallbackFuture)
+LATER = (asyncio.Future, CallbackFuture)
 
 _SMALL_BYTES = 8 * 1024
 _MAX_HELD_BYTES = 64 * 1024
@@ -171,6 +171,16 @@ class Connection:
         return not self._answers and not self._outbox and not self._waiting
 
     @property
+    def owed_answers(self) -> int:
+        """How many of its requests are being served, or wait for what they need."""
+        return len(self._answers)
+
+    @property
+    def queued_requests(self) -> int:
+        """How many of its requests were received and not begun."""
+        return len(self._waiting)
+
+    @property
     def stalled(self) -> bool:
         """Whether it has answers to read; `last_active` says whether it reads them."""
         return len(self._outbox) > 0
@@ -236,7 +246,7 @@ class Connection:
         if self._counted:
             self._count_partial(0)
         for answer, _ in self._answers:
-            if isinstance(answer, _LATER) and not isinstance(answer, asyncio.Task):
+            if isinstance(answer, LATER) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
         if self.fetch_fast_path is not None:
             self.fetch_fast_path.close()
@@ -367,7 +377,7 @@ class Connection:
             self._starting = False
         if self._closed or answer is None:
             return
-        if not self._answers and not isinstance(answer, _LATER):
+        if not self._answers and not isinstance(answer, LATER):
             if self._writing:
                 self._outbox.add(answer)
             else:
@@ -376,7 +386,7 @@ class Connection:
         self._overlaps = frame[:2] == _PRODUCE_KEY
         self._answers.append((answer, len(frame)))
         self._pending_bytes += len(frame)
-        if isinstance(answer, _LATER):
+        if isinstance(answer, LATER):
             answer.add_done_callback(self._on_answer)
 
     def _serve_soon(self) -> None:
@@ -405,7 +415,7 @@ class Connection:
             return
         while self._answers:
             answer, size = self._answers[0]
-            if isinstance(answer, _LATER):
+            if isinstance(answer, LATER):
                 if not answer.done():
                     break
                 if not self._succeeded(answer):

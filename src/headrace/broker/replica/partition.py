@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Container
 from typing import Protocol, cast
 
+from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
@@ -71,6 +72,7 @@ class Partition:
         "state",
         "stranded",
         "tail",
+        "traffic",
     )
 
     def __init__(
@@ -82,8 +84,11 @@ class Partition:
         *,
         record: PartitionRecord | None = None,
         now_ms: int = 0,
+        traffic: TopicTraffic | None = None,
     ) -> None:
-        """`record` names the other replicas; without one there are none."""
+        """`record` names the other replicas; without one there are none. `traffic` counts for the
+        whole topic."""
+        self.traffic = TopicTraffic() if traffic is None else traffic
         self.name = name
         self.log = log
         self.leader_epoch = leader_epoch

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Protocol
 
+from headrace.broker.metric import BrokerMetrics
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.log_storage import LogStorage
@@ -41,6 +42,7 @@ class ReplicaRoles:
 
     Args:
         coordinators: by the name of the internal topic that each keeps its state in.
+        metrics: counts elections and changes of the in-sync replicas.
         threads: loads a library ahead of the first produce that needs it.
     """
 
@@ -53,6 +55,7 @@ class ReplicaRoles:
         fetchers: ReplicaFetchers,
         coordinators: Mapping[str, ShardCoordinator],
         threads: Executor,
+        metrics: BrokerMetrics,
     ) -> None:
         self._node_id = node_id
         self._clock = clock
@@ -61,6 +64,7 @@ class ReplicaRoles:
         self._fetchers = fetchers
         self._coordinators = coordinators
         self._threads = threads
+        self._metrics = metrics
         self._kernel_loaded = False
 
     def apply(self, record: TopicRecord) -> list[TopicPartition]:
@@ -71,8 +75,9 @@ class ReplicaRoles:
         """
         topic = self._topics.by_name(record.name)
         if topic is None:
-            topic = HostedTopic(record)
+            topic = HostedTopic(record, self._metrics.topic(record.name))
             self._topics.add(topic)
+        self._count_elections(topic.record, record)
         topic.record = record
         led: list[Partition] = []
         unused: list[TopicPartition] = []
@@ -102,6 +107,7 @@ class ReplicaRoles:
             if topic is None:
                 continue
             self._topics.remove(topic)
+            self._metrics.forget_topic(name)
             removed[name] = topic.record
             for index in range(len(topic.partitions)):
                 self._stop_leading(topic, index)
@@ -137,7 +143,10 @@ class ReplicaRoles:
         """Return the partition if this broker begins to lead it in this epoch."""
         known = topic.partitions[index]
         if known is not None and known.leader_epoch == record.leader_epoch:
+            before = known.state.isr
             known.apply_record(record, self._clock.monotonic_ms())
+            self._metrics.isr_shrinks += bool(before - known.state.isr)
+            self._metrics.isr_expands += bool(known.state.isr - before)
             return None
         self._stop_leading(topic, index)
         self._stop_following(topic, index)
@@ -163,7 +172,15 @@ class ReplicaRoles:
             self._node_id,
             record=record,
             now_ms=self._clock.monotonic_ms(),
+            traffic=self._metrics.topic(name.topic),
         )
+
+    def _count_elections(self, before: TopicRecord, after: TopicRecord) -> None:
+        """Count the partitions that this broker was elected to lead; a new topic's are not."""
+        for old, new in zip(before.partitions, after.partitions, strict=False):
+            if new.leader == self._node_id and new.leader_epoch > old.leader_epoch:
+                self._metrics.leader_elections += 1
+                self._metrics.unclean_leader_elections += self._node_id not in old.isr
 
     def _begin_leading(self, name: str, led: list[Partition]) -> None:
         coordinator = self._coordinators.get(name)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.metric import TopicTraffic
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
@@ -22,17 +23,19 @@ class HostedTopic:
         followers: by index, those that this broker copies.
         record: the topic in the cluster's state: all replicas, leaders and in-sync replicas.
         packed: what Metadata says of it, as bytes, by version of the API; emptied when it changes.
+        traffic: what clients write and read here.
     """
 
-    __slots__ = ("followers", "name", "packed", "partitions", "record", "topic_id")
+    __slots__ = ("followers", "name", "packed", "partitions", "record", "topic_id", "traffic")
 
-    def __init__(self, record: TopicRecord) -> None:
+    def __init__(self, record: TopicRecord, traffic: TopicTraffic | None = None) -> None:
         self.name = record.name
         self.topic_id = record.topic_id
         self.record = record
         self.partitions: list[Partition | None] = []
         self.followers: dict[int, Follower] = {}
         self.packed: dict[int, bytes] = {}
+        self.traffic = TopicTraffic() if traffic is None else traffic
 
     @property
     def internal(self) -> bool:
@@ -93,6 +96,10 @@ class TopicTable:
 
     def by_id(self, topic_id: UUID) -> HostedTopic | None:
         return self._by_id.get(topic_id)
+
+    def named(self, name: str | None, topic_id: UUID | None) -> HostedTopic | None:
+        """Return a topic by its name or, from newer clients, its id."""
+        return self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
 
     def find(self, name: str | None, topic_id: UUID | None, index: int) -> Partition | None:
         """Return a partition that this broker leads, by its topic's name or, from newer clients,

@@ -95,7 +95,9 @@ class ConsumerGroup:
     def start_timers(self, now_ms: int) -> None:
         """Give every member a whole session after a reload: it could not reach us meanwhile."""
         for member_id, metadata in self.members.items():
-            self._sessions[member_id] = now_ms + self.config.group_consumer_session_timeout_ms
+            self._sessions[member_id] = now_ms + self.config.consumer_session_timeout_ms(
+                self.group_id
+            )
             if self.image.current_of(member_id).state is MemberState.UNREVOKED_PARTITIONS:
                 self._revocations[member_id] = now_ms + metadata.rebalance_timeout_ms
 
@@ -167,7 +169,7 @@ class ConsumerGroup:
         if self.image.epoch > self.image.target_epoch:
             self._compute_target(topics, out)
         self._move(member_id, request, topics, now_ms, out, subscription_changed=changed)
-        self._sessions[member_id] = now_ms + self.config.group_consumer_session_timeout_ms
+        self._sessions[member_id] = now_ms + self.config.consumer_session_timeout_ms(self.group_id)
         after = self.image.current_of(member_id)
         says_all = request.member_epoch == JOIN_EPOCH or request.is_full
         send_assignment = says_all or before.assigned != after.assigned
@@ -176,7 +178,7 @@ class ConsumerGroup:
             ConsumerHeartbeatReply(
                 member_id=member_id,
                 member_epoch=after.member_epoch,
-                heartbeat_interval_ms=self.config.group_consumer_heartbeat_interval_ms,
+                heartbeat_interval_ms=self.config.consumer_heartbeat_interval_ms(self.group_id),
                 assignment=after.assigned if send_assignment else None,
             ),
         )

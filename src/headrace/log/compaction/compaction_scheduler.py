@@ -53,6 +53,9 @@ class CompactionScheduler:
         self._paused: Counter[TopicPartition] = Counter()
         # Compaction cannot open something in these; another round would fail the same way.
         self.uncleanable: dict[TopicPartition, str] = {}
+        # What the last look found worth compacting, for metrics.
+        self.due_logs = 0
+        self.due_bytes = 0
 
     def run_once(self, compactor: "Compactor") -> "CompactionStats | None":
         """Compact the log that needs it most; None when none does.
@@ -152,6 +155,8 @@ class CompactionScheduler:
                 cleanable = self.cleanable(log)
                 if cleanable.worthwhile(log.config):
                     candidates.append((log, cleanable))
+        self.due_logs = len(candidates)
+        self.due_bytes = sum(cleanable.dirty_bytes for _, cleanable in candidates)
         candidates.sort(key=lambda candidate: candidate[1].dirty_ratio, reverse=True)
         with self._changed:
             for log, cleanable in candidates:

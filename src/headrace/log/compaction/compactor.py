@@ -38,6 +38,7 @@ from headrace.model.clock import Clock
 from headrace.model.error import (
     CompactionStopped,
     CorruptIndex,
+    DiskFull,
     HeadraceError,
     InvalidArgument,
 )
@@ -263,6 +264,9 @@ class _Round:
             # Retention or a truncation took one of them meanwhile.
             segment.remove()
             raise CompactionStopped(f"{log.partition} changed while it was compacted") from None
+        except DiskFull as error:
+            segment.remove()
+            raise CompactionStopped(str(error)) from error
 
     def _write(
         self, group: tuple[Segment, ...], batch_filter: BatchFilter, plan: RewritePlan

@@ -5,7 +5,7 @@ from typing import TypeGuard
 
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.admission import admit, unchecked
-from headrace.log.partition.append_failure import append_failure, write_failure
+from headrace.log.partition.append_failure import append_failure, roll_failure, write_failure
 from headrace.log.partition.appended import Appended
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.partition.plain_append import PlainAppend
@@ -17,7 +17,7 @@ from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.model.error import InvalidArgument, UnexpectedAppendOffset
 from headrace.model.offset import NO_TIMESTAMP_MS, LogStartOffset, Offset
 from headrace.records.batch import LOG_OVERHEAD, Batch, stamp
-from headrace.records.control import ControlType, build_marker
+from headrace.records.control import ControlType, build_marker, read_control
 
 # Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
@@ -25,6 +25,13 @@ _new = tuple.__new__
 
 def _is_flat(records: Bytes) -> TypeGuard[memoryview]:
     return type(records) is memoryview and records.format == "B"
+
+
+def _check_marker(batch: Batch) -> None:
+    """Read a marker before it is written: a log with one that cannot be read would not open."""
+    control = read_control(batch)
+    if control is not None and control.ends_transaction:
+        _ = control.coordinator_epoch
 
 
 class Appender:
@@ -142,6 +149,7 @@ class Appender:
 
         Raises:
             UnexpectedAppendOffset: a batch lies below the log end: truncate first.
+            CorruptBatch: a batch, or the marker in it, cannot be read; nothing was written.
         """
         if _is_flat(records):
             appended = self._plain.append(records, None)
@@ -158,6 +166,8 @@ class Appender:
                         f"{log.partition} ends at {next_offset}, so a batch from the leader "
                         f"cannot start at {batch.base_offset}"
                     )
+                if batch.is_control and batch.producer_id >= 0:
+                    _check_marker(batch)
                 last_offset = batch.last_offset
                 placed.append(
                     PlacedBatch(batch, batch.base_offset, last_offset, batch.max_timestamp)
@@ -222,10 +232,13 @@ class Appender:
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
                 if epoch >= 0:
                     log.epochs.assign(epoch, max(item.base_offset, log.log_start))
-            try:
-                segment.write(buffers)
-            except OSError as error:
-                raise write_failure(log, segment, error) from error
+        except OSError as error:
+            raise roll_failure(log, error) from error
+        try:
+            segment.write(buffers)
+        except OSError as error:
+            raise write_failure(log, segment, error) from error
+        try:
             position = segment.size_bytes
             interval_bytes = log.config.index_interval_bytes
             for item in placed:

@@ -67,9 +67,14 @@ class LogTrimmer:
             return
         with log.storage.io(f"move the start of {log.partition}"):
             with log.lock:
-                log.log_start = offset
+                before, log.log_start = log.log_start, offset
                 log.producers.advance(offset)
-            log.storage.save_offsets()
+            try:
+                log.storage.save_offsets()
+            except OSError:
+                # A start that a crash would undo is none: the caller comes again.
+                log.log_start = before
+                raise
             with log.lock:
                 log.epochs.truncate_from_start(offset)
 
@@ -136,7 +141,8 @@ class LogTrimmer:
                 segment.synced_bytes = segment.size_bytes
                 # Every file of a new segment exists, so that a missing `.swap` means: in its place.
                 log.storage.files.get(segment.transaction_index.path, create=True)
-            log.segments.replace(old, new, log.config.file_delete_delay_ms)
+            with log.storage.io(f"replace segments of {log.partition}", midway=True):
+                log.segments.replace(old, new, log.config.file_delete_delay_ms)
 
     def remove_deleted(self) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago; how many."""

@@ -50,6 +50,15 @@ class LogTruncator:
                 self._restart_at(offset, offset)
                 return True
             self._lower_offsets(end)
+            self._cut(kept, offset, end)
+            _log.info("log_truncated", partition=str(log.partition), end_offset=end)
+            return True
+
+    def _cut(self, kept: int, offset: int, end: int) -> None:
+        """Drop all behind segment number `kept`, and what reaches to `offset` in that one."""
+        log = self._log
+        segments = log.segments
+        with log.storage.io(f"truncate {log.partition}", midway=True):
             segments.drop_last(len(segments.all) - kept - 1, log.config.file_delete_delay_ms)
             active = segments.active
             active.truncate_to(offset)
@@ -62,8 +71,6 @@ class LogTruncator:
             segments.names_changed = True
             segments.sync_names()
             self._reload_producers(end)
-            _log.info("log_truncated", partition=str(log.partition), end_offset=end)
-            return True
 
     def truncate_fully_and_start_at(self, offset: int, segment_base: int | None = None) -> None:
         """Drop everything and go on at `offset`: a follower that fell behind the leader's start.
@@ -87,32 +94,54 @@ class LogTruncator:
         one at `offset`, because the loader drops all that lies below the start.
         """
         log = self._log
-        log.log_start = offset
-        self._lower_offsets(base)
-        log.high_watermark = offset
-        segments = log.segments
-        segments.drop_last(len(segments.all), log.config.file_delete_delay_ms)
-        active = segments.add(base)
-        active.end_offset = offset
-        log.tip = Tip(offset, active, 0)
-        log.epochs.clear()
-        log.epochs.flush()
-        with log.snapshot_lock:
-            log.snapshots.remove_above(-1)
-        log.producers.clear()
-        segments.names_changed = True
-        segments.sync_names()
-        log.synced = base
+        self._lower_offsets(base, log_start=offset)
+        with log.storage.io(f"truncate {log.partition}", midway=True):
+            log.high_watermark = offset
+            segments = log.segments
+            segments.drop_last(len(segments.all), log.config.file_delete_delay_ms)
+            active = segments.add(base)
+            active.end_offset = offset
+            log.tip = Tip(offset, active, 0)
+            log.epochs.clear()
+            log.epochs.flush()
+            with log.snapshot_lock:
+                log.snapshots.remove_above(-1)
+            log.producers.clear()
+            segments.names_changed = True
+            segments.sync_names()
+            log.synced = base
 
-    def _lower_offsets(self, end: int) -> None:
-        """Count nothing from `end` on as durable any more, not even after a crash."""
+    def _lower_offsets(self, end: int, log_start: int | None = None) -> None:
+        """Count nothing from `end` on as durable any more, not even after a crash.
+
+        When that cannot be written, because the disk is full, nothing has changed.
+        """
         log = self._log
         log.truncations += 1
+        before = (
+            log.log_start,
+            log.recovery_point,
+            log.synced,
+            log.high_watermark,
+            log.owed_snapshots,
+        )
+        if log_start is not None:
+            log.log_start = log_start
         log.recovery_point = min(log.recovery_point, end)
         log.synced = min(log.synced, end)
         log.high_watermark = min(log.high_watermark, end)
         log.owed_snapshots = {at: data for at, data in log.owed_snapshots.items() if at <= end}
-        log.storage.save_offsets()
+        try:
+            log.storage.save_offsets()
+        except OSError:
+            (
+                log.log_start,
+                log.recovery_point,
+                log.synced,
+                log.high_watermark,
+                log.owed_snapshots,
+            ) = before
+            raise
 
     def _reload_producers(self, end: int) -> None:
         """Load the producers as of `end`: the last snapshot below it, and the heads since."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from weakref import ref
 from zlib import crc32
 
-from headrace.log.filesystem import Bytes, File
+from headrace.log.filesystem import Bytes, File, sync_file
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
@@ -318,7 +318,7 @@ class Segment:
 
     def sync(self) -> None:
         """Make the batches durable. The owner moves `synced_bytes`: it knows of truncations."""
-        self.file().sync()
+        sync_file(self.file())
 
     def sync_indexes(self) -> None:
         self.offset_index.flush()
@@ -335,7 +335,7 @@ class Segment:
             return
         file = self.file()
         file.truncate(first_dropped.position)
-        file.sync()
+        sync_file(file)
         self.size_bytes = self.synced_bytes = first_dropped.position
         self.end_offset = first_dropped.base_offset
         self.offset_index.truncate_to(first_dropped.base_offset)

@@ -6,6 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from threading import Lock, RLock
 
+from headrace.log.filesystem import FailedSync
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import DELETED, SWAP
 from headrace.log.storage import Storage
@@ -70,11 +71,14 @@ class SegmentList:
         """Make every name durable that changed before this call."""
         with self._names_lock:
             if self.names_changed:
-                self.names_changed = False
                 if self._before_first_sync is not None:
                     self._before_first_sync()
                     self._before_first_sync = None
-                self._storage.filesystem.sync_directory(self._directory)
+                self.names_changed = False
+                try:
+                    self._storage.filesystem.sync_directory(self._directory)
+                except OSError as error:
+                    raise FailedSync(error.errno, error.strerror, str(self._directory)) from error
 
     def drop_first(self, count: int, delay_ms: int) -> tuple[Segment, ...]:
         """Drop the oldest segments. The log start above them is durable already."""

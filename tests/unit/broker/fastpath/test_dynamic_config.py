@@ -53,7 +53,7 @@ Probe = Callable[[int], bytes]
 """Makes a batch, given what the broker's clock shows."""
 
 Seen = tuple[ErrorCode, int, bool, int]
-"""The code, the broker's time in the answer, whether it came at once, and the bytes in the log."""
+"""The code, the broker's time in the answer, whether it waits, and the bytes in the log."""
 
 
 def plain(now_ms: int) -> bytes:
@@ -156,8 +156,8 @@ class Twins:
             batch = self._row.probe(self._clock.wall_ms())
             fast, slow = await self._ask_fast(batch), await self._ask_slow(batch)
             assert fast == slow, self._row
-            code, stamped_ms, at_once, size = fast
-            seen.append((code, stamped_ms >= 0, at_once, size))
+            code, stamped_ms, waits, size = fast
+            seen.append((code, stamped_ms >= 0, waits, size))
         fast_files, slow_files = self._files()
         assert fast_files == slow_files, self._row
         segments = len(fast_files) - begun[0]
@@ -174,26 +174,26 @@ class Twins:
         at_once = not isinstance(answer, CallbackFuture | asyncio.Future)
         while not at_once and not answer.done():
             await asyncio.sleep(0)
+        assert not (at_once and self._fast.syncs_before_answer)
         [content] = answer if at_once else answer.result()
         [topic] = read_produce_response(VERSION, memoryview(content), BODY_AT).topics
         result = topic.partitions[0]
         size = self._last_batch_bytes(self._fast) if not result.error_code else 0
-        return ErrorCode(result.error_code), result.log_append_time_ms, at_once, size
+        waits = not result.error_code and self._fast.waits_before_answer
+        return ErrorCode(result.error_code), result.log_append_time_ms, waits, size
 
     def _handle(self, frame: bytes) -> object:
         return produce.handle(self._broker, Call(cast(Connection, None), parse_request(frame)))
 
     async def _ask_slow(self, batch: bytes) -> Seen:
-        # What must be inflated or compressed is answered from a thread.
-        at_once = not self._slow.log.must_open(batch)
         try:
             appended = self._slow.append(batch, acks_all=True)
         except HeadraceError as error:
-            return code_of(error), -1, at_once, 0
-        at_once = at_once and self._slow.state.alone and not self._slow.syncs_before_answer
+            return code_of(error), -1, False, 0
         await self._broker.when_safe(self._slow, appended.last_offset + 1)
         size = self._last_batch_bytes(self._slow)
-        return ErrorCode.none, appended.log_append_time_ms, at_once, size
+        waits = self._slow.waits_before_answer
+        return ErrorCode.none, appended.log_append_time_ms, waits, size
 
     def _last_batch_bytes(self, partition: Partition) -> int:
         end = partition.log.log_end_offset

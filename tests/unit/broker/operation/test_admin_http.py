@@ -16,7 +16,7 @@ class State:
         self.port = 0
         self.unread: asyncio.StreamWriter | None = None
 
-    def page(self) -> bytes:
+    async def page(self) -> bytes:
         if not self.metrics:
             raise RuntimeError("no metrics")
         return self.metrics

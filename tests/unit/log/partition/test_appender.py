@@ -1,9 +1,12 @@
 """What a log appends, and what the append returns."""
 
 from collections.abc import Callable
+from pathlib import Path
+from random import Random
 
 import pytest
 
+from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
@@ -16,9 +19,18 @@ from headrace.model.error import (
     OutOfOrderSequence,
     UnexpectedAppendOffset,
 )
-from headrace.records.batch import LOG_APPEND_TIME, Batch, build_head
+from headrace.model.ids import TopicPartition
+from headrace.records.batch import (
+    CONTROL_BIT,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL_BIT,
+    Batch,
+    build_head,
+)
 from headrace.records.compression import Codec
 from headrace.records.recompress import recompressed
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import Loss
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 from testkit.sample.filled_log import fill, offsets
 
@@ -309,3 +321,53 @@ def test_a_record_newer_than_its_batch_says_is_refused(open_log: OpenLog) -> Non
     with pytest.raises(InvalidTimestamp) as raised:
         log.append(memoryview(head + bytes(rows)), 0)
     assert [record for record, _ in raised.value.record_errors] == [1]
+
+
+# -- what a leader sends that is unusual -----------------------------------------------------------
+
+
+def test_a_follower_writes_no_marker_that_it_cannot_read(open_log: OpenLog) -> None:
+    log = open_log()
+    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
+    rows = b"\x02\x00"
+    head = build_head(
+        rows,
+        base_offset=1,
+        leader_epoch=0,
+        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
+        last_offset_delta=0,
+        record_count=1,
+        producer_id=7,
+        producer_epoch=0,
+    )
+    with pytest.raises(CorruptBatch):
+        log.append_as_follower(head + rows)
+    log.sync()
+
+    assert log.log_end_offset == open_log().log_end_offset == 1
+
+
+@pytest.mark.parametrize("loss", [Loss.EVERYTHING, Loss.NOTHING])
+def test_a_jump_of_offsets_that_no_index_can_hold_survives_a_crash(
+    loss: Loss,
+) -> None:
+    disk = CrashDisk()
+
+    def opened() -> LogDirectory:
+        return LogDirectory.open(Path("/data"), filesystem=disk, background=False)
+
+    clicks = TopicPartition("clicks", 0)
+    log = opened().create(clicks)
+    far = 2**31 + 10
+    for base in (0, far, far + 1, 3 * far):
+        log.append_as_follower(sample_batch(b"v", base_offset=base, leader_epoch=0))
+    log.sync()
+    assert [segment.base_offset for segment in log.segments] == [0, far, 3 * far]
+
+    disk.crash(Random(1), loss=loss, chaos=False)
+
+    log = opened().get(clicks)
+    log.set_high_watermark(log.log_end_offset)
+    assert log.log_end_offset == 3 * far + 1
+    assert offsets(log, 0) == [0]
+    assert offsets(log, far) == [far, far + 1]

@@ -1,0 +1,1 @@
+"""The cluster's state in ZooKeeper: its nodes, their watches, and who may touch them."""
