@@ -32,4 +32,11 @@ NODE_KEYS = [
         "Threads that check a directory's logs after a crash.",
         minimum=1,
     ),
+    broker_key(
+        "headrace.debug.loop.ms",
+        ConfigType.INT,
+        0,
+        "Log the stack of whatever holds the event loop for longer than this; 0: of nothing.",
+        minimum=0,
+    ),
 ]
