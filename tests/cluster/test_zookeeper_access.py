@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from headrace.cluster.store import CreateNode, Node, UpdateNode
-from headrace.cluster.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin, client_tls
-from headrace.cluster.zookeeper_store import ZooKeeperStore
+from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin, client_tls
+from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
 from headrace.model.error import ConfigError, StorageError
 from headrace.testing.local_cluster import start_member
 from headrace.testing.readiness import wait_until

@@ -210,7 +210,7 @@ class Dispatch:
         try:
             header = call.request.header
             fields = {"error_code": code}
-            self._broker.metrics.count_errors(name, fields)
+            self._broker.metrics.errors[name, code] += 1
             return (
                 pack_response(header.api_key, header.api_version, header.correlation_id, fields),
             )

@@ -138,7 +138,7 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
     if servers is None:
         return None
     try:
-        from headrace.cluster.zookeeper_store import ZooKeeperStore
+        from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
     except ImportError as error:
         raise ConfigError(
             "a cluster needs kazoo to speak to ZooKeeper: pip install 'headrace[spark]'"

@@ -13,6 +13,7 @@ from headrace.log.filesystem import FileSystem, has_no_room
 from headrace.log.index.index_cache import IndexCache
 from headrace.model.clock import Clock
 from headrace.model.error import CorruptLog, DiskFull, LogDirectoryOffline, StorageError
+from headrace.model.ids import TopicPartition
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +55,16 @@ class Storage:
         self.changes = 0
         self.save_offsets = save_offsets
         self._lock = Lock()
+        self._truncation_listeners: list[Callable[[TopicPartition, int], None]] = []
+
+    def on_truncation(self, listener: Callable[[TopicPartition, int], None]) -> None:
+        """Call `listener` with a partition and its new log end, before any log here is cut. It runs
+        while that log's locks are held, and must not ask for one."""
+        self._truncation_listeners.append(listener)
+
+    def announce_truncation(self, partition: TopicPartition, end: int) -> None:
+        for listener in self._truncation_listeners:
+            listener(partition, end)
 
     def check_online(self) -> None:
         """Refuse to go on after an I/O error.

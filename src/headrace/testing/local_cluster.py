@@ -8,7 +8,7 @@ from pathlib import Path
 from headrace.broker.auth.zookeeper_access import zookeeper_access
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.server import Server
-from headrace.cluster.zookeeper_store import ZooKeeperStore
+from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
 from headrace.testing.quick_settings import QUICK_SETTINGS
 
 # Everything that is waited for in a cluster is short.

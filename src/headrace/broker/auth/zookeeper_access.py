@@ -7,7 +7,7 @@ from typing import cast
 
 from headrace.broker.auth.user_file import UserFile
 from headrace.broker.config.settings import BrokerSettings
-from headrace.cluster.zookeeper_access import (
+from headrace.cluster.zookeeper.zookeeper_access import (
     Scheme,
     ZooKeeperAccess,
     ZooKeeperLogin,

@@ -273,7 +273,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
         topic = follower.broker.topics.by_name("clicks")
         assert topic is not None
         topic.partitions[0] = None
-        follower.broker.topics.changed()
+        follower.broker.topics.changed(next(iter(follower.broker.topics)))
         follower.partitions[0].resign()
         await turns()
 
@@ -288,7 +288,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda follower: follower.broker.topics.changed(),
+        lambda follower: follower.broker.topics.changed(next(iter(follower.broker.topics))),
         lambda follower: follower.ends.__setitem__(0, 99),
         lambda follower: setattr(follower, "session_epoch", 77),
         lambda follower: take_away(follower.partitions[0]),

@@ -24,7 +24,7 @@ from kazoo.security import (
 
 from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.credential import ScramCredential
-from headrace.cluster.zookeeper_access import ZooKeeperLogin
+from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperLogin
 
 SENSITIVE_KINDS = frozenset({ScramCredential.KIND, BrokerConfig.KIND})
 
