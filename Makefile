@@ -7,9 +7,10 @@ JAVA_STAMP := $(VENV)/.java
 PEERS_STAMP := $(VENV)/.peers
 # Tests mostly wait for servers that start; more than the cores would make them wait for each other.
 JOBS ?= 2
+SAMPLE ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check format bench chaos lock clean
+.PHONY: help setup demo test unit mutants check format bench chaos lock clean
 
 help:  ## Show what can be made
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ test: setup $(PEERS_STAMP)  ## Run every test
 
 unit: $(STAMP)  ## Run the unit and property tests only
 	$(PYTHON) -m pytest -n $(JOBS) tests/unit tests/property
+
+mutants: $(STAMP)  ## Put SAMPLE=200 faults into the code and see whether unit and property tests notice
+	$(PYTHON) tools/mutants --jobs $(JOBS) --sample $(SAMPLE) $(ARGS)
 
 check: $(STAMP)  ## Lint, type-check, and check the layers, the structure and the words
 	$(VENV)/bin/ruff check .

@@ -27,6 +27,7 @@ from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
+from headrace.records.framing import load_kernel
 from testkit.sample.batch import sample_batch
 
 MIB = 1024 * 1024
@@ -40,6 +41,7 @@ CLICKS = TopicPartition("clicks", 0)
 
 def run() -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    load_kernel()
     with _folder() as folder:
         rows = [_large_appends(folder, durable=False), _large_appends(folder, durable=True)]
         rows += [_small_appends(folder), _tail_reads(folder)]
@@ -345,4 +347,5 @@ def _resident_mib() -> float:
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    load_kernel()
     print(json.dumps(_measure_partitions(Path(sys.argv[1]))))

@@ -134,9 +134,9 @@ class ClusterProcess(KilledAtExit):
         try:
             wait_until(in_sync, what="replicas that are all in sync", timeout_seconds=_WAIT_SECONDS)
         except TimeoutError as late:
-            raise TimeoutError(f"{late}; " + "; ".join(seen) + self._last_log_lines()) from None
+            raise TimeoutError(f"{late}; " + "; ".join(seen) + self.last_log_lines()) from None
 
-    def _last_log_lines(self) -> str:
+    def last_log_lines(self) -> str:
         """Return what the brokers logged last, to explain a wait that failed elsewhere."""
         found = []
         for number, broker in self.brokers.items():

@@ -52,6 +52,14 @@ class Workload:
         self._stop = Event()
         self._writers_done = Event()
 
+    def __str__(self) -> str:
+        counts = zip(self._sent_to, self._acknowledged_by, strict=True)
+        by_partition = ", ".join(
+            f"partition {index}: {sent} sent, {acknowledged} acknowledged"
+            for index, (sent, acknowledged) in enumerate(counts)
+        )
+        return f"{by_partition}; {self.transactions} transactions"
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """Write and read meanwhile; everything that was sent is answered on return."""

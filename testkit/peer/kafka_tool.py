@@ -27,6 +27,7 @@ class KafkaTool(Enum):
 
     ACLS = "org.apache.kafka.tools.AclCommand"
     BROKER_API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+    CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
     CLUSTER = "org.apache.kafka.tools.ClusterTool"
     CONFIGS = "kafka.admin.ConfigCommand"
     CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -40,6 +41,7 @@ class KafkaTool(Enum):
     GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
     LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
     PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+    REASSIGN_PARTITIONS = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     STORAGE = "kafka.tools.StorageTool"
     TOPICS = "org.apache.kafka.tools.TopicCommand"
     TRANSACTIONAL_COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"

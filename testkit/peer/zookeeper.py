@@ -1,6 +1,6 @@
 """A real ZooKeeper for tests, from the jars inside the PySpark wheel."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.process.java import JavaMissing
@@ -30,6 +30,8 @@ class ZooKeeper(KilledAtExit):
         number: int = 1,
         ensemble: Mapping[int, EnsembleMember] | None = None,
         place: Place = LOOPBACK,
+        settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._server = ZooKeeperServer(
@@ -40,6 +42,8 @@ class ZooKeeper(KilledAtExit):
             tick_ms=_TICK_MS,
             host=place.host,
             prefix=place.prefix,
+            settings=settings,
+            java_options=java_options,
         )
 
     @property

@@ -11,9 +11,19 @@ PARTITIONS = 3
 WAIT_SECONDS = 90
 
 
-def acknowledged_more(workload):
+def acknowledged_more(workload, cluster):
     """Wait until records that are sent from now on have been, by every partition."""
-    wait_until(workload.goes_on(15), what="acknowledged records", timeout_seconds=WAIT_SECONDS)
+    goes_on = workload.goes_on(15)
+    try:
+        # A client that failed says more than the records that it does not send any more.
+        wait_until(
+            lambda: workload.failures != [] or goes_on(),
+            what="acknowledged records",
+            timeout_seconds=WAIT_SECONDS,
+        )
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}; {workload}; {cluster.last_log_lines()}") from None
+    assert workload.failures == []
 
 
 def assert_sound(workload, cluster, topic):
@@ -26,18 +36,18 @@ def assert_sound(workload, cluster, topic):
 def test_a_killed_leader_and_a_killed_zookeeper_lose_nothing(cluster, topic):
     workload = Workload(cluster.address, topic, PARTITIONS)
     with workload.running():
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
 
         killed = cluster.leader(topic)
         cluster.broker(killed).kill()
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
         cluster.broker(killed).start()
         cluster.wait_in_sync(topic)
 
         cluster.zookeeper.kill()
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
         cluster.zookeeper.start()
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
 
     assert_sound(workload, cluster, topic)
 
@@ -46,12 +56,12 @@ def test_a_rolling_restart_reaches_no_application(cluster, topic):
     """Stock clients under load, one broker after the other: no error, nothing lost or doubled."""
     workload = Workload(cluster.address, topic, PARTITIONS)
     with workload.running():
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
         for broker in cluster.brokers.values():
             broker.stop()
             broker.start()
             cluster.wait_in_sync(topic)
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
 
     assert_sound(workload, cluster, topic)
 
@@ -59,7 +69,7 @@ def test_a_rolling_restart_reaches_no_application(cluster, topic):
 def test_a_leader_that_slept_past_its_session_leads_no_more(cluster, topic):
     workload = Workload(cluster.address, topic, PARTITIONS)
     with workload.running():
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
         asleep = cluster.leader(topic)
         pid = cluster.broker(asleep).pid
         os.kill(pid, signal.SIGSTOP)
@@ -72,7 +82,7 @@ def test_a_leader_that_slept_past_its_session_leads_no_more(cluster, topic):
             )
         finally:
             os.kill(pid, signal.SIGCONT)
-        acknowledged_more(workload)
+        acknowledged_more(workload, cluster)
 
     assert_sound(workload, cluster, topic)
 

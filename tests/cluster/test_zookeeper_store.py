@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cluster.store import CreateNode, DeleteNode, Node, UpdateNode
-from headrace.cluster.zookeeper_store import ZooKeeperStore
+from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
 from headrace.testing.readiness import free_port, wait_until
 from testkit.peer.zookeeper import ZooKeeper

@@ -340,10 +340,13 @@ def test_kafka_tools_for_the_cluster(broker: BrokerProcess, kafka_tools: KafkaTo
     server = ("--bootstrap-server", broker.address)
 
     features = kafka_tools.run(KafkaTool.FEATURES, *server, "describe").checked().stdout
+    release = ("upgrade", "--release-version", "4.2")
+    upgraded = kafka_tools.run(KafkaTool.FEATURES, *server, *release).checked().stdout
     dirs = kafka_tools.run(KafkaTool.LOG_DIRS, *server, "--describe").checked().stdout
     cluster = kafka_tools.run(KafkaTool.CLUSTER, "cluster-id", *server).checked().stdout
 
     assert re.search(r"group.version.*FinalizedVersionLevel: 1", features)
     assert re.search(r"transaction.version.*FinalizedVersionLevel: 2", features)
+    assert "group.version was upgraded to 1" in upgraded
     assert '"logDirs"' in dirs
     assert "Cluster ID: " in cluster

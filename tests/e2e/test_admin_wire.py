@@ -324,6 +324,31 @@ def test_update_features(client: WireClient, version: int) -> None:
     assert finalized()["transaction.version"] == 2
 
 
+def test_a_whole_release_leaves_out_the_features_that_are_not_here(client: WireClient) -> None:
+    def update(**levels: int) -> ErrorCode:
+        updates = [
+            {"feature": name.replace("_", "."), "max_version_level": level, "upgrade_type": 1}
+            for name, level in levels.items()
+        ]
+        body = {"timeout": 1000, "feature_updates": updates}
+        code: ErrorCode = client.ask(ApiKey.UPDATE_FEATURES, 2, body).error_code
+        return code
+
+    assert update(metadata_version=29, share_version=1, group_version=1) == NONE
+    assert update(share_version=1) == ErrorCode.invalid_update_version
+    assert update(metadata_version=29, group_version=9) == ErrorCode.invalid_update_version
+
+
+def test_a_broker_that_runs_or_never_did_is_not_unregistered(client: WireClient) -> None:
+    def unregister(broker_id: int) -> ErrorCode:
+        answer = client.ask(ApiKey.UNREGISTER_BROKER, 0, {"broker_id": broker_id})
+        code: ErrorCode = answer.error_code
+        return code
+
+    assert unregister(1) == ErrorCode.invalid_request
+    assert unregister(77) == ErrorCode.broker_id_not_registered
+
+
 def test_clients_are_named_and_asked_for_no_metrics(client: WireClient) -> None:
     asked = client.ask(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, {"client_instance_id": UUID(int=0)})
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
 from headrace.broker.auth.authentication import Authentication
+from headrace.broker.client_metrics.client_metrics import ClientMetrics
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
@@ -30,12 +31,14 @@ from headrace.broker.membership.controller_client import ControllerClient
 from headrace.broker.membership.finalized_features import FinalizedFeatures
 from headrace.broker.membership.membership import Membership
 from headrace.broker.membership.metadata_applier import MetadataApplier
+from headrace.broker.membership.packed_topics import PackedTopics
 from headrace.broker.membership.standalone import StandaloneMember
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.network.callback_future import future_of
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
+from headrace.broker.replica.batch_opener import BatchOpener
 from headrace.broker.replica.fetch_session import FetchSessions
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.log_storage import LogStorage
@@ -84,7 +87,7 @@ class Broker:
         self.cluster_id = cluster_id
         self.node_id = settings.node_id
         self.call_after_event = call_after_event
-        self.metrics = BrokerMetrics()
+        self.metrics = BrokerMetrics(settings["headrace.metrics.max.topics"])
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
 
@@ -93,7 +96,9 @@ class Broker:
         self.advertised_listeners = advertised_listeners
         self.cluster_view = ClusterView(settings, self.members, advertised_listeners)
         self.topics = TopicTable(settings, self.members)
+        self.packed_topics = PackedTopics(self.topics, self.cluster_view)
         self.quotas = Quotas(clock)
+        self.client_metrics = ClientMetrics(clock)
         self.authentication = authentication
         self.guard = Guard(configured_authorizer(settings), self.topics)
         self.features = FinalizedFeatures(clock)
@@ -102,6 +107,7 @@ class Broker:
         self.transaction_client = TransactionClient(self.peer_connector)
         self.storage = storage
         self.group_commit = GroupCommit()
+        self.batch_opener = BatchOpener(self.loop)
         self.fetch_sessions = FetchSessions(settings.fetch_session_slots)
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.leader_throttle = ReplicationThrottle(
@@ -119,7 +125,9 @@ class Broker:
         self.producer_ids = ProducerIdSource(
             self.loop, store, self.node_id, self._controller_thread
         )
-        self.groups = GroupCoordinator(self, settings.groups())
+        # The keys that were set for single groups; the metadata applier changes them.
+        self.group_configs: dict[str, Mapping[str, int]] = {}
+        self.groups = GroupCoordinator(self, settings.groups(self.group_configs))
         self.transactions = TransactionCoordinator(
             self, settings.transactions(), self.groups.transaction_ended
         )
@@ -131,6 +139,7 @@ class Broker:
             self.fetchers,
             {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
             self.threads,
+            self.metrics,
         )
 
         self.applier = MetadataApplier(self, controller)
@@ -145,7 +154,7 @@ class Broker:
         self.membership: Membership = (
             ClusterMember(self, store)
             if shared
-            else StandaloneMember(self.node_id, self.controller)
+            else StandaloneMember(self.node_id, self.controller, self.applier)
         )
 
     @property
@@ -210,7 +219,9 @@ class Broker:
         """Stop the coordinators, flush the logs and mark them clean."""
         self.groups.stop()
         self.transactions.stop()
+        self.batch_opener.close()
         self.group_commit.close()
+        await self.applier.topics.settle()
         for directory in self.storage.directories:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()

@@ -1,18 +1,41 @@
-"""The resources of configuration requests, topics and brokers, and how they are changed."""
+"""The resources of configuration requests, and how they are changed.
 
-from collections.abc import Callable, Sequence
+Topics and brokers have configurations, and so do groups, subscriptions to clients' metrics
+(KIP-714), and the loggers of this broker (KIP-412), whose levels last as long as its process.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
 
 from headrace.broker.auth.resource import Operation, ResourceType
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import cluster_code
+from headrace.broker.logger_config import alter_logger_levels
+from headrace.cluster.config_command import CheckValues, ConfigAlteration
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
-from headrace.model.config_code import ConfigResourceType
+from headrace.cluster.resource_config import ResourceKind
+from headrace.model.broker_config import ignored_keys
+from headrace.model.client_metrics_config import check_client_metrics
+from headrace.model.config import ConfigValue
+from headrace.model.config_code import ConfigOperation, ConfigResourceType
+from headrace.model.group_config import check_group_config
 from headrace.model.ids import BrokerId
 from headrace.wire.error_code import ErrorCode
+
+log = structlog.get_logger(__name__)
+
+RESOURCE_KINDS: Mapping[ConfigResourceType, ResourceKind] = {
+    ConfigResourceType.GROUP: ResourceKind.GROUP,
+    ConfigResourceType.CLIENT_METRICS: ResourceKind.CLIENT_METRICS,
+}
+"""Resources whose configuration is all that the cluster's state has of them."""
+
+_KINDS = frozenset(ConfigResourceType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,47 +48,82 @@ class ConfigRefusal:
 
 @dataclass(frozen=True, slots=True)
 class ConfigTarget:
-    """A topic, or else a broker, where None stands for all brokers."""
+    """What is described or changed. A broker without a name stands for all brokers."""
 
-    topic: str | None = None
-    broker_id: BrokerId | None = None
+    kind: ConfigResourceType
+    name: str
+
+    @property
+    def broker_id(self) -> BrokerId | None:
+        return BrokerId(int(self.name)) if self.name else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEdit:
+    """The changes of one resource; with `replacing` what is not named goes back to its default."""
+
+    alterations: Sequence[ConfigAlteration]
+    replacing: bool
+    validate_only: bool
+
+    def values(self) -> dict[str, str | None]:
+        return {each.key: each.value for each in self.alterations}
 
 
 def find_target(
     broker: Broker, call: Call, kind: int, name: str, operation: Operation
 ) -> ConfigTarget | ConfigRefusal:
     """Return the resource, if the client may do the operation with it."""
-    if kind == ConfigResourceType.TOPIC:
-        if not broker.guard.may(call, operation, ResourceType.TOPIC, name):
+    denied = _denied(broker, call, kind, name, operation)
+    if denied is not None:
+        return denied
+    if kind not in _KINDS:
+        return ConfigRefusal(
+            ErrorCode.invalid_request,
+            f"resources of type {kind} have no configuration: topics (2), brokers (4), loggers of "
+            "brokers (8), client metrics (16) and groups (32) have",
+        )
+    target = ConfigTarget(ConfigResourceType(kind), name)
+    if target.kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER):
+        all_brokers = not name and target.kind is ConfigResourceType.BROKER
+        if name != str(broker.node_id) and not all_brokers:
             return ConfigRefusal(
-                ErrorCode.topic_authorization_failed, f"not allowed for the topic {name!r}"
+                ErrorCode.invalid_request,
+                f"this is broker {broker.node_id}, not {name!r}: an empty name means all brokers",
             )
-        return ConfigTarget(topic=name)
-    if not broker.guard.may_on_cluster(call, operation):
-        return ConfigRefusal(
-            ErrorCode.cluster_authorization_failed, "not allowed for the cluster's configuration"
-        )
-    if kind != ConfigResourceType.BROKER:
-        return ConfigRefusal(
-            ErrorCode.invalid_request,
-            f"resources of type {kind} have no configuration here: topics (2) and brokers (4) have",
-        )
-    if not name:
-        return ConfigTarget()
-    if name != str(broker.node_id):
-        return ConfigRefusal(
-            ErrorCode.invalid_request,
-            f"this is broker {broker.node_id}, not {name!r}: an empty name means all brokers",
-        )
-    return ConfigTarget(broker_id=broker.node_id)
+    elif not name:
+        return ConfigRefusal(ErrorCode.invalid_request, "a resource without a name")
+    return target
 
 
-Change = Callable[[Controller, ConfigTarget, Any], Rejection | None]
-"""Makes the change that a request asks for on one resource."""
+def _denied(
+    broker: Broker, call: Call, kind: int, name: str, operation: Operation
+) -> ConfigRefusal | None:
+    if kind == ConfigResourceType.TOPIC:
+        if broker.guard.may(call, operation, ResourceType.TOPIC, name):
+            return None
+        return ConfigRefusal(
+            ErrorCode.topic_authorization_failed, f"not allowed for the topic {name!r}"
+        )
+    if kind == ConfigResourceType.GROUP:
+        if broker.guard.may(call, operation, ResourceType.GROUP, name):
+            return None
+        return ConfigRefusal(
+            ErrorCode.group_authorization_failed, f"not allowed for the group {name!r}"
+        )
+    if broker.guard.may_on_cluster(call, operation):
+        return None
+    return ConfigRefusal(
+        ErrorCode.cluster_authorization_failed, "not allowed for the cluster's configuration"
+    )
+
+
+ReadEdit = Callable[[Any], ConfigEdit | ConfigRefusal]
+"""Returns the changes that a request asks for on one of its resources."""
 
 
 async def change_configs(
-    broker: Broker, call: Call, resources: Sequence[Any], change: Change
+    broker: Broker, call: Call, resources: Sequence[Any], read_edit: ReadEdit
 ) -> dict[str, Any]:
     """Change every resource on its own, and return the response of AlterConfigs and
     IncrementalAlterConfigs."""
@@ -78,7 +136,7 @@ async def change_configs(
                 ErrorCode.invalid_request, f"{name!r} stands twice in this request"
             )
         else:
-            refusal = await _change(broker, call, resource, change)
+            refusal = await _change(broker, call, resource, read_edit)
         answers.append(
             {
                 "error_code": ErrorCode.none if refusal is None else refusal.code,
@@ -91,17 +149,76 @@ async def change_configs(
 
 
 async def _change(
-    broker: Broker, call: Call, resource: Any, change: Change
+    broker: Broker, call: Call, resource: Any, read_edit: ReadEdit
 ) -> ConfigRefusal | None:
     target = find_target(
         broker, call, resource.resource_type, resource.resource_name, Operation.ALTER_CONFIGS
     )
     if isinstance(target, ConfigRefusal):
         return target
+    edit = read_edit(resource)
+    if isinstance(edit, ConfigRefusal):
+        return edit
+    if target.kind is ConfigResourceType.BROKER_LOGGER:
+        rejection = alter_logger_levels(
+            edit.alterations, replacing=edit.replacing, validate_only=edit.validate_only
+        )
+    else:
+        rejection = await broker.controller.administer(
+            lambda controller: _alter(broker, controller, target, edit)
+        )
+    if rejection is not None:
+        return ConfigRefusal(cluster_code(rejection.error), rejection.message)
+    if target.kind is ConfigResourceType.BROKER:
+        _warn_of_ignored(edit)
+    return None
 
-    rejection = await broker.controller.administer(
-        lambda controller: change(controller, target, resource)
-    )
-    if rejection is None:
-        return None
-    return ConfigRefusal(cluster_code(rejection.error), rejection.message)
+
+def _alter(
+    broker: Broker, controller: Controller, target: ConfigTarget, edit: ConfigEdit
+) -> Rejection | None:
+    """Change a resource in the cluster's state, in the controller's thread."""
+    validate_only = edit.validate_only
+    if target.kind in RESOURCE_KINDS:
+        return controller.alter_resource_configs(
+            RESOURCE_KINDS[target.kind],
+            target.name,
+            edit.alterations,
+            check=_check(broker, target.kind),
+            replacing=edit.replacing,
+            validate_only=validate_only,
+        )
+    if target.kind is ConfigResourceType.TOPIC:
+        name = target.name
+        if edit.replacing:
+            return controller.replace_topic_configs(
+                name, edit.values(), validate_only=validate_only
+            )
+        return controller.alter_topic_configs(name, edit.alterations, validate_only=validate_only)
+    broker_id = target.broker_id
+    if edit.replacing:
+        return controller.replace_broker_configs(
+            broker_id, edit.values(), validate_only=validate_only
+        )
+    return controller.alter_broker_configs(broker_id, edit.alterations, validate_only=validate_only)
+
+
+def _check(broker: Broker, kind: ConfigResourceType) -> CheckValues:
+    if kind is ConfigResourceType.CLIENT_METRICS:
+        return check_client_metrics
+
+    def check(values: Mapping[str, ConfigValue]) -> None:
+        check_group_config(values, broker.settings.values())
+
+    return check
+
+
+def _warn_of_ignored(edit: ConfigEdit) -> None:
+    """Say in the log which of a broker's keys were taken and have no effect."""
+    named = {
+        each.key: each.value or ""
+        for each in edit.alterations
+        if each.operation is not ConfigOperation.DELETE
+    }
+    for key, reason in ignored_keys(named).items():
+        log.warning("config_key_ignored", key=key, reason=reason)

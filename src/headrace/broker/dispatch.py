@@ -14,6 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Coroutine, Mapping
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeAlias, cast
 
 import structlog
@@ -23,12 +24,14 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
-from headrace.broker.fastpath.produce import FastProduceCache
-from headrace.broker.handlers.fetch import FollowerFetch
+from headrace.broker.fastpath.produce import FastProduce, FastProduceCache
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
-from headrace.broker.network.connection import Answer, Connection, Parts
+from headrace.broker.metric import FETCH_FOLLOWER, RequestTimes
+from headrace.broker.network.connection import LATER, Answer, Connection, FetchFastPath, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged, refused_in
 from headrace.model.error import PeerError
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.framing import Frame
@@ -38,6 +41,11 @@ from headrace.wire.response import api_versions_fallback, pack_response
 log = structlog.get_logger(__name__)
 
 Fields: TypeAlias = Mapping[str, Any]
+
+# One in 16 requests that fast paths serve is timed, and counts for all of them: two looks at the
+# clock per request would cost more than all other counting.
+_UNTIMED = 15
+_PRODUCE = APIS[ApiKey.PRODUCE].name
 
 # What the handlers of Produce and Fetch return: parts, packed already.
 _READY = (tuple, list)
@@ -59,6 +67,7 @@ class Dispatch:
         self._broker = broker
         self._membership = broker.membership
         self._handlers: dict[int, Handler] = {}
+        self._times = broker.metrics.times
         self._fast_produces = FastProduceCache(broker)
         self._make_follower_fetch = partial(FollowerFetch, counted=True)
         # Tasks are only weakly held by the loop; a request under way must not be collected.
@@ -74,8 +83,37 @@ class Dispatch:
             fast_path = connection.fetch_fast_path or self._fast_produces.find(
                 frame, connection.repeated_end
             )
-            if fast_path is not None and (answer := fast_path.serve(frame)) is not None:
-                return answer
+            if fast_path is not None:
+                if connection.requests & _UNTIMED:
+                    answer = fast_path.serve(frame)
+                else:
+                    answer = self._timed(fast_path, frame)
+                if answer is not None:
+                    return answer
+        return self._serve(connection, frame, attempt)
+
+    def _timed(self, fast_path: FetchFastPath | FastProduce, frame: Frame) -> Answer:
+        """Serve by a fast path, and count its time for all those that are not timed."""
+        began = perf_counter()
+        answer = fast_path.serve(frame)
+        if answer is not None:
+            name = _PRODUCE if isinstance(fast_path, FastProduce) else FETCH_FOLLOWER
+            self._count_time(name, began, answer, _UNTIMED + 1)
+        return answer
+
+    def _count_time(self, name: str, began: float, answer: Answer, weight: int = 1) -> None:
+        """Count the loop's time now, and the request's when it is answered."""
+        times = self._times[name]
+        seconds = perf_counter() - began
+        times.loop_seconds += seconds * weight
+        if isinstance(answer, LATER):
+            answer.add_done_callback(partial(_observe, times, began, weight))
+        else:
+            times.observe(seconds, weight)
+
+    def _serve(self, connection: Connection, frame: Frame, attempt: object) -> Answer:
+        """Serve a request by its handler."""
+        began = perf_counter()
         try:
             request = parse_request(frame)
         except UnsupportedVersion as error:
@@ -89,10 +127,18 @@ class Dispatch:
         self._reject_if_stranded(key)
         self._broker.metrics.requests[request.api.name] += 1
         call = Call(connection, request)
+        answer = self._handle(handler, call, frame)
+        name = request.api.name
+        if key == ApiKey.FETCH and request.body.replica_id >= 0:
+            name = FETCH_FOLLOWER
+        self._count_time(name, began, answer)
+        return answer
+
+    def _handle(self, handler: Handler, call: Call, frame: Frame) -> Answer:
         try:
             outcome = handler(self._broker, call)
-            if key <= ApiKey.FETCH:
-                self._learn(connection, frame, request)
+            if call.request.header.api_key <= ApiKey.FETCH:
+                self._learn(call.connection, frame, call.request)
             if type(outcome) in _READY:
                 return cast(Answer, outcome)
             if isinstance(outcome, Mapping):
@@ -133,7 +179,10 @@ class Dispatch:
         return self._handlers[key]
 
     def _pack(self, call: Call, fields: Fields) -> bytes:
+        if refusals_are_logged():
+            log_refusals(call, refused_in(fields))
         header = call.request.header
+        self._broker.metrics.count_errors(call.request.api.name, fields)
         return pack_response(header.api_key, header.api_version, header.correlation_id, fields)
 
     def _later(self, call: Call, coroutine: Coroutine[Any, Any, Fields]) -> Answer:
@@ -151,12 +200,23 @@ class Dispatch:
     def _failed(self, call: Call, error: Exception) -> Parts:
         name, code = call.request.api.name, code_of(error)
         if isinstance(error, PeerError):
+            if refusals_are_logged():
+                log_refusals(call, [RefusedPart("", code, str(error))])
             if code is ErrorCode.unknown_server_error:
                 raise error
         else:
             log.error("request_failed", api=name, version=call.version, exc_info=error)
             self._broker.metrics.failures[name] += 1
         try:
-            return (self._pack(call, {"error_code": code}),)
+            header = call.request.header
+            fields = {"error_code": code}
+            self._broker.metrics.errors[name, code] += 1
+            return (
+                pack_response(header.api_key, header.api_version, header.correlation_id, fields),
+            )
         except Exception as unpackable:
             raise PeerError(f"{name} failed and has no field to say so: {error}") from unpackable
+
+
+def _observe(times: RequestTimes, began: float, weight: int, _: object) -> None:
+    times.observe(perf_counter() - began, weight)

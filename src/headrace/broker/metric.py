@@ -1,91 +1,137 @@
-"""What a broker counts. Names carry their units; one registry per broker, served at /metrics.
+"""What a broker counts while it serves; `operation.metrics_page` shows it.
 
-Hot paths add to plain integers; Prometheus' own types are made, and its library is loaded, only
-when /metrics is scraped.
+Hot paths add to plain integers; Prometheus' own types are made when /metrics is scraped.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from headrace.telemetry.histogram import Histogram
+
+FETCH_FOLLOWER: Final = "FetchFollower"
+"""How the times of followers' fetches are labelled: Kafka keeps them apart, too."""
+
+OTHER_TOPICS: Final = ""
+"""The label of all topics together that have no series of their own."""
+
+# Parts of a response that are looked at for errors: a list of 10,000 topics must not cost more.
+_MAX_PARTS = 64
+_MAX_DEPTH = 3
 
 
-def load_prometheus() -> None:
-    """Import the library, which takes a while, ahead of the first scrape."""
-    import prometheus_client  # noqa: F401
+class TopicTraffic:
+    """What clients write to and read from one topic, on this broker."""
+
+    __slots__ = ("bytes_in", "bytes_out", "records_in")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.records_in = 0
+
+    def add(self, other: "TopicTraffic") -> None:
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.records_in += other.records_in
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One figure that is read when /metrics is scraped: its name, what it means, how to get it."""
+class RequestTimes(Histogram):
+    """How long the requests of one API took, from their arrival to their answer.
 
-    name: str
-    doc: str
-    read: Callable[[], float]
-    counts_up: bool = False
+    Attributes:
+        loop_seconds: the event loop's time in them.
+    """
+
+    __slots__ = ("loop_seconds",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop_seconds = 0.0
 
 
 class BrokerMetrics:
-    """All counters of one broker. Lives on the event loop."""
+    """All counters of one broker. Lives on the event loop.
 
-    def __init__(self) -> None:
+    Args:
+        max_topics: how many topics have series of their own: the first ones with traffic.
+
+    Attributes:
+        failures: requests that failed through a mistake of ours, by API.
+        errors: error codes in responses, by API and code.
+        times: how long requests took, by API.
+    """
+
+    def __init__(self, max_topics: int = 500) -> None:
         self.requests: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
-        self.produced_bytes = 0
+        self.errors: Counter[tuple[str, int]] = Counter()
+        self.times: defaultdict[str, RequestTimes] = defaultdict(RequestTimes)
         self.replicated_bytes = 0
-        self.fetched_bytes = 0
-        self._readings: list[Reading] = [
-            Reading(
-                "headrace_produced_bytes",
-                "Bytes of record batches appended for clients.",
-                lambda: self.produced_bytes,
-                counts_up=True,
-            ),
-            Reading(
-                "headrace_replicated_bytes",
-                "Bytes of record batches copied from leaders.",
-                lambda: self.replicated_bytes,
-                counts_up=True,
-            ),
-            Reading(
-                "headrace_fetched_bytes",
-                "Bytes of record batches sent to clients.",
-                lambda: self.fetched_bytes,
-                counts_up=True,
-            ),
-        ]
+        self.replication_sent_bytes = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self.leader_elections = 0
+        self.unclean_leader_elections = 0
+        self._max_topics = max_topics
+        self._topics: dict[str, TopicTraffic] = {}
+        self._shown: set[str] = set()
+        self._deleted = TopicTraffic()
 
-    def add(self, reading: Reading) -> None:
-        self._readings.append(reading)
+    def topic(self, name: str) -> TopicTraffic:
+        """Return the counters of a topic; they live until it is deleted."""
+        return self._topics.setdefault(name, TopicTraffic())
 
-    def render(self) -> bytes:
-        """Return all figures in Prometheus' text format."""
-        from prometheus_client import CollectorRegistry, generate_latest
+    def forget_topic(self, name: str) -> None:
+        """Drop the series of a deleted topic; totals keep what was counted."""
+        self._shown.discard(name)
+        traffic = self._topics.pop(name, None)
+        if traffic is not None:
+            self._deleted.add(traffic)
 
-        registry = CollectorRegistry()
-        registry.register(self)
-        return generate_latest(registry)
+    def count_errors(self, api: str, fields: Mapping[str, Any]) -> None:
+        """Count the error codes of a response, in its first parts."""
+        for code in _error_codes(fields, [_MAX_PARTS], _MAX_DEPTH):
+            self.errors[api, code] += 1
 
-    def collect(self) -> "Iterable[Metric]":
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    def traffic(self) -> "Traffic":
+        """Return what was written and read since the start. Deleted topics count in the total."""
+        total, rest, shown = TopicTraffic(), TopicTraffic(), {}
+        total.add(self._deleted)
+        for name, traffic in self._topics.items():
+            if not (traffic.bytes_in or traffic.bytes_out):
+                continue
+            total.add(traffic)
+            if name in self._shown or len(self._shown) < self._max_topics:
+                self._shown.add(name)
+                shown[name] = traffic
+            else:
+                rest.add(traffic)
+        if rest.bytes_in or rest.bytes_out:
+            shown[OTHER_TOPICS] = rest
+        return Traffic(total, shown)
 
-        requests = CounterMetricFamily(
-            "headrace_requests", "Requests received, by API.", labels=["api"]
-        )
-        for api, count in self.requests.items():
-            requests.add_metric([api], count)
-        yield requests
-        failures = CounterMetricFamily(
-            "headrace_request_failures",
-            "Requests that failed through a mistake of ours, by API.",
-            labels=["api"],
-        )
-        for api, count in self.failures.items():
-            failures.add_metric([api], count)
-        yield failures
-        for reading in self._readings:
-            family = CounterMetricFamily if reading.counts_up else GaugeMetricFamily
-            yield family(reading.name, reading.doc, value=reading.read())
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The traffic of all topics together, and of each that has series of its own."""
+
+    total: TopicTraffic
+    by_topic: Mapping[str, TopicTraffic]
+
+
+def _error_codes(fields: Mapping[str, Any], left: list[int], depth: int) -> Iterable[int]:
+    code = fields.get("error_code")
+    if code:
+        yield int(code)
+    if not depth:
+        return
+    for value in fields.values():
+        if not isinstance(value, list | tuple):
+            continue
+        for part in value:
+            if not isinstance(part, Mapping) or not left[0]:
+                break
+            left[0] -= 1
+            yield from _error_codes(part, left, depth - 1)

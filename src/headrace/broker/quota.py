@@ -10,9 +10,11 @@ Rule 1: the limit is the one of the most specific match: user and client, user, 
 its default (Kafka's order, `_ORDER`).
 Rule 2: a rate is what was used in the last `WINDOW_SECONDS`, in slots of one second, as Kafka's
 `quota.window.num` of 11 counts it.
-Rule 3: the wait brings the rate back to the limit, and is at most one window.
+Rule 3: followers are not clients: their fetches are neither counted nor slowed down.
+Rule 4: the wait brings the rate back to the limit, and is at most one window.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from headrace.broker.call import Call
@@ -59,6 +61,8 @@ class Quotas:
         self._limits: Mapping[Entity, Mapping[str, float]] = {}
         self._rates: dict[tuple[str, Entity], Rate] = {}
         self.active = False
+        self.throttled_requests: Counter[str] = Counter()
+        self.throttled_ms: Counter[str] = Counter()
 
     def set_limits(self, limits: Mapping[Entity, Mapping[str, float]]) -> None:
         self._limits = limits
@@ -78,6 +82,8 @@ class Quotas:
         throttle_ms = self.record(kind, user, call.client_id or "", size_bytes)
         if throttle_ms:
             call.connection.mute(throttle_ms)
+            self.throttled_requests[kind] += 1
+            self.throttled_ms[kind] += throttle_ms
         return throttle_ms
 
     def record(self, kind: str, user: str, client: str, size_bytes: int) -> int:

@@ -39,11 +39,11 @@ import structlog
 
 from headrace.broker.auth.authentication import Authentication
 from headrace.broker.broker import Broker
+from headrace.broker.client_metrics.page import render_page
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.dispatch import Dispatch
 from headrace.broker.handlers.registry import load_all
-from headrace.broker.metric import load_prometheus
 from headrace.broker.network.acceptor import Acceptor
 from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.descriptor import raise_limit
@@ -51,8 +51,14 @@ from headrace.broker.network.listening_socket import ListeningSocket
 from headrace.broker.network.poller import Poller
 from headrace.broker.operation.admin_http import AdminHttp
 from headrace.broker.operation.compaction_worker import CompactionLimits, CompactionWorker
-from headrace.broker.operation.gauge import gauges
+from headrace.broker.operation.gauge import (
+    client_readings,
+    cluster_readings,
+    request_readings,
+    storage_readings,
+)
 from headrace.broker.operation.maintenance import Chore, Maintenance
+from headrace.broker.operation.metrics_page import MetricsPage
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.broker import BrokerRecord, Endpoint
 from headrace.cluster.controller import Controller
@@ -66,6 +72,8 @@ from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.error import ConfigError, StorageError, VersionConflict
 from headrace.model.ids import random_uuid, uuid_text
+from headrace.telemetry.histogram import SharedHistogram
+from headrace.telemetry.reading import load_prometheus
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +102,8 @@ class Server:
         self._settings = settings
         self._clock = clock
         self._open_shared = open_store
-        self._disk = Disk()
+        self._sync_times = SharedHistogram()
+        self._disk = Disk(self._sync_times.observe)
         self._files = FilePool(self._disk)
         self._authentication = Authentication(settings, clock)
         self._compaction = CompactionWorker(clock, **_compaction_limits(settings))
@@ -314,15 +323,20 @@ class Server:
 
     async def _start_admin(self, undo: AsyncExitStack) -> None:
         broker = self.broker
-        for reading in gauges(broker, self.acceptor):
-            broker.metrics.add(reading)
+        readings = [
+            *request_readings(broker.metrics),
+            *cluster_readings(broker),
+            *client_readings(broker, self.acceptor),
+            *storage_readings(broker, self._compaction, self._sync_times),
+        ]
         address = self._settings.admin_address
         if address is None:
             return
         admin = AdminHttp(
             ready=lambda: self._ready,
             problems=broker.storage.problems,
-            metrics=broker.metrics.render,
+            metrics=MetricsPage(broker, readings),
+            client_metrics=self._client_metrics_page,
         )
         undo.push_async_callback(admin.stop)
         try:
@@ -332,6 +346,10 @@ class Server:
                 f"cannot listen on {address[0]}:{address[1]} for administration: "
                 f"{error.strerror or error}"
             ) from error
+
+    async def _client_metrics_page(self) -> bytes:
+        pushes = self.broker.client_metrics.newest()
+        return await self.broker.in_thread(lambda: render_page(pushes))
 
     async def stop(self) -> None:
         """Drain, flush, mark clean. Call it once."""

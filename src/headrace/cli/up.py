@@ -17,7 +17,6 @@ from headrace.cli.terminal.log_option import LogFormatOption, LogLevelOption, co
 from headrace.cli.terminal.pair import parse_pairs
 from headrace.config.properties import property_values
 from headrace.model.error import ConfigError
-from headrace.model.kafka_key import split_meaningless
 
 if TYPE_CHECKING:
     from headrace.broker.config.settings import BrokerSettings
@@ -104,11 +103,11 @@ def up(
 async def _run(texts: dict[str, str]) -> None:
     from headrace.broker.config.settings import BrokerSettings
     from headrace.broker.server import Server
+    from headrace.model.broker_config import ignored_keys
 
-    meaningful, left = split_meaningless(texts)
-    for key, reason in left.items():
+    for key, reason in ignored_keys(texts).items():
         _log.warning("config_key_ignored", key=key, reason=reason)
-    settings = BrokerSettings(meaningful)
+    settings = BrokerSettings(texts)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -139,13 +138,16 @@ def _store(servers: str | None, settings: "BrokerSettings") -> "Callable[[], Clu
     if servers is None:
         return None
     try:
-        from headrace.cluster.zookeeper_store import ZooKeeperStore
+        from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
     except ImportError as error:
         raise ConfigError(
             "a cluster needs kazoo to speak to ZooKeeper: pip install 'headrace[spark]'"
         ) from error
+    from headrace.broker.auth.zookeeper_access import zookeeper_access
+
     session_ms = int(settings["zookeeper.session.timeout.ms"])
-    return lambda: ZooKeeperStore.open(servers, session_ms=session_ms)
+    access = zookeeper_access(settings)
+    return lambda: ZooKeeperStore.open(servers, session_ms=session_ms, access=access)
 
 
 def _stop(stopping: asyncio.Event, number: int) -> None:

@@ -1,14 +1,15 @@
-"""AlterConfigs and IncrementalAlterConfigs (KIP-339) for topics and brokers."""
+"""AlterConfigs and IncrementalAlterConfigs (KIP-339) for topics, brokers, and other resources."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.cluster.broker import BrokerConfig
 from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.state import Change, ClusterState, Put, Remove
 from headrace.cluster.topic_command import config_problem
 from headrace.model.broker_config import BROKER_CONFIG
-from headrace.model.config import ConfigTable, ConfigType
+from headrace.model.config import ConfigTable, ConfigType, ConfigValue
 from headrace.model.config_code import ConfigOperation
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
@@ -82,12 +83,9 @@ def _alter_broker(
     if broker_id is not None and broker_id not in state.brokers:
         return Rejection(ClusterError.INVALID_REQUEST, f"broker {broker_id} is not running")
     for alteration in alterations:
-        key = BROKER_CONFIG.keys.get(alteration.key)
-        if key is not None and not key.dynamic:
-            return Rejection(
-                ClusterError.INVALID_REQUEST,
-                f"{key.name} cannot change while the broker runs: set it where the broker starts",
-            )
+        problem = _broker_problem(alteration)
+        if problem is not None:
+            return problem
     configs = _altered(BROKER_CONFIG, base, alterations)
     if isinstance(configs, Rejection):
         return configs
@@ -97,6 +95,51 @@ def _alter_broker(
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
     config = BrokerConfig(broker_id=broker_id, configs=configs)
     return Put(config) if configs else Remove(config)
+
+
+CheckValues = Callable[[Mapping[str, ConfigValue]], None]
+"""Raises ConfigError for values that cannot stand together, or not on this broker."""
+
+
+def alter_resource_configs(
+    state: ClusterState,
+    kind: ResourceKind,
+    name: str,
+    alterations: Sequence[ConfigAlteration],
+    *,
+    check: CheckValues,
+    replacing: bool = False,
+) -> Change | Rejection:
+    """Change some keys of a group or of a subscription; with `replacing` the others go."""
+    known = state.resource_configs.get((kind, name))
+    base = known.configs if known is not None and not replacing else {}
+    configs = _altered(kind.table, base, alterations)
+    if isinstance(configs, Rejection):
+        return configs
+    try:
+        check(kind.table.parse(configs))
+    except ConfigError as error:
+        return Rejection(ClusterError.INVALID_CONFIG, str(error))
+    config = ResourceConfig(kind=kind, name=name, configs=configs)
+    return Put(config) if configs else Remove(config)
+
+
+def _broker_problem(alteration: ConfigAlteration) -> Rejection | None:
+    key = BROKER_CONFIG.keys.get(alteration.key)
+    if key is None or alteration.operation is ConfigOperation.DELETE:
+        return None
+    if not key.dynamic:
+        return Rejection(
+            ClusterError.INVALID_REQUEST,
+            f"{key.name} cannot change while the broker runs: set it where the broker starts",
+        )
+    if key.sensitive and key.without_effect is not None:
+        return Rejection(
+            ClusterError.INVALID_CONFIG,
+            f"{key.name} is a secret that this broker has no use for, and it is not kept: "
+            f"{key.without_effect}",
+        )
+    return None
 
 
 def _altered(
@@ -120,13 +163,14 @@ def _alter(
     table: ConfigTable, configs: dict[str, str], alteration: ConfigAlteration
 ) -> Rejection | None:
     name, operation, value = alteration.key, alteration.operation, alteration.value
+    if operation is ConfigOperation.DELETE:
+        # Also of a key that no one knows: Kafka's tools delete whatever they might have set.
+        configs.pop(name, None)
+        return None
     try:
         key = table[name]
     except ConfigError as error:
         return Rejection(ClusterError.INVALID_CONFIG, str(error))
-    if operation is ConfigOperation.DELETE:
-        configs.pop(name, None)
-        return None
     if value is None:
         return Rejection(
             ClusterError.INVALID_REQUEST, f"{name} has no value: write one, or delete the key"

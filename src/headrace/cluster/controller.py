@@ -12,8 +12,10 @@ from headrace.cluster.acl import Acl, AclFilter
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.command_runner import CommandRunner
 from headrace.cluster.config_command import (
+    CheckValues,
     ConfigAlteration,
     alter_broker_configs,
+    alter_resource_configs,
     alter_topic_configs,
     replace_broker_configs,
     replace_topic_configs,
@@ -34,7 +36,8 @@ from headrace.cluster.partition_command import (
     settle_topics,
 )
 from headrace.cluster.quota import QuotaEntity, altered, quota_problem
-from headrace.cluster.rejection import Rejection
+from headrace.cluster.rejection import ClusterError, Rejection
+from headrace.cluster.resource_config import ResourceKind
 from headrace.cluster.state import Change, Put, Remove
 from headrace.cluster.store import (
     CheckNode,
@@ -156,6 +159,23 @@ class Controller:
     ) -> Rejection | None:
         return self._run_change(
             lambda: alter_broker_configs(self.state, broker_id, alterations), validate_only
+        )
+
+    def alter_resource_configs(
+        self,
+        kind: ResourceKind,
+        name: str,
+        alterations: Sequence[ConfigAlteration],
+        *,
+        check: CheckValues,
+        replacing: bool = False,
+        validate_only: bool = False,
+    ) -> Rejection | None:
+        return self._run_change(
+            lambda: alter_resource_configs(
+                self.state, kind, name, alterations, check=check, replacing=replacing
+            ),
+            validate_only,
         )
 
     def _run_change(
@@ -379,6 +399,29 @@ class Controller:
     def register(self, broker: BrokerRecord) -> None:
         """Announce a running broker; it vanishes with this store."""
         self._runner.run(lambda: [Put(broker)], lambda changes: changes)
+
+    def unregister(self, broker_id: BrokerId) -> Rejection | None:
+        """Remove what is left of a broker that does not run any more: its configuration."""
+        path = node_path(_INCARNATIONS, str(broker_id))
+
+        def decide() -> list[Change] | Rejection:
+            if broker_id in self.state.brokers:
+                return Rejection(
+                    ClusterError.INVALID_REQUEST, f"broker {broker_id} is running: stop it first"
+                )
+            known = self.state.broker_configs.get(broker_id)
+            if known is None and self._store.get(path) is None:
+                return Rejection(
+                    ClusterError.BROKER_ID_NOT_REGISTERED,
+                    f"there has been no broker {broker_id} in this cluster",
+                )
+            return [] if known is None else [Remove(known)]
+
+        def changes(decided: list[Change] | Rejection) -> Sequence[Change]:
+            return [] if isinstance(decided, Rejection) else decided
+
+        decided = self._runner.run(decide, changes)
+        return decided if isinstance(decided, Rejection) else None
 
     def finalize_default_features(self) -> None:
         """Set every feature that has no level yet to what this version supports."""

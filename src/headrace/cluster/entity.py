@@ -7,16 +7,27 @@ from headrace.cluster.broker import BrokerConfig, BrokerRecord
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota
+from headrace.cluster.resource_config import ResourceConfig
 from headrace.cluster.store import Node, check_path, node_path, path_parts
 from headrace.cluster.topic import TopicRecord
 from headrace.model.error import CorruptLog
 
-Entity = TopicRecord | BrokerRecord | BrokerConfig | ClientQuota | ScramCredential | Acl | Feature
+Entity = (
+    TopicRecord
+    | BrokerRecord
+    | BrokerConfig
+    | ResourceConfig
+    | ClientQuota
+    | ScramCredential
+    | Acl
+    | Feature
+)
 
 _TYPES: dict[str, type[Entity]] = {
     TopicRecord.KIND: TopicRecord,
     BrokerRecord.KIND: BrokerRecord,
     BrokerConfig.KIND: BrokerConfig,
+    ResourceConfig.KIND: ResourceConfig,
     ClientQuota.KIND: ClientQuota,
     ScramCredential.KIND: ScramCredential,
     Acl.KIND: Acl,

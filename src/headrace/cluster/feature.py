@@ -25,4 +25,8 @@ class Feature:
         return cls(key[0], fields["level"])
 
 
-DEFAULT_FEATURES = (Feature("group.version", 1), Feature("transaction.version", 2))
+GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
+
+DEFAULT_FEATURES = (Feature(GROUP_VERSION, 1), Feature(TRANSACTION_VERSION, 2))
+"""The highest level of every feature that this version has; a new cluster begins with them."""

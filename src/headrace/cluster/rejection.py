@@ -7,6 +7,7 @@ from enum import Enum
 class ClusterError(Enum):
     """A member's name is the name of the Kafka error; the broker maps it to the wire code."""
 
+    BROKER_ID_NOT_REGISTERED = "BROKER_ID_NOT_REGISTERED"
     INVALID_CONFIG = "INVALID_CONFIG"
     INVALID_PARTITIONS = "INVALID_PARTITIONS"
     INVALID_REPLICATION_FACTOR = "INVALID_REPLICATION_FACTOR"

@@ -30,6 +30,7 @@ from headrace.cluster.credential import ScramCredential
 from headrace.cluster.entity import Entity
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota, QuotaEntity
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.topic import TopicRecord
 from headrace.model.ids import BrokerId
 
@@ -61,6 +62,7 @@ class ClusterState:
         self.topics: dict[str, TopicRecord] = {}
         self.brokers: dict[BrokerId, BrokerRecord] = {}
         self.broker_configs: dict[BrokerId | None, BrokerConfig] = {}
+        self.resource_configs: dict[tuple[ResourceKind, str], ResourceConfig] = {}
         self.quotas: dict[QuotaEntity, ClientQuota] = {}
         self.credentials: dict[tuple[str, str], ScramCredential] = {}
         self.acls: set[Acl] = set()
@@ -81,6 +83,14 @@ class ClusterState:
     def racks(self) -> dict[BrokerId, str | None]:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
+    def dynamic_configs(self, broker_id: BrokerId) -> dict[str, str]:
+        """Return what was set while a broker runs: for all brokers, then for this one (KIP-226)."""
+        texts: dict[str, str] = {}
+        for configured in (None, broker_id):
+            if configured in self.broker_configs:
+                texts.update(self.broker_configs[configured].configs)
+        return texts
+
     def apply(self, change: Change) -> None:
         removed = isinstance(change, Remove)
         match change.entity:
@@ -90,6 +100,8 @@ class ClusterState:
                 _set(self.brokers, broker_id, broker, removed=removed)
             case BrokerConfig(broker_id=configured) as config:
                 _set(self.broker_configs, configured, config, removed=removed)
+            case ResourceConfig(kind=kind, name=resource) as resource_config:
+                _set(self.resource_configs, (kind, resource), resource_config, removed=removed)
             case ClientQuota(entity=entity) as quota:
                 _set(self.quotas, entity, quota, removed=removed)
             case ScramCredential(user=user, mechanism=mechanism) as credential:

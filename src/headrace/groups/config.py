@@ -1,6 +1,9 @@
 """The settings of a group coordinator, under Kafka's names and with Kafka's defaults."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.group_config import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _INT_MAX = 2**31 - 1
@@ -11,7 +14,8 @@ class GroupConfig:
     """The coordinator's settings. A dot of Kafka's key is an underscore here: `group.max.size` is
     `group_max_size`.
 
-    `offsets_retention_ms` is `offsets.retention.minutes` in milliseconds;
+    `offsets_retention_ms` is `offsets.retention.minutes` in milliseconds. `own` are the keys that
+    were set for single groups, by group; the broker changes them while it runs.
     `append_retry_backoff_ms` and `new_member_join_timeout_ms` are fixed in Kafka's code, not keys.
     """
 
@@ -28,6 +32,17 @@ class GroupConfig:
     offsets_retention_ms: int = 7 * _DAY_MS
     new_member_join_timeout_ms: int = 300_000
     append_retry_backoff_ms: int = 500
+    own: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def consumer_session_timeout_ms(self, group_id: str) -> int:
+        """Return when a silent member of a KIP-848 group is removed."""
+        own = self.own.get(group_id, {})
+        return own.get(SESSION_TIMEOUT_MS, self.group_consumer_session_timeout_ms)
+
+    def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
+        """Return how often the members of a KIP-848 group report."""
+        own = self.own.get(group_id, {})
+        return own.get(HEARTBEAT_INTERVAL_MS, self.group_consumer_heartbeat_interval_ms)
 
     @property
     def may_upgrade(self) -> bool:

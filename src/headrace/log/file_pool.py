@@ -48,6 +48,8 @@ class FilePool:
         self.filesystem = filesystem
         self.capacity = default_capacity() if capacity is None else capacity
         self._files: OrderedDict[Path, File] = OrderedDict()
+        # The same paths by their directory: deleting a log must not walk the files of all logs.
+        self._by_directory: dict[Path, set[Path]] = {}
         self._lock = Lock()
         self._renewals = 0
 
@@ -72,24 +74,46 @@ class FilePool:
                 return opened
             file = files.setdefault(path, opened)
             files.move_to_end(path)
-            evicted = files.popitem(last=False) if len(files) > self.capacity else None
+            self._by_directory.setdefault(path.parent, set()).add(path)
+            evicted = self._pop(next(iter(files))) if len(files) > self.capacity else None
         # Closing is a system call: it happens here, after the lock.
         del evicted
+        return file
+
+    def _pop(self, path: Path) -> File | None:
+        file = self._files.pop(path, None)
+        if file is not None:
+            beside = self._by_directory[path.parent]
+            beside.discard(path)
+            if not beside:
+                del self._by_directory[path.parent]
         return file
 
     def forget(self, path: Path) -> None:
         """Let go of `path`; call it before the name is renamed, replaced or removed."""
         with self._lock:
             self._renewals += 1
-            file = self._files.pop(path, None)
+            file = self._pop(path)
         del file
 
-    def forget_tree(self, directory: Path) -> None:
-        """Let go of every file below `directory`."""
+    def forget_directory(self, directory: Path) -> None:
+        """Let go of the files that lie in `directory` itself; costs no more than those."""
         with self._lock:
             self._renewals += 1
-            below = [path for path in self._files if directory in path.parents]
-            files = [self._files.pop(path) for path in below]
+            files = [self._pop(path) for path in tuple(self._by_directory.get(directory, ()))]
+        del files
+
+    def forget_tree(self, directory: Path) -> None:
+        """Let go of every file below `directory`; walks the directories of all open files."""
+        with self._lock:
+            self._renewals += 1
+            below = [
+                path
+                for each, paths in self._by_directory.items()
+                if each == directory or directory in each.parents
+                for path in paths
+            ]
+            files = [self._pop(path) for path in below]
         del files
 
     def close(self) -> None:
@@ -97,6 +121,7 @@ class FilePool:
         with self._lock:
             self._renewals += 1
             files, self._files = self._files, OrderedDict()
+            self._by_directory.clear()
         files.clear()
 
     def __len__(self) -> int:

@@ -10,13 +10,19 @@ Rule 2: a name (created, renamed, removed) is durable after `sync_directory` of 
 Rule 3: `write_atomically` leaves the old content or the new, durable on return, and never a mix.
 """
 
+import errno
 import os
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+OnSync: TypeAlias = Callable[[float], None]
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What a call fails with that needs more room than the disk, or its owner's quota, has."""
 
 # Linux takes at most IOV_MAX buffers in one call.
 _MAX_BUFFERS = 1024
@@ -48,6 +54,30 @@ class File(Protocol):
         """Return when bytes and length are on disk (fdatasync)."""
 
     def close(self) -> None: ...
+
+
+class FailedSync(OSError):
+    """A sync failed. Never try it again: the kernel may have dropped the pages, and would report
+    success the second time."""
+
+
+def has_no_room(error: BaseException | None) -> bool:
+    """Return whether a call failed for want of room, and may be repeated when there is some."""
+    return (
+        isinstance(error, OSError) and error.errno in NO_ROOM and not isinstance(error, FailedSync)
+    )
+
+
+def sync_file(file: File) -> None:
+    """Return when bytes and length of a file that is written in place are on disk.
+
+    Raises:
+        FailedSync: whatever the reason; a full disk, too, is no reason to try again.
+    """
+    try:
+        file.sync()
+    except OSError as error:
+        raise FailedSync(error.errno, error.strerror, str(file.path)) from error
 
 
 class FileSystem(Protocol):
@@ -87,11 +117,12 @@ class FileSystem(Protocol):
 class DiskFile:
     """`File` on a descriptor. Reads and writes carry their position, so threads may share it."""
 
-    __slots__ = ("__weakref__", "_fd", "path")
+    __slots__ = ("__weakref__", "_fd", "_on_sync", "path")
 
-    def __init__(self, fd: int, path: Path) -> None:
+    def __init__(self, fd: int, path: Path, on_sync: OnSync | None = None) -> None:
         self._fd = fd
         self.path = path
+        self._on_sync = on_sync
 
     def fileno(self) -> int:
         return self._fd
@@ -143,7 +174,10 @@ class DiskFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
+        began = time.perf_counter()
         os.fdatasync(self._fd)
+        if self._on_sync is not None:
+            self._on_sync(time.perf_counter() - began)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -159,13 +193,20 @@ class DiskFile:
 
 
 class Disk:
-    """`FileSystem` of the machine we run on."""
+    """`FileSystem` of the machine we run on.
+
+    Args:
+        on_sync: is given the seconds of each sync of a file, on the thread that waited for it.
+    """
+
+    def __init__(self, on_sync: OnSync | None = None) -> None:
+        self._on_sync = on_sync
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> DiskFile:
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         if create:
             flags |= os.O_CREAT
-        return DiskFile(os.open(path, flags, 0o644), path)
+        return DiskFile(os.open(path, flags, 0o644), path, self._on_sync)
 
     def read_bytes(self, path: Path) -> bytes:
         return path.read_bytes()
@@ -173,7 +214,7 @@ class Disk:
     def write_atomically(self, path: Path, content: bytes) -> None:
         scratch = path.with_name(path.name + ".tmp")
         fd = os.open(scratch, os.O_CLOEXEC | os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        file = DiskFile(fd, scratch)
+        file = DiskFile(fd, scratch, self._on_sync)
         try:
             if content:
                 file.pwritev([content], 0)

@@ -2,17 +2,20 @@
 starts.
 """
 
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
-from uuid import uuid4
 
 import structlog
 
+from headrace.log.background_flush import BackgroundFlush
+from headrace.log.departed_log import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    DepartedLogs,
+    partition_of,
+)
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
@@ -22,28 +25,28 @@ from headrace.log.offset_checkpoint import (
     LOG_START_NAME,
     RECOVERY_POINT_NAME,
     REPLICATION_NAME,
-    OffsetCheckpoint,
 )
-from headrace.log.partition.loader import RecoveryReport, load_log
+from headrace.log.parallel import for_each
+from headrace.log.partition.loader import RecoveryReport, load_log, new_log
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.partition.partition_metadata_file import PartitionMetadataFile
 from headrace.log.producer.producer_state import DEFAULT_EXPIRATION_MS
+from headrace.log.saved_offsets import SavedOffsets
 from headrace.log.storage import Storage
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.error import HeadraceError, InvalidArgument, LogClosed, StorageError
-from headrace.model.ids import BrokerId, TopicId, TopicPartition, topic_name_problem
-from headrace.model.offset import Offset
+from headrace.model.error import (
+    DiskFull,
+    InvalidArgument,
+    LogClosed,
+    StorageError,
+)
+from headrace.model.ids import TopicId, TopicPartition, topic_name_problem
 from headrace.model.topic_config import LogConfig
 
-_Item = TypeVar("_Item")
 _log = structlog.get_logger(__name__)
 
 CLEAN_SHUTDOWN_NAME = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
-_DELETE_SUFFIX = "-delete"
-_NAME_MAX = 255
-# The Raft log of an Apache Kafka controller that shares the directory: not ours to open.
-_KRAFT_TOPIC = "__cluster_metadata"
 
 
 def _default_config(topic: str) -> LogConfig:
@@ -94,15 +97,14 @@ class LogDirectory:
         self._loading: dict[TopicPartition, Lock] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._known: set[TopicPartition] = set()
-        self._deleted: list[tuple[int, Path]] = []
-        self._recovery_points = OffsetCheckpoint(filesystem, path / RECOVERY_POINT_NAME)
-        self._log_starts = OffsetCheckpoint(filesystem, path / LOG_START_NAME)
-        self._high_watermarks = OffsetCheckpoint(filesystem, path / REPLICATION_NAME)
-        self._saved: dict[str, dict[TopicPartition, Offset]] = {}
+        self._topic_ids: dict[TopicPartition, TopicId | None] = {}
+        self._new: list[PartitionLog] = []
+        self._departed = DepartedLogs(self._storage, path)
+        self._recovery_points = SavedOffsets(filesystem, path / RECOVERY_POINT_NAME)
+        self._log_starts = SavedOffsets(filesystem, path / LOG_START_NAME)
+        self._high_watermarks = SavedOffsets(filesystem, path / REPLICATION_NAME)
         self._clean = False
-        self._flusher: ThreadPoolExecutor | None = None
-        if background:
-            self._flusher = ThreadPoolExecutor(1, thread_name_prefix="log-flush")
+        self._background = BackgroundFlush() if background else None
 
     @classmethod
     def open(
@@ -163,14 +165,13 @@ class LogDirectory:
         storage = self._storage
         filesystem = storage.filesystem
         with storage.io(f"open {self.path}"):
-            self._claim(node_id, cluster_id)
-            for name in filesystem.list(self.path):
-                if name.endswith(_DELETE_SUFFIX):
-                    self._deleted.append((storage.clock.monotonic_ms(), self.path / name))
-                elif (partition := _partition_of(name)) is not None:
-                    self._known.add(partition)
-            for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
-                self._read_saved(checkpoint)
+            self.meta = MetaProperties.claim(filesystem, self.path, node_id, cluster_id)
+            names = filesystem.list(self.path)
+            self._departed.find(names)
+            found = (partition_of(name) for name in names)
+            self._known.update(partition for partition in found if partition is not None)
+            for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
+                saved.read(self._known)
             marker = self.path / CLEAN_SHUTDOWN_NAME
             self._clean = filesystem.exists(marker)
             if self._clean:
@@ -185,44 +186,11 @@ class LogDirectory:
             clean=self._clean,
         )
 
-    def _read_saved(self, checkpoint: OffsetCheckpoint) -> None:
-        """Read a checkpoint, without the entries of partitions that are gone: a new partition of
-        the same name must not get them.
-        """
-        stored = checkpoint.read()
-        known = {key: offset for key, offset in stored.items() if key in self._known}
-        if known != stored:
-            checkpoint.write(known)
-        self._saved[checkpoint.path.name] = known
-
-    def _claim(self, node_id: int, cluster_id: str | None) -> None:
-        """Read to which node and cluster the directory belongs: those that used it first."""
-        filesystem = self._storage.filesystem
-        stored = MetaProperties.read(filesystem, self.path)
-        if stored is None:
-            self.meta = MetaProperties(
-                node_id=BrokerId(node_id),
-                cluster_id=cluster_id or _new_cluster_id(),
-                directory_id=uuid4(),
-            )
-            self.meta.write(filesystem, self.path)
-            return
-        self.meta = stored
-        if stored.node_id is not None and stored.node_id != node_id:
-            raise StorageError(
-                f"{self.path} belongs to node {stored.node_id}, and this is node {node_id}: "
-                "use its own directory, or set node.id"
-            )
-        if cluster_id and stored.cluster_id and stored.cluster_id != cluster_id:
-            raise StorageError(
-                f"{self.path} belongs to cluster {stored.cluster_id}, and this is {cluster_id}"
-            )
-
     def _recover_all(self, threads: int) -> None:
         partitions = sorted(self._known)
         if not partitions:
             return
-        _for_each(self.get, partitions, threads, "log-recovery")
+        for_each(self.get, partitions, threads, "log-recovery")
         self.checkpoint()
         cut = sum(each.cut_bytes for each in self.recovered.values())
         scanned = sum(each.scanned_bytes for each in self.recovered.values())
@@ -237,6 +205,10 @@ class LogDirectory:
             return sorted(self._known)
 
     @property
+    def changes(self) -> int:
+        return self._storage.changes  # of log starts, and the failure of the disk
+
+    @property
     def offline(self) -> StorageError | None:
         """The error that took the directory offline; None while it serves."""
         return self._storage.failure
@@ -244,6 +216,11 @@ class LogDirectory:
     @property
     def storage(self) -> Storage:
         return self._storage
+
+    @property
+    def log_count(self) -> int:
+        """How many logs are here, opened or not."""
+        return len(self._known)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._known
@@ -264,6 +241,8 @@ class LogDirectory:
             loading = self._loading.setdefault(partition, Lock())
         with loading:
             log = self._logs.get(partition)
+            if log is None and partition not in self._known:
+                raise InvalidArgument(f"{self.path} has no log of {partition} any more")
             return self._load(partition) if log is None else log
 
     def _load(self, partition: TopicPartition) -> PartitionLog:
@@ -272,9 +251,9 @@ class LogDirectory:
             partition,
             self.path / str(partition),
             self._configs(partition.topic),
-            log_start=self._saved[LOG_START_NAME].get(partition, 0),
-            recovery_point=self._saved[RECOVERY_POINT_NAME].get(partition, 0),
-            high_watermark=self._saved[REPLICATION_NAME].get(partition, 0),
+            log_start=self._log_starts.get(partition),
+            recovery_point=self._recovery_points.get(partition),
+            high_watermark=self._high_watermarks.get(partition),
             clean=self._clean,
             on_roll=self._flush_later,
         )
@@ -287,60 +266,116 @@ class LogDirectory:
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
         """Return the id of the topic this log belongs to, None when none was written."""
+        if partition in self._topic_ids:
+            return self._topic_ids[partition]
         with self._storage.io(f"read the topic id of {partition}"):
             metadata = PartitionMetadataFile.read(
                 self._storage.filesystem, self.path / str(partition)
             )
-        return None if metadata is None else metadata.topic_id
+        topic_id = None if metadata is None else metadata.topic_id
+        with self._lock:
+            if partition in self._known:
+                self._topic_ids[partition] = topic_id
+        return topic_id
+
+    def set_topic_id(self, partition: TopicPartition, topic_id: TopicId) -> None:
+        """Write down, durably, of which topic a log is that was written without."""
+        with self._storage.io(f"write the topic id of {partition}"):
+            PartitionMetadataFile(topic_id=topic_id).write(
+                self._storage.filesystem, self.path / str(partition)
+            )
+        self._topic_ids[partition] = topic_id
 
     def create(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionLog:
-        """Create an empty log, durable on return; return the log that is there if there is one."""
-        if problem := topic_name_problem(partition.topic):
-            raise InvalidArgument(problem)
-        if partition.partition < 0:
-            raise InvalidArgument(f"{partition} cannot be: partitions count from 0")
-        with self._lock:
-            known = partition in self._known
-        if not known:
-            directory = self.path / str(partition)
-            filesystem = self._storage.filesystem
-            with self._storage.io(f"create {partition}"):
-                filesystem.make_directory(directory)
-                if topic_id is not None:
-                    PartitionMetadataFile(topic_id=topic_id).write(filesystem, directory)
-                filesystem.sync_directory(self.path)
-            with self._lock:
-                self._known.add(partition)
+        """Create an empty log; return the log that is there if there is one (`create_all`)."""
+        self.create_all(partition.topic, [partition.partition], topic_id)
         return self.get(partition)
 
-    def delete(self, partition: TopicPartition) -> None:
-        """Remove a partition at once; its files go with `remove_deleted`, after a delay."""
-        log = self.get(partition)
+    def create_all(self, topic: str, numbers: Iterable[int], topic_id: TopicId | None) -> None:
+        """Create the logs of a topic's partitions that are not here.
+
+        Nothing of them is durable on return. A thread sees to it after `sync_new`, and their first
+        records do in any case: a crash before that may leave no log.
+        """
+        if problem := topic_name_problem(topic):
+            raise InvalidArgument(problem)
+        partitions = [TopicPartition(topic, number) for number in numbers]
         with self._lock:
-            self._known.discard(partition)
-            self._logs.pop(partition, None)
-        log.abandon()
-        tail = f"-{partition.partition}.{uuid4().hex}{_DELETE_SUFFIX}"
-        renamed = self.path / (partition.topic[: _NAME_MAX - len(tail)] + tail)
-        with self._storage.io(f"delete {partition}"):
-            self._storage.files.forget_tree(log.path)
-            self._storage.filesystem.replace(log.path, renamed)
-            self._storage.filesystem.sync_directory(self.path)
-            self._save_offsets()
-        due_ms = self._storage.clock.monotonic_ms() + log.config.file_delete_delay_ms
+            missing = [each for each in partitions if each not in self._known]
+        config = self._configs(topic)
+        for partition in missing:
+            if partition.partition < 0:
+                raise InvalidArgument(f"{partition} cannot be: partitions count from 0")
+            log = self._make(partition, topic_id, config)
+            with self._lock:
+                self._known.add(partition)
+                self._topic_ids[partition] = topic_id
+                if log is not None:
+                    self._logs[partition] = log
+                    self._new.append(log)
+
+    def _make(
+        self, partition: TopicPartition, topic_id: TopicId | None, config: LogConfig
+    ) -> PartitionLog | None:
+        """Return the new log; None when something lies there that must be opened."""
+        path, filesystem = self.path / str(partition), self._storage.filesystem
+        with self._storage.io(f"create {partition}"):
+            used = filesystem.exists(path)
+            filesystem.make_directory(path)
+            if topic_id is not None:
+                PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, path)
+        if used:
+            return None
+        return new_log(self._storage, partition, path, config, self._flush_later)
+
+    def sync_new(self) -> None:
+        """Let a thread make the logs durable that were created since the last call."""
         with self._lock:
-            self._deleted.append((due_ms, renamed))
+            new, self._new = self._new, []
+        if self._background is not None:
+            for log in new:
+                self._background.sync(log)
+
+    def delete(self, *partitions: TopicPartition) -> None:
+        """Remove partitions at once; their files go with `remove_deleted`, after a delay.
+
+        However many they are, it costs one sync and one round of checkpoints.
+        """
+        for partition, log, renamed in self._leave(partitions, DELETE_SUFFIX):
+            config = self._configs(partition.topic) if log is None else log.config
+            self._departed.remove_after(config.file_delete_delay_ms, renamed)
+
+    def set_aside(self, *partitions: TopicPartition) -> None:
+        """Stop serving partitions that no topic accounts for, and keep their files as `-stray`."""
+        self._leave(partitions, STRAY_SUFFIX)
+
+    def _leave(
+        self, partitions: Sequence[TopicPartition], suffix: str
+    ) -> list[tuple[TopicPartition, PartitionLog | None, Path]]:
+        with self._lock:
+            known = [each for each in partitions if each in self._known]
+            self._known.difference_update(known)
+            loading = [self._loading[each] for each in known if each in self._loading]
+        for lock in loading:
+            with lock:
+                pass  # a log that is being opened would find its files gone
+        with self._lock:
+            leaving = [(each, self._logs.pop(each, None)) for each in known]
+            for each in known:
+                self._topic_ids.pop(each, None)
+        for _, log in leaving:
+            if log is not None:
+                log.abandon()
+        with self._storage.io(f"rename {len(known)} logs to {suffix}"):
+            left = [(each, log, self._departed.rename(each, suffix)) for each, log in leaving]
+            if left:
+                self._storage.filesystem.sync_directory(self.path)
+                self._save_offsets()
+        return left
 
     def remove_deleted(self) -> int:
         """Remove the files of partitions that were deleted file.delete.delay.ms ago."""
-        now_ms = self._storage.clock.monotonic_ms()
-        with self._lock:
-            due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
-            self._deleted = [item for item in self._deleted if item[0] > now_ms]
-        for path in due:
-            with self._storage.io(f"remove {path.name}"):
-                self._storage.filesystem.remove_tree(path)
-        return len(due)
+        return self._departed.remove_due()
 
     def configure(self, topic: str) -> None:
         """Give the open logs of a topic its configuration, which has changed."""
@@ -368,26 +403,25 @@ class LogDirectory:
             with self._saving:
                 self._save(self._high_watermarks, lambda log: log.high_watermark)
         for log in self.open_logs():
-            durable = self._saved[RECOVERY_POINT_NAME].get(log.partition, Offset(0))
-            log.prune_snapshots(durable)
+            log.prune_snapshots(self._recovery_points.get(log.partition))
 
     def _save_offsets(self) -> None:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
+            self._forget_gone(self._high_watermarks)
 
-    def _save(self, checkpoint: OffsetCheckpoint, of: Callable[[PartitionLog], int]) -> None:
-        """Write a file again if anything changed; a log that is not open keeps what was written."""
-        before = self._saved[checkpoint.path.name]
+    def _forget_gone(self, saved: SavedOffsets) -> None:
+        """Drop what was written of partitions that are gone: one that is created again under the
+        same name would begin, after a crash, with the high watermark of the one before."""
         with self._lock:
-            logs = list(self._logs.items())
-            now = {key: offset for key, offset in before.items() if key in self._known}
-        for key, log in logs:
-            if (offset := of(log)) > 0 or key in now:
-                now[key] = Offset(offset)
-        if now != before:
-            checkpoint.write(now)
-            self._saved[checkpoint.path.name] = now
+            known = frozenset(self._known)
+        saved.save(known, ())
+
+    def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
+        with self._lock:
+            logs, known = list(self._logs.items()), frozenset(self._known)
+        saved.save(known, ((key, of(log)) for key, log in logs))
 
     def maintain(self, *, producer_expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
         """Apply retention, delayed deletion and expiry, and write checkpoints: a broker does it
@@ -395,18 +429,24 @@ class LogDirectory:
 
         Logs that were not used since the start are opened for it, one after the other.
         """
+        full: DiskFull | None = None
         for partition in self.partitions:
             try:
                 log = self.get(partition)
-                log.apply_retention()
+                # First, because it makes room.
                 log.remove_deleted()
+                log.apply_retention()
                 log.expire_producers(producer_expiration_ms)
                 if len(log.segments) > 1 and log.recovery_point < log.segments[-1].base_offset:
                     log.flush()
             except (InvalidArgument, LogClosed):
                 continue  # deleted meanwhile
+            except DiskFull as error:
+                full = error  # another log may still make room
         self.remove_deleted()
         self.checkpoint()
+        if full is not None:
+            raise full
 
     def sync_due(self) -> int:
         """Sync the logs whose flush.ms or flush.messages is due; return how many there were."""
@@ -422,75 +462,39 @@ class LogDirectory:
 
     def _flush_later(self, partition: TopicPartition) -> None:
         log = self._logs.get(partition)
-        if self._flusher is not None and log is not None:
-            self._flusher.submit(_flush_quietly, log)
+        if self._background is not None and log is not None:
+            self._background.flush(log)
 
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush all logs and mark the directory clean, so that the next start has nothing to do.
-
-        An offline directory is only let go of: the next start recovers it.
-        """
+        """Flush all logs and mark the directory clean, so that the next start has nothing to do. An
+        offline directory is only let go of: the next start recovers it."""
         try:
-            if self._flusher is not None:
-                self._flusher.shutdown()
+            if self._background is not None:
+                self._background.stop()
             if self._storage.failure is None:
                 self._close_logs()
                 self.checkpoint()
                 with self._storage.io(f"close {self.path}"):
                     marker = self.path / CLEAN_SHUTDOWN_NAME
                     self._storage.filesystem.write_atomically(marker, _CLEAN_SHUTDOWN)
+        except DiskFull as error:
+            # Without the mark the next start looks at what was not flushed, as after a crash.
+            _log.warning("log_directory_not_clean", path=str(self.path), reason=str(error))
         finally:
             self._let_go()
 
     def _close_logs(self) -> None:
         # Closing is waiting for the disk, which takes many at once.
-        _for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
+        for_each(PartitionLog.close, self.open_logs(), 8, "log-close")
 
     def _let_go(self) -> None:
-        if self._flusher is not None:
-            self._flusher.shutdown(cancel_futures=True)
+        if self._background is not None:
+            self._background.stop()
         for log in self.open_logs():
             log.abandon()
         with self._lock:
             self._logs.clear()
         self._storage.files.forget_tree(self.path)
         self._directory_lock.release()
-
-
-def _for_each(
-    do: Callable[[_Item], object], items: Sequence[_Item], threads: int, name: str
-) -> None:
-    """Call `do` with the items, side by side. The first error is raised when all are done."""
-    threads = min(threads, len(items))
-    if threads <= 1:
-        for item in items:
-            do(item)
-        return
-    with ThreadPoolExecutor(threads, name) as pool:
-        for _ in pool.map(do, items):
-            pass
-
-
-def _new_cluster_id() -> str:
-    """Return a random UUID in the 22 characters that Kafka writes one with."""
-    return urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-
-
-def _partition_of(name: str) -> TopicPartition | None:
-    try:
-        partition = TopicPartition.parse(name)
-    except ValueError:
-        return None
-    if partition.topic == _KRAFT_TOPIC or topic_name_problem(partition.topic):
-        return None
-    return partition
-
-
-def _flush_quietly(log: PartitionLog) -> None:
-    """Flush in the background. A failing disk has taken the directory offline and logged that."""
-    try:
-        log.flush()
-    except HeadraceError as error:
-        _log.warning("background_flush_failed", partition=str(log.partition), reason=str(error))

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from headrace.log.filesystem import FileSystem
-from headrace.model.error import CorruptLog
+from headrace.model.error import CorruptLog, StorageError
 from headrace.model.ids import BrokerId, parse_uuid_text, uuid_text
 
 FILE_NAME: Final = "meta.properties"
@@ -47,6 +47,35 @@ class MetaProperties:
             return cls._of(_parse(content))
         except ValueError as error:
             raise CorruptLog(f"{path} cannot be used: {error}") from None
+
+    @classmethod
+    def claim(
+        cls, filesystem: FileSystem, directory: Path, node_id: int, cluster_id: str | None
+    ) -> "MetaProperties":
+        """Return to which node and cluster a directory belongs: those that used it first.
+
+        Raises:
+            StorageError: it belongs to another node, or to another cluster.
+        """
+        stored = cls.read(filesystem, directory)
+        if stored is None:
+            new = cls(
+                node_id=BrokerId(node_id),
+                cluster_id=cluster_id or uuid_text(uuid4()),
+                directory_id=uuid4(),
+            )
+            new.write(filesystem, directory)
+            return new
+        if stored.node_id is not None and stored.node_id != node_id:
+            raise StorageError(
+                f"{directory} belongs to node {stored.node_id}, and this is node {node_id}: "
+                "use its own directory, or set node.id"
+            )
+        if cluster_id and stored.cluster_id and stored.cluster_id != cluster_id:
+            raise StorageError(
+                f"{directory} belongs to cluster {stored.cluster_id}, and this is {cluster_id}"
+            )
+        return stored
 
     def write(self, filesystem: FileSystem, directory: Path) -> None:
         """Write the file as version 1, durable on return."""

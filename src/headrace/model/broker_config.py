@@ -13,10 +13,11 @@ from headrace.model.broker.fetch import FETCH_KEYS
 from headrace.model.broker.group import GROUP_KEYS
 from headrace.model.broker.log import COARSE_KEYS, COARSE_UNITS, LOG_KEYS
 from headrace.model.broker.network import NETWORK_KEYS
-from headrace.model.broker.node import NODE_KEYS
+from headrace.model.broker.node import NO_BROKER_ID, NODE_KEYS
 from headrace.model.broker.security import SECURITY_KEYS
 from headrace.model.broker.topic import TOPIC_KEYS
 from headrace.model.broker.transaction import TRANSACTION_KEYS
+from headrace.model.broker.without_effect import keys_without_effect
 from headrace.model.config import ConfigKey, ConfigTable, ConfigValue
 from headrace.model.topic_config import TOPIC_CONFIG
 
@@ -42,7 +43,13 @@ def _topic_defaults() -> list[ConfigKey]:
     ]
 
 
-BROKER_CONFIG = ConfigTable.of("the broker", [*_OWN, *_topic_defaults()])
+_WITH_EFFECT = [*_OWN, *_topic_defaults()]
+BROKER_CONFIG = ConfigTable.of(
+    "the broker", [*_WITH_EFFECT, *keys_without_effect(key.name for key in _WITH_EFFECT)]
+)
+
+# (Kafka's older name, the key it stands for where that is not written itself).
+_OLDER_NAMES = (("broker.id", "node.id"), ("log.dir", "log.dirs"))
 
 
 def parse_broker_config(texts: Mapping[str, str]) -> dict[str, ConfigValue]:
@@ -53,11 +60,24 @@ def parse_broker_config(texts: Mapping[str, str]) -> dict[str, ConfigValue]:
     """
     written = BROKER_CONFIG.parse(texts)
     values = BROKER_CONFIG.defaults() | written
+    for older, name in _OLDER_NAMES:
+        if name not in written and written.get(older) not in (None, NO_BROKER_ID, ()):
+            values[name] = written[older]
     for coarse, fine, unit_ms in COARSE_UNITS:
         amount = written.get(coarse)
         if isinstance(amount, int) and fine not in written:
             written[fine] = values[fine] = amount * unit_ms if amount >= 0 else amount
     return values
+
+
+def ignored_keys(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that have no effect, with the reason.
+
+    >>> ignored_keys({"delegation.token.max.lifetime.ms": "8", "num.partitions": "3"})
+    {'delegation.token.max.lifetime.ms': 'delegation tokens are not served'}
+    """
+    keys = [BROKER_CONFIG.keys[name] for name in texts if name in BROKER_CONFIG]
+    return {key.name: key.without_effect for key in keys if key.without_effect is not None}
 
 
 def topic_defaults(broker: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:

@@ -25,6 +25,7 @@ class ConfigType(Enum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
@@ -45,6 +46,9 @@ class ConfigKey:
         broker_default: the broker-level key that gives a topic key its default (Kafka calls them
             synonyms: `log.retention.ms` for `retention.ms`).
         dynamic: may change while the broker runs.
+        without_effect: why the key is taken, for the sake of Kafka's tools and files, and changes
+            nothing; None for a key that has an effect.
+        bound_reason: why the values are bounded as they are, where Kafka would take others.
     """
 
     name: str
@@ -56,6 +60,15 @@ class ConfigKey:
     choices: tuple[str, ...] = ()
     broker_default: str | None = None
     dynamic: bool = True
+    without_effect: str | None = None
+    bound_reason: str | None = None
+
+    @property
+    def documentation(self) -> str:
+        """What the key does, or why it does nothing."""
+        if self.without_effect is None:
+            return self.doc
+        return f"{self.doc} Without effect: {self.without_effect}."
 
     @property
     def sensitive(self) -> bool:
@@ -81,13 +94,15 @@ class ConfigKey:
 
     def _wrong(self, text: str, allowed: str) -> ConfigError:
         shown = "(hidden)" if self.sensitive else repr(text)
-        return ConfigError(f"{self.name} cannot be {shown}: {allowed}")
+        why = f", because {self.bound_reason}" if self.bound_reason else ""
+        return ConfigError(f"{self.name} cannot be {shown}: {allowed}{why}")
 
 
 def _parse_boolean(key: ConfigKey, text: str) -> ConfigValue:
     lowered = text.lower()
     if lowered not in ("true", "false"):
         raise key._wrong(text, "write true or false")
+    _check_choice(key, lowered)
     return lowered == "true"
 
 
@@ -112,7 +127,8 @@ def _bounded(key: ConfigKey, text: str, value: float, low: float, high: float) -
     low = low if key.minimum is None else key.minimum
     high = high if key.maximum is None else key.maximum
     if not low <= value <= high:
-        raise key._wrong(text, f"it must lie between {low} and {high}")
+        bounds = f"it must be {low}" if low == high else f"it must lie between {low} and {high}"
+        raise key._wrong(text, bounds)
     return value
 
 
@@ -136,6 +152,7 @@ def _check_choice(key: ConfigKey, text: str) -> None:
 _PARSERS: Mapping[ConfigType, Callable[[ConfigKey, str], ConfigValue]] = {
     ConfigType.BOOLEAN: _parse_boolean,
     ConfigType.STRING: _parse_string,
+    ConfigType.CLASS: _parse_string,
     ConfigType.PASSWORD: _parse_string,
     ConfigType.INT: _parse_integer,
     ConfigType.SHORT: _parse_integer,

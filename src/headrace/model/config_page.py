@@ -1,14 +1,16 @@
 """The documentation page of all configuration keys, from the tables that validation reads."""
 
 from headrace.model.broker_config import BROKER_CONFIG
+from headrace.model.client_metrics_config import CLIENT_METRICS_CONFIG
 from headrace.model.config import ConfigKey, ConfigTable
+from headrace.model.group_config import GROUP_CONFIG
 from headrace.model.topic_config import TOPIC_CONFIG
 
 _LARGEST = 2**63 - 1
 
 
 def configuration_page() -> str:
-    """Return the page as Markdown: one table for topics, one for brokers."""
+    """Return the page as Markdown: tables for topics, brokers, and what has no effect."""
     sections = [
         "# Configuration",
         "",
@@ -21,12 +23,17 @@ def configuration_page() -> str:
         "",
         *_section("Topics", TOPIC_CONFIG),
         *_section("Brokers", BROKER_CONFIG),
+        *_section("Groups", GROUP_CONFIG),
+        *_section("Client metrics", CLIENT_METRICS_CONFIG),
+        *_loggers(),
+        *_ignored(BROKER_CONFIG),
     ]
     return "\n".join(sections)
 
 
 def _section(title: str, table: ConfigTable) -> list[str]:
-    rows = [_row(key) for key in sorted(table, key=lambda key: key.name)]
+    effective = [key for key in table if key.without_effect is None or table is not BROKER_CONFIG]
+    rows = [_row(key) for key in sorted(effective, key=lambda key: key.name)]
     return [
         f"## {title}",
         "",
@@ -37,9 +44,37 @@ def _section(title: str, table: ConfigTable) -> list[str]:
     ]
 
 
+def _loggers() -> list[str]:
+    return [
+        "## Broker loggers",
+        "",
+        "The levels of a broker's loggers change while it runs, with `kafka-configs",
+        "--entity-type broker-loggers`. A logger is called like its module, as",
+        "`headrace.broker.dispatch`; a package (`headrace.broker`) stands for all below it, and",
+        "`root` for the rest. Levels are Kafka's: TRACE, DEBUG, INFO, WARN, ERROR, FATAL. They",
+        "last as long as the process.",
+        "",
+    ]
+
+
+def _ignored(table: ConfigTable) -> list[str]:
+    ignored = sorted((key.name, key.without_effect) for key in table if key.without_effect)
+    return [
+        "## Kafka's broker keys without effect",
+        "",
+        "They are described, validated and taken, from a file and from Kafka's tools; a broker",
+        "that is given one logs `config_key_ignored`. One that holds a secret is not kept.",
+        "",
+        "| key | why it has no effect |",
+        "|---|---|",
+        *(f"| `{name}` | {reason} |" for name, reason in ignored),
+        "",
+    ]
+
+
 def _row(key: ConfigKey) -> str:
     default = "" if key.default is None else f"`{key.render(key.default)}`"
-    doc = key.doc
+    doc = key.documentation
     if key.broker_default is not None:
         doc = f"{doc} The broker's default is `{key.broker_default}`."
     cells = [f"`{key.name}`", key.type.name.lower(), default, _allowed(key), doc]

@@ -7,6 +7,8 @@ anything else that escapes is our own mistake.
 Rule 3: the message is one sentence a user can act on: what, where, and what would be right.
 """
 
+from collections.abc import Sequence
+
 
 class HeadraceError(Exception):
     """The root of every error Headrace raises on purpose."""
@@ -36,12 +38,25 @@ class BatchTooLarge(PeerError):
     """A record batch above max.message.bytes, or one that inflates past its bound."""
 
 
-class InvalidTimestamp(PeerError):
+class RefusedRecords(PeerError):
+    """A batch that is refused because of some of its records.
+
+    Attributes:
+        record_errors: number and reason of each such record, as far as they are known (KIP-467).
+    """
+
+    def __init__(self, message: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = tuple(record_errors)
+
+
+class InvalidTimestamp(RefusedRecords):
     """A record timestamp outside message.timestamp.before/after.max.ms."""
 
 
-class InvalidRecord(PeerError):
-    """A well-formed batch that this log cannot store (no key in a compacted topic, no records)."""
+class InvalidRecord(RefusedRecords):
+    """A batch that this log cannot store: no key in a compacted topic, no records, or bytes that
+    are not the records its head counts."""
 
 
 class OffsetOutOfRange(PeerError):
@@ -77,7 +92,8 @@ class StorageError(HeadraceError):
 
 
 class DiskFull(StorageError):
-    """No room for an append, of which nothing was kept. The directory stays online."""
+    """No room on the disk, or in its owner's quota. Nothing of an append was kept; other work is
+    repeated when there is room. The directory stays online."""
 
 
 class LogDirectoryOffline(StorageError):

@@ -15,6 +15,8 @@ _REPLICA = re.compile(r"\*|\d{1,10}:\d{1,10}")
 # The smallest index Kafka takes for a segment, and room for one entry of either kind.
 _INDEX_MINIMUM_BYTES = 4
 
+_NOT_TIERED = "records are kept on the brokers' own disks, there is no tiered storage"
+
 
 def _key(name: str, type_: ConfigType, default: ConfigValue, doc: str, **rest: Any) -> ConfigKey:
     rest.setdefault("broker_default", f"log.{name}")
@@ -125,6 +127,22 @@ TOPIC_CONFIG = ConfigTable.of(
             broker_default=None,
         ),
         _key(
+            "local.retention.bytes",
+            ConfigType.LONG,
+            -2,
+            "Taken for compatibility.",
+            minimum=-2,
+            without_effect=_NOT_TIERED,
+        ),
+        _key(
+            "local.retention.ms",
+            ConfigType.LONG,
+            -2,
+            "Taken for compatibility.",
+            minimum=-2,
+            without_effect=_NOT_TIERED,
+        ),
+        _key(
             "max.compaction.lag.ms",
             ConfigType.LONG,
             _LONG_MAX,
@@ -193,6 +211,32 @@ TOPIC_CONFIG = ConfigTable.of(
             "Taken for compatibility and without effect: segments grow as they are written.",
         ),
         _key(
+            "remote.log.copy.disable",
+            ConfigType.BOOLEAN,
+            False,
+            "Taken for compatibility.",
+            broker_default=None,
+            without_effect=_NOT_TIERED,
+        ),
+        _key(
+            "remote.log.delete.on.disable",
+            ConfigType.BOOLEAN,
+            False,
+            "Taken for compatibility.",
+            broker_default=None,
+            without_effect=_NOT_TIERED,
+        ),
+        _key(
+            "remote.storage.enable",
+            ConfigType.BOOLEAN,
+            False,
+            "Taken for compatibility.",
+            choices=("false",),
+            broker_default=None,
+            without_effect=_NOT_TIERED,
+            bound_reason=_NOT_TIERED,
+        ),
+        _key(
             "retention.bytes",
             ConfigType.LONG,
             -1,
@@ -250,7 +294,8 @@ TOPIC_CONFIG = ConfigTable.of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """`TOPIC_CONFIG` as attributes. A dot becomes an underscore: `retention.ms`, `retention_ms`.
+    """Those of `TOPIC_CONFIG` that have an effect, as attributes. A dot becomes an underscore:
+    `retention.ms`, `retention_ms`.
 
     Attributes:
         compacted, deleted, log_append_time: what every append asks, worked out once.
@@ -316,9 +361,11 @@ class LogConfig:
         >>> LogConfig.of({"retention.ms": 1000}).retention_ms
         1000
         """
-        for name in values:
-            _ = TOPIC_CONFIG[name]
-        fields: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
+        fields: dict[str, Any] = {
+            name.replace(".", "_"): value
+            for name, value in values.items()
+            if TOPIC_CONFIG[name].without_effect is None
+        }
         config = cls(**fields)
         if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
             raise ConfigError(

@@ -79,6 +79,8 @@ class ZooKeeperServer:
         tick_ms: a session timeout is between two and forty ticks.
         host: the address to listen on: loopback, or one in a network namespace.
         prefix: arguments before the command, such as those that enter a network namespace.
+        settings: further lines of its configuration, such as a port for TLS.
+        java_options: further options of its Java, such as the file of its users.
 
     The process ends with the thread that started it: start it from one that stays.
     """
@@ -93,6 +95,8 @@ class ZooKeeperServer:
         tick_ms: int = 1000,
         host: str = HOST,
         prefix: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.port = port
@@ -101,6 +105,8 @@ class ZooKeeperServer:
         self._tick_ms = tick_ms
         self._host = host
         self._prefix = tuple(prefix)
+        self._extra_settings = dict(settings or {})
+        self._java_options = (*_JAVA_OPTIONS, *java_options)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -182,7 +188,7 @@ class ZooKeeperServer:
         return [
             *self._prefix,
             str(java),
-            *_JAVA_OPTIONS,
+            *self._java_options,
             f"-Dlog4j2.configurationFile={logging}",
             *("-cp", classpath, MAIN_CLASS, str(settings)),
         ]
@@ -200,6 +206,7 @@ class ZooKeeperServer:
             "admin.enableServer=false",
             "4lw.commands.whitelist=srvr",
             "autopurge.purgeInterval=1",
+            *(f"{name}={value}" for name, value in self._extra_settings.items()),
         ]
         lines += [
             f"server.{number}={peer.host}:{peer.quorum_port}:{peer.election_port}"

@@ -16,6 +16,7 @@ and stops at its end, so a lie costs at most a retry with a larger one, never mo
 
 from collections.abc import Callable
 from enum import IntEnum
+from mmap import mmap
 from struct import Struct
 from typing import Final
 
@@ -48,6 +49,7 @@ _LITTLE_UINT64 = Struct("<Q")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _GUESSED_RATIO = 5
+_SLICE_BYTES = 1024 * 1024
 _SMALLEST_GUESS = 4096
 # What Rust's io::Write says when the output is full; every cramjam codec passes it on.
 _FULL = "failed to write whole buffer"
@@ -99,7 +101,10 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
     if codec is Codec.LZ4:
         # No content checksum: the batch's CRC32C covers these bytes already.
         lz4 = cramjam.lz4.Compressor(level, content_checksum=False, block_linked=False)
-        lz4.compress(bytes(data))  # it takes nothing else
+        view = view_of(data)
+        for start in range(0, len(view), _SLICE_BYTES):
+            # It takes nothing but bytes. In slices, because a copy holds the GIL.
+            lz4.compress(bytes(view[start : start + _SLICE_BYTES]))
         return memoryview(lz4.finish())
     return memoryview(cramjam.zstd.compress(data, level))
 
@@ -124,7 +129,7 @@ def inflate(codec: Codec, data: Buffer, max_inflated_bytes: int) -> memoryview:
         return view_of(data)
     capacity = min(guess_inflated_bytes(codec, data), max_inflated_bytes)
     while True:
-        out = memoryview(bytearray(capacity))
+        out = _writable(capacity)
         size = inflate_into(codec, data, out)
         if size is not None:
             return out[:size]
@@ -134,6 +139,14 @@ def inflate(codec: Codec, data: Buffer, max_inflated_bytes: int) -> memoryview:
                 f"the {max_inflated_bytes} bytes allowed."
             )
         capacity = min(capacity * 4, max_inflated_bytes)
+
+
+def _writable(size_bytes: int) -> memoryview:
+    """Return memory to inflate into. A large bytearray is filled with zeros while the GIL is held,
+    which stops every other thread for 2 ms a MiB; pages of a map come when the codec writes."""
+    if size_bytes <= _SLICE_BYTES:
+        return memoryview(bytearray(size_bytes))
+    return memoryview(mmap(-1, size_bytes))
 
 
 def guess_inflated_bytes(codec: Codec, data: Buffer) -> int:

@@ -25,7 +25,7 @@ Rule 6: a follower is late when it was not at the log's end within replica.lag.t
         at the leader: at the end when it fetched, or at what was the end at its fetch before.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from headrace.model.error import InvalidArgument
 from headrace.model.ids import BrokerId, LeaderEpoch
@@ -37,10 +37,11 @@ _UNKNOWN = -1
 class _Follower:
     """What the leader knows of one follower."""
 
-    __slots__ = ("broker_epoch", "caught_up_ms", "end", "fetched_end", "fetched_ms")
+    __slots__ = ("broker_epoch", "caught_up_ms", "end", "fetched_end", "fetched_ms", "log_start")
 
     def __init__(self, caught_up_ms: int) -> None:
         self.end = _UNKNOWN
+        self.log_start = _UNKNOWN
         self.broker_epoch = _UNKNOWN
         self.caught_up_ms = caught_up_ms
         self.fetched_ms = caught_up_ms
@@ -135,6 +136,12 @@ class PartitionState:
     @property
     def log_end(self) -> LogEndOffset:
         return self._log_end
+
+    @property
+    def high_watermark_lags(self) -> bool:
+        """Whether the high watermark is below where this leader began: the leader before may have
+        sent readers a higher one (KIP-207)."""
+        return self._high_watermark < self._start
 
     # -- what the cluster's state says
 
@@ -253,6 +260,30 @@ class PartitionState:
         follower = self._followers.get(broker_id)
         return _UNKNOWN if follower is None else follower.end
 
+    # -- what DeleteRecords asks
+
+    def set_follower_log_start(self, broker_id: BrokerId, log_start: int) -> bool:
+        """Note where a follower's log starts, by its fetch; True when that has moved."""
+        follower = self._followers.get(broker_id)
+        if follower is None or follower.log_start == log_start:
+            return False
+        follower.log_start = log_start
+        return True
+
+    def low_watermark(self, log_start: int, alive: Container[BrokerId]) -> int:
+        """Return the lowest log start among the replicas that are running: below it no record can
+        be read from any of them. -1 while one of them has not said where its log starts.
+
+        Args:
+            log_start: this leader's own.
+        """
+        others = [
+            follower.log_start
+            for broker_id, follower in self._followers.items()
+            if broker_id in self.replicas and broker_id in alive
+        ]
+        return min(log_start, *others) if others else log_start
+
     # -- what acks=all asks
 
     def is_committed(self, next_offset: int) -> bool:
@@ -269,10 +300,11 @@ class PartitionState:
 
     def _count(self) -> bool:
         """Work out again which replicas count."""
-        for each in self._isr - set(self._followers) - {self.broker_id}:
+        counted = self._isr if self._proposed is None else self._isr | self._proposed
+        # One that left the replicas while it is proposed is counted, too, until `set_isr`.
+        for each in counted - set(self._followers) - {self.broker_id}:
             self._followers[each] = _Follower(0)
         self.replicas |= self._isr
-        counted = self._isr if self._proposed is None else self._isr | self._proposed
         self._counted = tuple(counted - {self.broker_id})
         self.alone = not self._counted and self._enough
         return self._advance()

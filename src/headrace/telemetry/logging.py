@@ -10,6 +10,8 @@ from typing import Literal, TextIO, cast
 
 import structlog
 
+from headrace.telemetry.log_level import ROOT, log_levels
+
 LogFormat = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -25,13 +27,27 @@ class _CurrentStandardError:
         sys.stderr.flush()
 
 
+class _Logger(structlog.PrintLogger):
+    """Prints lines, and knows the name it was got by."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(cast(TextIO, _CurrentStandardError()))
+        self.name = name
+
+
+def _make_logger(name: str = ROOT) -> _Logger:
+    return _Logger(name)
+
+
 def configure(level: str = "info", style: LogFormat = "text") -> None:
-    """Set the level and the format of every later log line of this process.
+    """Set the level and the format of every later log line of this process. `log_levels` changes
+    the levels of single loggers later.
 
     >>> configure("warning", "json")
     """
     if level not in LEVELS:
         raise ValueError(f"log level cannot be {level!r}: write one of {', '.join(LEVELS)}")
+    log_levels.put(ROOT, getattr(logging, level.upper()))
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if style == "json"
@@ -39,13 +55,14 @@ def configure(level: str = "info", style: LogFormat = "text") -> None:
     )
     structlog.configure(
         processors=[
+            log_levels.drop_below,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _CurrentStandardError())),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=_make_logger,
         cache_logger_on_first_use=True,
     )

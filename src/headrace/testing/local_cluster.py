@@ -5,9 +5,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from headrace.broker.auth.zookeeper_access import zookeeper_access
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.server import Server
-from headrace.cluster.zookeeper_store import ZooKeeperStore
+from headrace.cluster.zookeeper.zookeeper_store import ZooKeeperStore
 from headrace.testing.quick_settings import QUICK_SETTINGS
 
 # Everything that is waited for in a cluster is short.
@@ -43,10 +44,13 @@ async def start_member(
         **(settings or {}),
     }
     made = BrokerSettings(texts)
-    session_ms = int(made["zookeeper.session.timeout.ms"])
-    return await Server.start(
-        made, open_store=partial(ZooKeeperStore.open, ensemble, session_ms=session_ms)
+    open_store = partial(
+        ZooKeeperStore.open,
+        ensemble,
+        session_ms=int(made["zookeeper.session.timeout.ms"]),
+        access=zookeeper_access(made),
     )
+    return await Server.start(made, open_store=open_store)
 
 
 @asynccontextmanager

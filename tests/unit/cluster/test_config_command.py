@@ -64,6 +64,23 @@ class TestIncremental:
     def test_deleting_what_was_not_set_is_fine(self, state):
         assert configs(alter(state, ("segment.bytes", DELETE))) == {"retention.ms": "1000"}
 
+    def test_deleting_a_key_that_is_not_known_is_fine(self, state):
+        """Kafka's tools and MirrorMaker delete what another broker may have."""
+        change = alter(state, ("message.format.version", DELETE), ("retention.ms", SET, "5"))
+
+        assert configs(change) == {"retention.ms": "5"}
+
+    def test_what_is_not_tiered_may_be_said_so(self, state):
+        change = alter(state, ("remote.storage.enable", SET, "false"))
+
+        assert configs(change)["remote.storage.enable"] == "false"
+
+    def test_what_cannot_be_tiered_is_refused_with_the_reason(self, state):
+        outcome = alter(state, ("remote.storage.enable", SET, "true"))
+
+        assert refused(outcome) is ClusterError.INVALID_CONFIG
+        assert "there is no tiered storage" in outcome.message
+
     def test_append_starts_from_the_default(self, state):
         change = alter(state, ("cleanup.policy", APPEND, "compact"))
 
@@ -135,6 +152,34 @@ class TestBrokers:
 
         assert refused(outcome) is ClusterError.INVALID_REQUEST
         assert "cannot change while the broker runs" in outcome.message
+
+    @pytest.mark.parametrize(
+        "key", ["node.id", "num.io.threads", "replica.alter.log.dirs.io.max.bytes.per.second", "x"]
+    )
+    def test_deleting_what_was_not_set_is_fine(self, state, key):
+        change = alter_broker_configs(state, BrokerId(1), [ConfigAlteration(key, DELETE)])
+
+        assert not isinstance(change, Rejection)
+
+    @pytest.mark.parametrize("key", ["background.threads", "sasl.kerberos.min.time.before.relogin"])
+    def test_a_key_of_kafkas_without_effect_is_taken(self, state, key):
+        change = replace_broker_configs(state, None, {key: "5"})
+
+        assert configs(change) == {key: "5"}
+
+    @pytest.mark.parametrize("key", ["num.replica.fetchers", "log.cleaner.threads"])
+    def test_more_threads_than_there_can_be_are_refused_with_the_reason(self, state, key):
+        assert configs(replace_broker_configs(state, None, {key: "1"})) == {key: "1"}
+        outcome = replace_broker_configs(state, None, {key: "2"})
+
+        assert refused(outcome) is ClusterError.INVALID_CONFIG
+        assert f"{key} cannot be '2': it must be 1, because" in outcome.message
+
+    def test_a_secret_that_is_not_used_is_not_kept(self, state):
+        outcome = replace_broker_configs(state, None, {"ssl.keystore.password": "hush"})
+
+        assert refused(outcome) is ClusterError.INVALID_CONFIG
+        assert "hush" not in outcome.message
 
     def test_a_bad_value_is_refused(self, state):
         outcome = replace_broker_configs(state, None, {"log.retention.ms": "soon"})

@@ -284,6 +284,18 @@ class TestRest:
 
         assert restarted(disk).state.features["transaction.version"].level == 1
 
+    def test_what_a_stopped_broker_leaves_goes_when_it_is_unregistered(self, controller, disk):
+        keep_less = ConfigAlteration("log.retention.ms", ConfigOperation.SET, "1")
+        controller.alter_broker_configs(BROKER.broker_id, [keep_less])
+        running = controller.unregister(BROKER.broker_id)
+        after = restarted(disk)
+
+        assert running.error is ClusterError.INVALID_REQUEST
+        assert after.unregister(BROKER.broker_id) is None
+        assert after.state.broker_configs == {}
+        again = after.unregister(BROKER.broker_id)
+        assert again.error is ClusterError.BROKER_ID_NOT_REGISTERED
+
     def test_a_broker_is_there_only_while_it_runs(self, controller, disk):
         assert controller.state.racks() == {1: None}
         assert restarted(disk).state.brokers == {}

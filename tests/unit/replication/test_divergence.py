@@ -57,3 +57,16 @@ def test_cutting_and_asking_again_ends_where_the_logs_are_the_same():
     end = follower.log_end_offset
     assert follower.entries == leader.entries[:end]
     assert end == 2
+
+
+class TestUnknownEpochs:
+    def test_a_leader_that_knows_no_epoch_says_so(self):
+        assert divergence(SimulatedLog(), 3, 7) == Divergence(-1, -1)
+
+    def test_epoch_zero_is_an_epoch(self):
+        log = SimulatedLog()
+        log.append([SimulatedEntry(0, value) for value in range(5)])
+
+        assert divergence(log, 0, 5) is None
+        assert divergence(log, 0, 7) == Divergence(0, 5)
+        assert cut_offset(log, Divergence(0, 3)) == 3

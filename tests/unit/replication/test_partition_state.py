@@ -109,3 +109,39 @@ class TestCutOff:
 
     def test_the_only_replica_has_no_silent_followers(self):
         assert not leader(isr=(1,), log_end=10).followers_are_silent(1000, 60)
+
+
+class TestLowWatermark:
+    def test_it_is_the_lowest_log_start_among_running_replicas(self):
+        state = leader(isr=(1, 2, 3), log_end=10)
+
+        assert state.low_watermark(5, {1, 2, 3}) == -1
+        assert state.set_follower_log_start(2, 5)
+        assert not state.set_follower_log_start(2, 5)
+        state.set_follower_log_start(3, 3)
+
+        assert state.low_watermark(5, {1, 2, 3}) == 3
+        assert state.low_watermark(5, {1, 2}) == 5
+        assert state.low_watermark(5, set()) == 5
+        state.set_follower_log_start(3, 8)
+        assert state.low_watermark(5, {1, 2, 3}) == 5
+
+    def test_a_replica_that_left_is_not_waited_for(self):
+        state = leader(log_end=10)
+        state.set_replicas((1, 2), 0)
+        assert state.low_watermark(5, {1, 2}) == -1
+
+        state.set_replicas((1,), 0)
+
+        assert state.low_watermark(5, {1, 2}) == 5
+
+
+def test_the_high_watermark_of_a_new_leader_lags_until_it_is_where_the_leader_began():
+    state = leader(isr=(1, 2), log_end=10, high_watermark=7)
+
+    assert state.high_watermark_lags
+    state.follower_fetched(2, 9, 5)
+    assert state.high_watermark_lags
+    state.follower_fetched(2, 10, 5)
+    state.appended(12)
+    assert not state.high_watermark_lags

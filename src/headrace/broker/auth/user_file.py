@@ -40,6 +40,19 @@ class UserFile:
         except ConfigError as error:
             log.error("password_file_not_reloaded", reason=str(error))
 
+    def only_user(self) -> tuple[str, str]:
+        """Return user and password of a file that names one.
+
+        Raises:
+            ConfigError: it names none, or several.
+        """
+        if len(self.passwords) != 1:
+            raise ConfigError(
+                f"{self._path} has {len(self.passwords)} users: write one, as whom brokers log in"
+            )
+        ((user, password),) = self.passwords.items()
+        return user, password
+
     def _stamp_now(self) -> tuple[int, int, int]:
         try:
             status = self._path.stat()

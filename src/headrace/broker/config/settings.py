@@ -68,9 +68,13 @@ class BrokerSettings:
     def set_dynamic(self, texts: Mapping[str, str]) -> None:
         """Set what was changed while the broker runs, on top of what it was started with, and call
         every subscriber (KIP-226)."""
-        self._values = parse_broker_config({**self.written, **texts})
+        self._values = self.with_dynamic(texts)
         for subscriber in self._subscribers:
             subscriber()
+
+    def with_dynamic(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
+        """Return the values that `set_dynamic` would bring into force. Any thread may ask."""
+        return parse_broker_config({**self.written, **texts})
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
         """Call `subscriber` after every change; it reads the values it needs again."""
@@ -140,7 +144,8 @@ class BrokerSettings:
 
     # -- the configuration of other parts
 
-    def groups(self) -> GroupConfig:
+    def groups(self, own: Mapping[str, Mapping[str, int]]) -> GroupConfig:
+        """Return what all groups go by; `own` are the keys of single groups, by group."""
         return GroupConfig(
             group_min_session_timeout_ms=self["group.min.session.timeout.ms"],
             group_max_session_timeout_ms=self["group.max.session.timeout.ms"],
@@ -148,10 +153,12 @@ class BrokerSettings:
             group_max_size=self["group.max.size"],
             group_consumer_session_timeout_ms=self["group.consumer.session.timeout.ms"],
             group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
+            group_consumer_max_size=self["group.consumer.max.size"],
             group_consumer_assignors=self["group.consumer.assignors"],
             group_consumer_migration_policy=self["group.consumer.migration.policy"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
+            own=own,
         )
 
     def transactions(self) -> TransactionConfig:
@@ -163,20 +170,29 @@ class BrokerSettings:
             ],
         )
 
-    def internal_topic(self, name: str, brokers: int = 1) -> TopicToCreate:
-        """Return how a coordinator's topic is created: compacted, with no more replicas than
-        brokers."""
+    @property
+    def alone(self) -> bool:
+        """Whether the broker has its own store, which no other broker shares."""
+        return not self["zookeeper.connect"]
+
+    def internal_topic(self, name: str) -> TopicToCreate:
+        """Return how a coordinator's topic is created: compacted, and in a cluster with as many
+        replicas as are configured, even if fewer brokers are running."""
         prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
         key = prefix[name]
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self[f"{key}.segment.bytes"]),
+        }
+        if name == TRANSACTION_STATE:
+            in_sync = 1 if self.alone else self["transaction.state.log.min.isr"]
+            configs["min.insync.replicas"] = str(in_sync)
         return TopicToCreate(
             name=name,
             partitions=self[f"{key}.num.partitions"],
-            replication_factor=max(1, min(self[f"{key}.replication.factor"], brokers)),
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(self[f"{key}.segment.bytes"]),
-            },
+            replication_factor=1 if self.alone else self[f"{key}.replication.factor"],
+            configs=configs,
         )
 
     def log_configs(

@@ -16,7 +16,7 @@ learns of a high watermark that moved without new records.
 Rule 3: a partition stays due until the follower has fetched from its log end: what was sent and not
 appended is sent again.
 Rule 4: what was learned is good for one version of `TopicTable` and one set of partitions. Where
-an authorizer or quotas are in force the fast path declines.
+an authorizer is in force the fast path declines. Client quotas do not concern followers.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _new: Final = tuple.__new__
 
 
 class SlowFetch(Protocol):
-    """The handler's work for some partitions of a session: `handlers.fetch.FollowerFetch`."""
+    """The handler's work for some partitions of a session: `fetch.follower_fetch`."""
 
     failed: bool
 
@@ -187,7 +187,6 @@ class FastLeaderFetch:
             or session.changes != self._changes
             or broker.fetch_sessions.find(session.session_id) is not session
             or broker.guard.authorizer is not None
-            or broker.quotas.active
             or now_ms - self._looked_ms >= _LOOK_MS
         ):
             return None
@@ -300,7 +299,7 @@ class FastLeaderFetch:
         assert item.topic_id is not None
         item.last_sent_high_watermark = high_watermark = log.high_watermark
         item.last_sent_log_start = log_start = log.log_start_offset
-        self._broker.metrics.fetched_bytes += len(records)
+        self._broker.metrics.replication_sent_bytes += len(records)
         offsets = (high_watermark, log.last_stable_offset, log_start)
         partition = (item.topic_id.bytes, item.requested.partition)
         answer = (correlation_id, session.session_id, *partition, *offsets, records)

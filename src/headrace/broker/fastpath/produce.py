@@ -21,6 +21,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import code_of
 from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.refusal import RefusedPart, log_refused_request, refusals_are_logged
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures
 from headrace.broker.replica.partition import Partition
 from headrace.model.error import HeadraceError
@@ -46,11 +47,20 @@ _correlation_id = Struct(f">{CORRELATION_ID_AT}xi").unpack_from
 class FastProduce:
     """Serves the requests of one shape, whichever connection they come over."""
 
-    __slots__ = ("_acks_all", "_broker", "_partition", "_response", "_shape", "_version")
+    __slots__ = (
+        "_acks_all",
+        "_broker",
+        "_partition",
+        "_response",
+        "_shape",
+        "_traffic",
+        "_version",
+    )
 
     def __init__(self, broker: Broker, partition: Partition, shape: ProduceShape) -> None:
         self._broker = broker
         self._partition = partition
+        self._traffic = partition.traffic
         self._shape = shape
         self._acks_all = shape.conditions[1] == _ALL
         self._version = broker.topics.version
@@ -74,9 +84,10 @@ class FastProduce:
         if appended is None:
             return None
         base_offset, last_offset, append_time_ms, log_start, _, size_bytes = appended
-        metrics = broker.metrics
-        metrics.requests[_NAME] += 1
-        metrics.produced_bytes += size_bytes
+        broker.metrics.requests[_NAME] += 1
+        traffic = self._traffic
+        traffic.bytes_in += size_bytes
+        traffic.records_in += last_offset - base_offset + 1
         correlation_id = _correlation_id(frame)[0]
         response = self._response.pack(correlation_id, base_offset, append_time_ms, log_start)
         if not self._acks_all or partition.state.alone:
@@ -97,9 +108,20 @@ class FastProduce:
 
     def _pack_failure(self, correlation_id: int, error: HeadraceError) -> bytes:
         shape = self._shape
-        result = ProducePartitionResult(shape.partition, code_of(error), error_message=str(error))
+        code = code_of(error)
+        self._broker.metrics.errors[_NAME, code] += 1
+        if refusals_are_logged():
+            refused = RefusedPart(str(self._partition.name), code, str(error))
+            log_refused_request(_NAME, [refused], version=shape.version, client=_client(shape))
+        result = ProducePartitionResult(shape.partition, code, error_message=str(error))
         topic = ProduceTopicResult(shape.name, shape.topic_id, [result])
         return pack_produce_response(shape.version, correlation_id, [topic])
+
+
+def _client(shape: ProduceShape) -> str:
+    """Return the client's id, with which the bytes that requests have in common begin."""
+    size = int.from_bytes(shape.middle[:2], signed=True)
+    return bytes(shape.middle[2 : 2 + max(0, size)]).decode(errors="replace")
 
 
 class FastProduceCache:

@@ -6,9 +6,9 @@ from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfig
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.config_resource import ConfigTarget, change_configs
-from headrace.cluster.controller import Controller
-from headrace.cluster.rejection import Rejection
+from headrace.broker.config_resource import ConfigEdit, change_configs
+from headrace.cluster.config_command import ConfigAlteration
+from headrace.model.config_code import ConfigOperation
 from headrace.wire.api import ApiKey
 
 API = ApiKey.ALTER_CONFIGS
@@ -16,16 +16,12 @@ API = ApiKey.ALTER_CONFIGS
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(AlterConfigsRequest)
-    validate_only = request.validate_only
 
-    def change(
-        controller: Controller, target: ConfigTarget, resource: AlterConfigsResource
-    ) -> Rejection | None:
-        configs: dict[str, str | None] = {each.name: each.value for each in resource.configs}
-        if target.topic is None:
-            return controller.replace_broker_configs(
-                target.broker_id, configs, validate_only=validate_only
-            )
-        return controller.replace_topic_configs(target.topic, configs, validate_only=validate_only)
+    def read_edit(resource: AlterConfigsResource) -> ConfigEdit:
+        alterations = [
+            ConfigAlteration(each.name, ConfigOperation.SET, each.value)
+            for each in resource.configs
+        ]
+        return ConfigEdit(alterations, replacing=True, validate_only=request.validate_only)
 
-    return await change_configs(broker, call, request.resources, change)
+    return await change_configs(broker, call, request.resources, read_edit)

@@ -37,6 +37,8 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 async def _answer(
     broker: Broker, call: Call, group_id: str, *, with_operations: bool
 ) -> dict[str, Any]:
+    if not broker.features.consumer_groups:
+        return {"group_id": group_id, "error_code": ErrorCode.unsupported_version}
     if broker.guard.denies_group(call, Operation.DESCRIBE, group_id):
         return {"group_id": group_id, "error_code": ErrorCode.group_authorization_failed}
     try:

@@ -29,6 +29,11 @@ _FIRST_OWN_MEMBER_ID = 1
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
+    if not broker.features.consumer_groups:
+        return {
+            "error_code": ErrorCode.unsupported_version,
+            "error_message": "the consumer protocol is switched off: group.version is 0",
+        }
     request = _request(broker, call)
     denied = _denied(broker, call, request)
     if denied:

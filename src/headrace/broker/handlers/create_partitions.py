@@ -32,6 +32,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         return controller.create_partitions(wanted, validate_only=request.validate_only)
 
     plan = await broker.controller.administer(grow)
+    await broker.controller.created(plan)
     names = dict.fromkeys(topic.name for topic in request.topics)
     return {"results": [_answer(name, plan) for name in names]}
 

@@ -1,7 +1,8 @@
 """DescribeConfigs (32), versions 1 to 4: every key, its value, and where the value comes from.
 
 A value is looked for in this order (Kafka's synonyms): the topic's own, this broker's dynamic one,
-the dynamic one of all brokers, what the broker was started with, the default.
+the dynamic one of all brokers, what the broker was started with, the default. A group has its own
+values over the broker's, a subscription to clients' metrics its own over defaults.
 """
 
 from collections.abc import Mapping
@@ -12,11 +13,17 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, Descr
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
-from headrace.broker.config_resource import ConfigRefusal, ConfigTarget, find_target
+from headrace.broker.config_resource import (
+    RESOURCE_KINDS,
+    ConfigRefusal,
+    ConfigTarget,
+    find_target,
+)
+from headrace.broker.logger_config import logger_levels
 from headrace.cluster.state import ClusterState
 from headrace.model.broker_config import BROKER_CONFIG
 from headrace.model.config import ConfigKey
-from headrace.model.config_code import ConfigSource
+from headrace.model.config_code import ConfigResourceType, ConfigSource
 from headrace.model.ids import BrokerId
 from headrace.model.topic_config import TOPIC_CONFIG
 from headrace.wire.api import ApiKey
@@ -24,6 +31,11 @@ from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.DESCRIBE_CONFIGS
 
+_OWN_SOURCES = {
+    ConfigResourceType.GROUP: ConfigSource.DYNAMIC_GROUP_CONFIG,
+    ConfigResourceType.CLIENT_METRICS: ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
+}
+_UNKNOWN_TYPE = 0
 
 Layer = tuple[ConfigSource, Mapping[str, str]]
 Found = tuple[str, str | None, ConfigSource]
@@ -57,6 +69,8 @@ def _describe(
 ) -> dict[str, Any]:
     named = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     if isinstance(target, ConfigTarget):
+        if target.kind is ConfigResourceType.BROKER_LOGGER:
+            return named | {"configs": _loggers(resource)}
         found = _find(broker, state, target)
         if found is not None:
             wanted = set(resource.configuration_keys or ())
@@ -69,7 +83,7 @@ def _describe(
             }
         target = ConfigRefusal(
             ErrorCode.unknown_topic_or_partition,
-            f"there is no topic {target.topic!r} in this cluster",
+            f"there is no topic {target.name!r} in this cluster",
         )
     return named | {"error_code": target.code, "error_message": target.message}
 
@@ -78,9 +92,11 @@ def _find(
     broker: Broker, state: ClusterState, target: ConfigTarget
 ) -> list[tuple[ConfigKey, list[Found]]] | None:
     """Return every key with all its values; None for a topic that does not exist."""
+    if target.kind in RESOURCE_KINDS:
+        return _find_resource(broker, state, target)
     layers = _broker_layers(broker, state)
-    if target.topic is not None:
-        record = state.topics.get(target.topic)
+    if target.kind is ConfigResourceType.TOPIC:
+        record = state.topics.get(target.name)
         if record is None:
             return None
         layers = [(ConfigSource.DYNAMIC_TOPIC_CONFIG, record.configs), *layers]
@@ -91,6 +107,38 @@ def _find(
     return [
         (BROKER_CONFIG[name], [(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
         for name, text in _dynamic(state, None).items()
+    ]
+
+
+def _find_resource(
+    broker: Broker, state: ClusterState, target: ConfigTarget
+) -> list[tuple[ConfigKey, list[Found]]]:
+    kind = RESOURCE_KINDS[target.kind]
+    known = state.resource_configs.get((kind, target.name))
+    own = {} if known is None else known.configs
+    found: list[tuple[ConfigKey, list[Found]]] = []
+    for key in kind.table:
+        default = key.default
+        if key.broker_default is not None:
+            default = broker.settings[key.broker_default]
+        values: list[Found] = [(key.name, key.render(default), ConfigSource.DEFAULT_CONFIG)]
+        if key.name in own:
+            values.insert(0, (key.name, own[key.name], _OWN_SOURCES[target.kind]))
+        found.append((key, values))
+    return found
+
+
+def _loggers(resource: DescribeConfigsResource) -> list[dict[str, Any]]:
+    wanted = set(resource.configuration_keys or ())
+    return [
+        {
+            "name": name,
+            "value": level,
+            "config_source": ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            "config_type": _UNKNOWN_TYPE,
+        }
+        for name, level in logger_levels().items()
+        if not wanted or name in wanted
     ]
 
 
@@ -134,7 +182,7 @@ def _answer(key: ConfigKey, values: list[Found], request: DescribeConfigsRequest
         "config_source": source,
         "is_sensitive": key.sensitive,
         "config_type": key.type.value,
-        "documentation": key.doc if request.include_documentation else None,
+        "documentation": key.documentation if request.include_documentation else None,
         "synonyms": [
             {"name": name, "value": None if key.sensitive else value, "source": where}
             for name, value, where in values

@@ -21,12 +21,14 @@ API = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 _MAX_PARTITIONS = 2000  # Kafka's max.request.partition.size.limit
 
 
-def handle(broker: Broker, call: Call) -> dict[str, Any]:
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(DescribeTopicPartitionsRequest)
     left = max(1, min(request.response_partition_limit, _MAX_PARTITIONS))
     names: set[str] = {topic.name for topic in request.topics}
     named = bool(names)
-    if not named:
+    if named:
+        await broker.controller.served(names)
+    else:
         names = {topic.name for topic in broker.topics}
     first_name, first_index = "", 0
     if request.cursor is not None:

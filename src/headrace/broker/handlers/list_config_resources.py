@@ -1,6 +1,7 @@
 """ListConfigResources (74), versions 0 and 1: what can be configured (KIP-1142).
 
-Version 0 asks for client metrics only, of which there are none here.
+Version 0 asks for subscriptions to clients' metrics only. Groups and subscriptions are listed that
+have a key of their own.
 """
 
 from typing import Any
@@ -10,6 +11,8 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.config_resource import RESOURCE_KINDS
+from headrace.cluster.state import ClusterState
 from headrace.model.config_code import ConfigResourceType
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
@@ -19,7 +22,7 @@ API = ApiKey.LIST_CONFIG_RESOURCES
 _CLIENT_METRICS_ONLY = 0
 
 
-def handle(broker: Broker, call: Call) -> dict[str, Any]:
+async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(ListConfigResourcesRequest)
     if not broker.guard.may_on_cluster(call, Operation.DESCRIBE_CONFIGS):
         return {"error_code": ErrorCode.cluster_authorization_failed}
@@ -28,11 +31,25 @@ def handle(broker: Broker, call: Call) -> dict[str, Any]:
         wanted = {ConfigResourceType.CLIENT_METRICS}
     if not wanted <= set(ConfigResourceType):
         return {"error_code": ErrorCode.unsupported_version}
-    found: list[tuple[ConfigResourceType, str]] = []
-    if ConfigResourceType.TOPIC in wanted:
-        found += [(ConfigResourceType.TOPIC, topic.name) for topic in broker.topics]
-    if ConfigResourceType.BROKER in wanted:
-        found.append((ConfigResourceType.BROKER, str(broker.node_id)))
+
+    def names(state: ClusterState) -> list[tuple[ConfigResourceType, str]]:
+        return [
+            (kind, name)
+            for kind in ConfigResourceType
+            if kind in wanted
+            for name in _names(kind, state)
+        ]
+
+    found = await broker.controller.administer(lambda controller: names(controller.state))
     return {
         "config_resources": [{"resource_type": kind, "resource_name": name} for kind, name in found]
     }
+
+
+def _names(kind: ConfigResourceType, state: ClusterState) -> list[str]:
+    if kind is ConfigResourceType.TOPIC:
+        return sorted(state.topics)
+    if kind in RESOURCE_KINDS:
+        resource = RESOURCE_KINDS[kind]
+        return sorted(name for known, name in state.resource_configs if known is resource)
+    return [str(broker_id) for broker_id in sorted(state.brokers)]

@@ -2,6 +2,9 @@
 
 Requests that repeat themselves come here only once: `broker.fastpath.produce` serves the next ones.
 
+A batch that its topic inflates or compresses is opened in a thread (`replica.batch_opener`), and
+appended after those before it.
+
 With acks=0 nothing is answered; as in Kafka, an error then closes the connection, because that is
 the only way the client can notice.
 
@@ -11,7 +14,7 @@ request holds one batch per partition, as in Kafka.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TypeAlias
 
@@ -23,13 +26,16 @@ from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Answer, Parts
+from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
+from headrace.log.partition.appended import Appended
 from headrace.model.error import (
     CorruptBatch,
     HeadraceError,
     InvalidRecord,
     PeerError,
+    RefusedRecords,
 )
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from headrace.records.batch import (
@@ -43,17 +49,19 @@ from headrace.records.batch import (
 from headrace.transactions.error import TransactionError
 from headrace.transactions.message import AddPartitions
 from headrace.transactions.metadata import CLASSIC_VERSION, EPOCH_BUMP_VERSION
-from headrace.wire.api import ApiKey
+from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import ProducePartition, ProduceRequest, ProduceTopic
 from headrace.wire.produce_response import (
     ProducePartitionResult,
     ProduceTopicResult,
+    RecordError,
     pack_produce_response,
 )
 
 API = ApiKey.PRODUCE
 
+_NAME = APIS[API].name
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 _FIRST_IMPLICIT_JOIN = 12  # KIP-890: a produce adds its partition to the transaction
@@ -90,8 +98,11 @@ def handle(broker: Broker, call: Call) -> Answer:
 Refused = Mapping[TopicPartition, ErrorCode]
 """Partitions whose transactional batch must not be appended."""
 
-Appending: TypeAlias = "Parts | CallbackFuture[Parts | None] | None"
+Appending: TypeAlias = "Parts | CallbackFuture[Parts | None] | asyncio.Future[Parts | None] | None"
 """The response, a future of it, or None with acks=0."""
+
+Outcome: TypeAlias = "tuple[ProducePartitionResult, Safe | None]"
+"""What became of one partition's batch, and what the response must wait for."""
 
 Unsafe = list[tuple[int, int, Safe]]
 """Positions of a topic and of a partition in it, and when its records are as safe as acks asks."""
@@ -163,8 +174,15 @@ async def _append_when_joined(
     while isinstance(joined := _join(broker, call, request), asyncio.Future):
         await asyncio.wait((joined,))
     answer = _append_all(broker, call, request, joined)
+    # Batches that are being opened have their place in the queue of their partition by now.
     ticket.done()
-    return await future_of(answer, broker.loop) if isinstance(answer, CallbackFuture) else answer
+    return await _settled(broker, answer)
+
+
+async def _settled(broker: Broker, answer: Appending) -> Parts | None:
+    if isinstance(answer, CallbackFuture):
+        return await future_of(answer, broker.loop)
+    return await answer if isinstance(answer, asyncio.Future) else answer
 
 
 # -- appending
@@ -175,6 +193,7 @@ def _append_all(broker: Broker, call: Call, request: ProduceRequest, refused: Re
     goes through here."""
     results: list[ProduceTopicResult] = []
     unsafe: Unsafe = []
+    opening: list[tuple[int, int, asyncio.Future[Outcome]]] = []
     implicit = call.version >= _FIRST_IMPLICIT_JOIN
     for topic in request.topics:
         partitions: list[ProducePartitionResult] = []
@@ -184,12 +203,39 @@ def _append_all(broker: Broker, call: Call, request: ProduceRequest, refused: Re
             results.append(_refuse_topic(topic, ErrorCode.topic_authorization_failed))
             continue
         for produced in topic.partitions:
-            result, safe = _append(broker, topic, produced, refused, implicit, request.acks)
+            outcome = _append(broker, topic, produced, refused, implicit, request.acks)
+            if isinstance(outcome, asyncio.Future):
+                opening.append((len(results), len(partitions), outcome))
+                partitions.append(ProducePartitionResult(produced.partition))
+                continue
+            result, safe = outcome
             if safe is not None:
                 unsafe.append((len(results), len(partitions), safe))
             partitions.append(result)
         results.append(ProduceTopicResult(topic.name, topic.topic_id, partitions))
+    if opening:
+        return broker.loop.create_task(
+            _answer_when_opened(broker, call, request, results, unsafe, opening)
+        )
     return _answer(broker, call, request, results, unsafe)
+
+
+async def _answer_when_opened(
+    broker: Broker,
+    call: Call,
+    request: ProduceRequest,
+    results: list[ProduceTopicResult],
+    unsafe: Unsafe,
+    opening: "list[tuple[int, int, asyncio.Future[Outcome]]]",
+) -> Parts | None:
+    """Answer when the batches that had to be opened are appended, or refused."""
+    for topic, partition, opened in opening:
+        partitions = results[topic].partitions
+        assert isinstance(partitions, list)
+        partitions[partition], safe = await opened
+        if safe is not None:
+            unsafe.append((topic, partition, safe))
+    return await _settled(broker, _answer(broker, call, request, results, unsafe))
 
 
 def _append(
@@ -199,8 +245,8 @@ def _append(
     refused: Refused,
     implicit: bool,
     acks: int,
-) -> "tuple[ProducePartitionResult, Safe | None]":
-    """Append one partition's batch. Return its result, and what the response must wait for."""
+) -> "Outcome | asyncio.Future[Outcome]":
+    """Append one partition's batch; return a future where it must be opened first."""
     index, records = produced
     partition = broker.topics.find(topic.name, topic.topic_id, index)
     if partition is None:
@@ -213,16 +259,38 @@ def _append(
     if refused and partition.name in refused:
         return ProducePartitionResult(index, refused[partition.name]), None
     appended = partition.append_plain(records, acks_all=acks == _ALL) if records else None
-    if appended is None:
+    if appended is not None:
+        return _appended(broker, partition, appended, acks)
+    try:
+        batch = _one_batch(records)
+    except HeadraceError as error:
+        return _failed(index, error), None
+    strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
+
+    def append(admitted: "Callable[[], list[Batch]] | None" = None) -> Outcome:
         try:
-            batch = _one_batch(records)
-            strict = implicit and bool(batch[_FLAGS_AT] & TRANSACTIONAL_BIT)
-            appended = partition.append(batch, strict_start=strict, acks_all=acks == _ALL)
+            appended = partition.append(
+                batch,
+                strict_start=strict,
+                acks_all=acks == _ALL,
+                admitted=None if admitted is None else admitted(),
+            )
         except HeadraceError as error:
             return _failed(index, error), None
+        return _appended(broker, partition, appended, acks)
+
+    if partition.name in broker.batch_opener or partition.log.must_open(batch):
+        return broker.batch_opener.open(partition.name, lambda: partition.log.admit(batch), append)
+    return append()
+
+
+def _appended(broker: Broker, partition: Partition, appended: Appended, acks: int) -> Outcome:
     base_offset, last_offset, append_time_ms, log_start, duplicate, size_bytes = appended
     if not duplicate:
-        broker.metrics.produced_bytes += size_bytes
+        traffic = partition.traffic
+        traffic.bytes_in += size_bytes
+        traffic.records_in += last_offset - base_offset + 1
+    index = partition.name.partition
     result = ProducePartitionResult(index, 0, base_offset, append_time_ms, log_start)
     if not partition.waits_before_answer:
         return result, None
@@ -258,6 +326,12 @@ def _answer(
     results: list[ProduceTopicResult],
     unsafe: Unsafe,
 ) -> Appending:
+    for topic in results:
+        for partition in topic.partitions:
+            if partition.error_code:
+                broker.metrics.errors[_NAME, partition.error_code] += 1
+    if refusals_are_logged():
+        log_refusals(call, _refused(results))
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)
@@ -273,7 +347,10 @@ def _answer(
             if error is not None:
                 partitions = results[topic].partitions
                 assert isinstance(partitions, list)
-                partitions[partition] = _failed(partitions[partition].partition, error)
+                partitions[partition] = failed = _failed(partitions[partition].partition, error)
+                broker.metrics.errors[_NAME, failed.error_code] += 1
+        if refusals_are_logged():
+            log_refusals(call, _refused(results))
         return _pack(broker, call, request, results)
 
     return DelayedProduce(
@@ -284,8 +361,27 @@ def _answer(
     ).response
 
 
+def _refused(results: Sequence[ProduceTopicResult]) -> list[RefusedPart]:
+    return [
+        RefusedPart(
+            f"{topic.name or topic.topic_id}-{partition.partition}",
+            partition.error_code,
+            partition.error_message,
+        )
+        for topic in results
+        for partition in topic.partitions
+        if partition.error_code
+    ]
+
+
 def _failed(index: int, error: HeadraceError) -> ProducePartitionResult:
-    return ProducePartitionResult(index, code_of(error), error_message=str(error))
+    errors = error.record_errors if isinstance(error, RefusedRecords) else ()
+    return ProducePartitionResult(
+        index,
+        code_of(error),
+        record_errors=tuple(RecordError(record, why) for record, why in errors),
+        error_message=str(error),
+    )
 
 
 def _refuse(request: ProduceRequest, code: ErrorCode) -> list[ProduceTopicResult]:

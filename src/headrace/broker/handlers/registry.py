@@ -68,6 +68,7 @@ SERVED = frozenset(
         ApiKey.SASL_HANDSHAKE,
         ApiKey.SYNC_GROUP,
         ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.UNREGISTER_BROKER,
         ApiKey.UPDATE_FEATURES,
         ApiKey.WRITE_TXN_MARKERS,
     }

@@ -1,11 +1,16 @@
 """UpdateFeatures (57), versions 0 to 2: which features clients and brokers agree on (KIP-584).
 
 All or nothing: one feature that cannot have its level leaves the others as they were.
+
+A request for a whole release of Apache Kafka (`kafka-features --release-version`) names every
+feature of that release, metadata.version first. Those that have no counterpart here are left out
+of it; one that is asked for by itself is refused with the reason.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
 
 from headrace.broker.auth.resource import Operation
@@ -19,6 +24,18 @@ from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.UPDATE_FEATURES
 
+log = structlog.get_logger(__name__)
+
+_METADATA_VERSION = "metadata.version"
+_ELSEWHERE: Mapping[str, str] = {
+    _METADATA_VERSION: "brokers of any version read the same cluster's state",
+    "eligible.leader.replicas.version": "only replicas in sync are elected",
+    "kraft.version": "the controller is elected through ZooKeeper",
+    "share.version": "share groups are not served",
+    "streams.version": "streams groups are not served",
+}
+"""Features of Apache Kafka that this broker does not have, and why."""
+
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _FIRST_WITH_UPGRADE_TYPE = 1
 
@@ -31,6 +48,11 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
         (update.feature, update.max_version_level, downgrade)
         for update, downgrade in zip(request.feature_updates, _downgrades(call), strict=True)
     ]
+    if any(name == _METADATA_VERSION for name, _, _ in wanted):
+        for name, level, _ in wanted:
+            if name in _ELSEWHERE:
+                log.warning("feature_ignored", feature=name, level=level, reason=_ELSEWHERE[name])
+        wanted = [each for each in wanted if each[0] not in _ELSEWHERE]
 
     def update(controller: Controller) -> tuple[str, str] | None:
         known = {name: feature.level for name, feature in controller.state.features.items()}
@@ -45,13 +67,14 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
     failed = await broker.controller.administer(update)
     if failed is None:
-        return {"results": [{"feature": name} for name, _, _ in wanted]}
+        return {"results": [{"feature": each.feature} for each in request.feature_updates]}
     code, message = ErrorCode.invalid_update_version, f"{failed[0]}: {failed[1]}"
     return {
         "error_code": code,
         "error_message": message,
         "results": [
-            {"feature": name, "error_code": code, "error_message": message} for name, _, _ in wanted
+            {"feature": each.feature, "error_code": code, "error_message": message}
+            for each in request.feature_updates
         ],
     }
 
@@ -66,6 +89,8 @@ def _downgrades(call: Call) -> list[bool]:
 
 
 def _problem(known: Mapping[str, int], name: str, level: int, *, downgrade: bool) -> str | None:
+    if name in _ELSEWHERE:
+        return f"this broker does not have it: {_ELSEWHERE[name]}"
     highest = FEATURES.get(name)
     if highest is None:
         return f"there is no such feature; there are {', '.join(FEATURES)}"

@@ -11,9 +11,9 @@ led as if it had crashed, and registers with a new broker epoch. It does the sam
 that its registration is gone, for whatever reason.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 Rule 5: a broker whose process is gone (its machine refuses connections) is removed from the in-sync
-replicas, and others lead what it led. The first broker that notices does this: the session of the
-one that is gone may last for seconds more. If it runs after all, it has lost its leaderships only:
-it follows, and comes back into sync.
+replicas, and others lead what it led: its session may last for seconds more. Two brokers must have
+noticed, or one and the broker itself does not deny it (`suspicion`). If it runs after all, it has
+lost its leaderships only: it follows, and comes back into sync.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ import structlog
 
 from headrace.broker.membership.isr_manager import IsrManager
 from headrace.broker.membership.member_host import MemberHost
+from headrace.broker.membership.suspicion import Suspicions
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
@@ -64,9 +65,14 @@ class ClusterMember:
         # Counts the ends of sessions: a registration that began in an earlier one is void.
         self._sessions = 0
         self._stopping = False
-        self._unclean = False
         self._isr = IsrManager(host, self)
+        self._suspicions = Suspicions(host, store)
         self._replacing: set[asyncio.Task[None]] = set()
+
+    @property
+    def session_ends(self) -> int:
+        """How many sessions with the store have ended."""
+        return self._sessions
 
     async def join(self, record: BrokerRecord) -> None:
         """Register, and take part in the election of the controller.
@@ -76,13 +82,13 @@ class ClusterMember:
             StorageError: the store cannot be reached, for half a minute and more.
         """
         self._record = record
-        self._unclean = bool(self._host.settings["unclean.leader.election.enable"])
         self._isr.start()
         self._host.applier.apply_members()
-        await self._host.applier.delete_strays()
+        await self._host.applier.set_strays_aside()
         loop = self._host.loop
         for kind in (*KINDS, TERM_KIND):
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))
+        await self._suspicions.watch()
         self._store.watch_session(
             lambda alive: _call_on(loop, lambda: self._on_session(alive=alive))
         )
@@ -110,7 +116,7 @@ class ClusterMember:
             if known is None or known.epoch != self._epoch:
                 self._epoch = controller.join(record).epoch
             if controller.claim_term(self._node_id):
-                controller.settle(unclean_default=self._unclean)
+                controller.settle(unclean_default=self._unclean_default(controller))
             return controller.controller_id()
 
         session = self._sessions
@@ -197,8 +203,14 @@ class ClusterMember:
             holder = controller.controller_id()
         controller.catch_up(path for path in paths if not path.startswith(f"/{TERM_KIND}/"))
         if controller.in_term:
-            controller.settle(unclean_default=self._unclean)
+            controller.settle(unclean_default=self._unclean_default(controller))
         return holder
+
+    def _unclean_default(self, controller: Controller) -> bool:
+        """Return unclean.leader.election.enable for topics that do not set it, in the controller's
+        thread: this broker applies a change only after the command that read it."""
+        dynamic = controller.state.dynamic_configs(self._node_id)
+        return bool(self._host.settings.with_dynamic(dynamic)["unclean.leader.election.enable"])
 
     # -- the session
 
@@ -241,6 +253,8 @@ class ClusterMember:
             task.add_done_callback(self._replacing.discard)
 
     async def _replace(self, record: BrokerRecord) -> None:
+        if not await self._suspicions.confirmed(record):
+            return
         log.warning("broker_gone", broker=record.broker_id)
         try:
             await self._host.controller.administer(

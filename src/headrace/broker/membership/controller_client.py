@@ -2,13 +2,14 @@
 
 Rule 1: one command runs at a time, in the controller's own thread, and is durable on return.
 Rule 2: what a command changed is applied to this broker before the next command runs; so is what
-others changed, and what a command that failed has learned.
+others changed, and what a command that failed has learned. Only the logs of topics are made and
+deleted later, in the background (`TopicApplier`): no command waits for the disk work of another.
 Rule 3: a client that goes away cancels its wait, never a command that is under way: a topic must
 not exist unserved.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
@@ -18,11 +19,15 @@ from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
 from headrace.cluster.rejection import Rejection
+from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicPlan, TopicToCreate
 from headrace.model.error import HeadraceError
 from headrace.model.ids import BrokerId
 
 Result = TypeVar("Result")
+
+# So many logs are made in well under a tenth of a second.
+_AWAITED_PARTITIONS = 100
 
 
 class ControllerClient:
@@ -64,7 +69,7 @@ class ControllerClient:
             try:
                 return await loop.run_in_executor(self._thread, command, self._controller)
             finally:
-                await self._applier.apply(self._controller.take_changes())
+                self._applier.apply(self._controller.take_changes())
 
     async def _to_the_end(self, command: Coroutine[Any, Any, Result]) -> Result:
         """Run a command to its end even if the caller is cancelled (rule 3)."""
@@ -103,22 +108,46 @@ class ControllerClient:
             partitions=self._settings.num_partitions,
             replication_factor=self._settings.default_replication_factor,
         )
-        return await self.administer(
+        plan = await self.administer(
             lambda controller: controller.create_topics(
                 topics, defaults=defaults, validate_only=validate_only
             )
         )
+        await self.created(plan)
+        return plan
+
+    async def created(self, plan: TopicPlan) -> None:
+        """Return when this broker serves what a plan has created, unless that is very much.
+
+        Thousands of partitions take seconds. As with Apache Kafka, the response does not wait for
+        them; the client's request for their metadata does (`served`).
+        """
+        records = (each for each in plan.outcomes.values() if isinstance(each, TopicRecord))
+        if sum(len(record.partitions) for record in records) <= _AWAITED_PARTITIONS:
+            await self.served(plan.outcomes)
+
+    async def served(self, names: Iterable[str]) -> None:
+        """Return when the logs of these topics are no longer being made."""
+        await self._applier.topics.served(names)
 
     async def internal_topic(self, name: str) -> HostedTopic:
         """Return the topic of a coordinator, after creating it if it does not exist.
 
         Raises:
-            HeadraceError: it cannot be created.
+            HeadraceError: it cannot be created, or not yet. With fewer replicas than configured it
+                would keep them for good, and lose groups or transactions with the next broker.
         """
         topic = self._topics.by_name(name)
         if topic is not None:
             return topic
-        new = self._settings.internal_topic(name, len(self._members))
+        new = self._settings.internal_topic(name)
+        running = len(self._members)
+        if new.replication_factor > running:
+            # Without a command: it would read the whole state again before it refuses.
+            raise HeadraceError(
+                f"{name} gets {new.replication_factor} replicas, and {running} brokers are running:"
+                " start more brokers, or configure fewer replicas"
+            )
         plan = await self.create_topics([new])
         outcome = plan.outcomes[name]
         topic = self._topics.by_name(name)

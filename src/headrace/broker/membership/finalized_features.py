@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from headrace.cluster.feature import Feature
+from headrace.cluster.feature import GROUP_VERSION, Feature
 from headrace.model.clock import Clock
 
 
@@ -16,6 +16,11 @@ class FinalizedFeatures:
         self.levels: Mapping[str, int] = {}
         self.epoch = 0
         self._clock = clock
+
+    @property
+    def consumer_groups(self) -> bool:
+        """Whether groups of the consumer protocol (KIP-848) are served: group.version is on."""
+        return GROUP_VERSION in self.levels
 
     def set(self, features: Iterable[Feature]) -> None:
         """Replace all levels; a feature of level 0 is switched off."""

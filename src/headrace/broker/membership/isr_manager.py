@@ -26,6 +26,7 @@ from headrace.model.ids import BrokerId, TopicId, TopicPartition
 log = structlog.get_logger(__name__)
 
 _RETRY_SECONDS = 0.5
+_EXAMPLES = 3
 
 
 class Registration(Protocol):
@@ -62,12 +63,6 @@ class IsrManager:
         """Let the cluster's state adopt these in-sync replicas; one proposal at a time (rule 2)."""
         if partition.state.proposed is not None or partition.resigned:
             return
-        log.info(
-            "isr_proposed",
-            partition=str(partition.name),
-            isr=sorted(isr),
-            before=sorted(partition.state.isr),
-        )
         partition.state.propose(isr)
         self._proposed[partition.name] = partition
         if self._flushing is None or self._flushing.done():
@@ -107,6 +102,7 @@ class IsrManager:
     async def _flush(self) -> None:
         while self._proposed:
             proposed, self._proposed = self._proposed, {}
+            _log_round(list(proposed.values()))
             proposals = [
                 proposal
                 for partition in proposed.values()
@@ -169,3 +165,21 @@ class IsrManager:
                 if partition.state.proposed is not None:
                     partition.withdraw()
             return
+
+
+def _log_round(partitions: list[Partition]) -> None:
+    """Write one line per round, with a few of the partitions as examples: a broker that stops or
+    starts changes the in-sync replicas of everything it has."""
+    states = [each.state for each in partitions]
+    shrunk = sum(1 for state in states if state.isr - (state.proposed or state.isr))
+    examples = [
+        f"{each.name} {sorted(each.state.isr)} -> {sorted(each.state.proposed or each.state.isr)}"
+        for each in partitions[:_EXAMPLES]
+    ]
+    log.info(
+        "isr_proposed",
+        partitions=len(partitions),
+        shrunk=shrunk,
+        expanded=len(partitions) - shrunk,
+        examples=", ".join(examples),
+    )

@@ -5,16 +5,17 @@ one command and makes them take effect, whichever broker made them. `apply_all` 
 do the same at the start with everything there is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-import structlog
-
 from headrace.broker.auth.authentication import Authentication
+from headrace.broker.client_metrics.client_metrics import ClientMetrics
+from headrace.broker.client_metrics.subscription import Subscription
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.guard import Guard
 from headrace.broker.membership.finalized_features import FinalizedFeatures
+from headrace.broker.membership.topic_applier import TopicApplier
 from headrace.broker.peer.transaction_client import TransactionClient
 from headrace.broker.quota import Quotas
 from headrace.broker.replica.fetcher import ReplicaFetchers
@@ -27,12 +28,11 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.credential import ScramCredential
 from headrace.cluster.feature import Feature
 from headrace.cluster.quota import ClientQuota
+from headrace.cluster.resource_config import ResourceConfig, ResourceKind
 from headrace.cluster.state import Change, Put
 from headrace.cluster.topic import TopicRecord
-from headrace.model.error import StorageError
+from headrace.model.group_config import GROUP_CONFIG
 from headrace.model.ids import BrokerId
-
-log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -65,6 +65,12 @@ class MetadataTarget(Protocol):
     def features(self) -> FinalizedFeatures: ...
 
     @property
+    def group_configs(self) -> dict[str, Mapping[str, int]]: ...
+
+    @property
+    def client_metrics(self) -> ClientMetrics: ...
+
+    @property
     def quotas(self) -> Quotas: ...
 
     @property
@@ -87,12 +93,14 @@ class MetadataApplier:
     def __init__(self, target: MetadataTarget, controller: Controller) -> None:
         self._target = target
         self._controller = controller
+        self.topics = TopicApplier(target, self.apply_topic_config)
 
     # -- at the start
 
     def apply_all(self) -> None:
         """Apply what was configured while the broker ran before; topics come later."""
         self.apply_broker_configs()
+        self.apply_resource_configs()
         self.apply_quotas()
         self.apply_acls()
         self.apply_credentials()
@@ -100,6 +108,7 @@ class MetadataApplier:
     def apply_members(self) -> None:
         """Adopt the brokers that are registered now."""
         self._target.members.update(self._controller.state.brokers)
+        self._target.topics.members_changed()
 
     async def restore_topics(self) -> None:
         """Serve every topic of the cluster's state.
@@ -108,40 +117,46 @@ class MetadataApplier:
         """
         topics = self._controller.state.topics.values()
         for topic in sorted(topics, key=lambda topic: topic.name == TRANSACTION_STATE):
-            await self._apply_topic_record(topic)
+            self.topics.apply(topic)
+        await self.topics.settle()
 
-    async def delete_strays(self) -> None:
-        """Delete the logs of topics that were deleted, or moved away, while the broker was down."""
-        target = self._target
-        strays = target.storage.strays(self._controller.state.topics)
-        if strays:
-            log.warning("stray_logs_deleted", count=len(strays))
-            await target.in_thread(lambda: target.storage.delete(strays))
+    async def set_strays_aside(self) -> None:
+        """Rename the logs of topics that were deleted, or moved away, while the broker was down."""
+        target, topics = self._target, self._controller.state.topics
+        await target.in_thread(lambda: target.storage.set_strays_aside(topics))
 
     # -- while the broker runs
 
-    async def apply(self, changes: list[Change]) -> None:
+    def apply(self, changes: list[Change]) -> None:
         """Make changes of the cluster's state take effect, whichever broker made them.
 
-        Topics of transactions last: those that were decided write their markers into the others.
+        It does not wait for the disk: `TopicApplier` makes the logs of new topics meanwhile. Topics
+        of transactions last: those that were decided write their markers into the others.
         """
         kinds: set[type] = set()
-        topics: list[Change] = []
+        topics: dict[str, Change] = {}
         for change in changes:
             match change.entity:
                 case BrokerRecord() as member:
                     self._apply_member(member, running=isinstance(change, Put))
-                case TopicRecord():
-                    topics.append(change)
+                case TopicRecord() as topic:
+                    topics[topic.name] = change  # the last one counts
                 case other:
                     kinds.add(type(other))
         for kind in kinds:
             _APPLIERS[kind](self)
-        for change in sorted(topics, key=_is_transactions):
-            try:
-                await self._apply_topic(change)
-            except StorageError as error:
-                log.error("topic_not_served", topic=str(change.entity), reason=str(error))
+        self._apply_topics(topics.values())
+
+    def _apply_topics(self, changes: Iterable[Change]) -> None:
+        records: list[TopicRecord] = []
+        removed: list[TopicRecord] = []
+        for change in changes:
+            assert isinstance(change.entity, TopicRecord)
+            (records if isinstance(change, Put) else removed).append(change.entity)
+        if removed:
+            self.topics.remove(removed)
+        for record in sorted(records, key=lambda record: record.name == TRANSACTION_STATE):
+            self.topics.apply(record)
 
     def _apply_member(self, member: BrokerRecord, *, running: bool) -> None:
         target, broker_id = self._target, member.broker_id
@@ -151,50 +166,19 @@ class MetadataApplier:
             target.members.pop(broker_id, None)
             target.transaction_client.forget(broker_id)
             target.fetchers.reconnect(broker_id)
-
-    async def _apply_topic(self, change: Change) -> None:
-        record = change.entity
-        assert isinstance(record, TopicRecord)
-        if not isinstance(change, Put):
-            await self._remove_topic(record.name)
-            return
-        known = self._target.topics.by_name(record.name)
-        if known is not None and known.topic_id != record.topic_id:
-            # Deleted and created again, and both arrived as one change.
-            await self._remove_topic(record.name)
-        reconfigured = known is not None and known.record.configs != record.configs
-        await self._apply_topic_record(record)
-        if reconfigured:
-            self.apply_topic_config(record.name)
-
-    async def _apply_topic_record(self, record: TopicRecord) -> None:
-        """Serve a topic. Its logs may be missing: it is new, or a crash came before they were
-        created."""
-        target = self._target
-        if target.storage.lacks(record):
-            await target.in_thread(lambda: target.storage.make(record))
-        unused = target.roles.apply(record)
-        if unused:
-            await target.in_thread(lambda: target.storage.delete(unused))
-
-    async def _remove_topic(self, name: str) -> None:
-        target = self._target
-        names = target.roles.remove(name)
-        if names:
-            await target.in_thread(lambda: target.storage.delete(names))
+        target.topics.members_changed()
 
     # -- one kind of entity each
 
     def apply_broker_configs(self) -> None:
         """Apply dynamic configurations: those of all brokers, then this broker's own (KIP-226)."""
-        target, configs = self._target, self._controller.state.broker_configs
-        texts: dict[str, str] = {}
-        for broker_id in (None, target.settings.node_id):
-            if broker_id in configs:
-                texts.update(configs[broker_id].configs)
-        target.settings.set_dynamic(texts)
+        target = self._target
+        target.settings.set_dynamic(self._controller.state.dynamic_configs(target.settings.node_id))
         for directory in target.storage.directories:
             directory.configure_all()
+        # A topic's settings that have no value of their own follow the broker's.
+        for partition in target.topics.partitions():
+            partition.apply_config()
 
     def apply_topic_config(self, name: str) -> None:
         target = self._target
@@ -204,6 +188,20 @@ class MetadataApplier:
         for partition in () if topic is None else topic.partitions:
             if partition is not None:
                 partition.apply_config()
+
+    def apply_resource_configs(self) -> None:
+        """Apply the keys of single groups, which count from a member's next heartbeat on, and the
+        subscriptions to clients' metrics."""
+        own = self._target.group_configs
+        own.clear()
+        subscriptions: list[Subscription] = []
+        for (kind, name), config in self._controller.state.resource_configs.items():
+            if kind is ResourceKind.CLIENT_METRICS:
+                subscriptions.append(Subscription.of(config.configs))
+            else:
+                values = GROUP_CONFIG.parse(config.configs).items()
+                own[name] = {key: value for key, value in values if isinstance(value, int)}
+        self._target.client_metrics.set_subscriptions(subscriptions)
 
     def apply_features(self) -> None:
         self._target.features.set(self._controller.state.features.values())
@@ -226,9 +224,6 @@ _APPLIERS: Mapping[type, Callable[[MetadataApplier], None]] = {
     BrokerConfig: MetadataApplier.apply_broker_configs,
     ClientQuota: MetadataApplier.apply_quotas,
     Feature: MetadataApplier.apply_features,
+    ResourceConfig: MetadataApplier.apply_resource_configs,
     ScramCredential: MetadataApplier.apply_credentials,
 }
-
-
-def _is_transactions(change: Change) -> bool:
-    return isinstance(change.entity, TopicRecord) and change.entity.name == TRANSACTION_STATE

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from headrace.broker.membership.controller_client import ControllerClient
+from headrace.broker.membership.metadata_applier import MetadataApplier
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.model.ids import BrokerId
@@ -13,11 +14,15 @@ class StandaloneMember:
 
     stranded = False
 
-    def __init__(self, node_id: BrokerId, controller: ControllerClient) -> None:
+    def __init__(
+        self, node_id: BrokerId, controller: ControllerClient, applier: MetadataApplier
+    ) -> None:
         self.controller_id = node_id
         self._controller = controller
+        self._applier = applier
 
     async def join(self, record: BrokerRecord) -> None:
+        await self._applier.set_strays_aside()
         await self._controller.administer(lambda controller: controller.register(record))
 
     async def leave(self) -> None:

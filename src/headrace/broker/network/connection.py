@@ -39,7 +39,7 @@ from headrace.model.error import PeerError
 from headrace.wire.error import FrameTooLarge
 from headrace.wire.framing import PREAUTHENTICATION_MAX_BYTES, BufferPool, Frame, FrameSplitter
 
-__all__ = ["Answer", "Connection", "Part", "Parts"]
+__all__ = ["LATER", "Answer", "Connection", "Part", "Parts"]
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ Answer: TypeAlias = "Parts | Later | None"
 
 A task is work, any other future only a wait (rule 6)."""
 
-_LATER = (asyncio.Future, CallbackFuture)
+LATER = (asyncio.Future, CallbackFuture)
 
 _SMALL_BYTES = 8 * 1024
 _MAX_HELD_BYTES = 64 * 1024
@@ -102,6 +102,7 @@ class Connection:
 
     Attributes:
         authentication: how far SASL is on a listener that asks for it; None before the handshake.
+        software: the name and version of the client's library, if it sent them (KIP-511).
         touched: the client has sent a whole request or taken bytes of an answer since `last_active`
             was set. `refresh` turns that into a time: reading the clock per request costs too much.
         last_active: when that was seen last.
@@ -119,6 +120,7 @@ class Connection:
         self.peer_host = peer_host
         self.listener = listener
         self.principal = "User:ANONYMOUS"
+        self.software = ("", "")
         self.authenticated = not listener.authenticates
         self.authentication: Attempt | Failure | Session | None = None
         self.repeated_end = 0
@@ -169,6 +171,21 @@ class Connection:
     def idle(self) -> bool:
         """Whether no answer is owed to this client: closing it would lose none."""
         return not self._answers and not self._outbox and not self._waiting
+
+    @property
+    def peer_port(self) -> int:
+        """The client's port; an OSError when the client is gone."""
+        return int(self._sock.getpeername()[1])
+
+    @property
+    def owed_answers(self) -> int:
+        """How many of its requests are being served, or wait for what they need."""
+        return len(self._answers)
+
+    @property
+    def queued_requests(self) -> int:
+        """How many of its requests were received and not begun."""
+        return len(self._waiting)
 
     @property
     def stalled(self) -> bool:
@@ -236,7 +253,7 @@ class Connection:
         if self._counted:
             self._count_partial(0)
         for answer, _ in self._answers:
-            if isinstance(answer, _LATER) and not isinstance(answer, asyncio.Task):
+            if isinstance(answer, LATER) and not isinstance(answer, asyncio.Task):
                 answer.cancel()
         if self.fetch_fast_path is not None:
             self.fetch_fast_path.close()
@@ -367,7 +384,7 @@ class Connection:
             self._starting = False
         if self._closed or answer is None:
             return
-        if not self._answers and not isinstance(answer, _LATER):
+        if not self._answers and not isinstance(answer, LATER):
             if self._writing:
                 self._outbox.add(answer)
             else:
@@ -376,7 +393,7 @@ class Connection:
         self._overlaps = frame[:2] == _PRODUCE_KEY
         self._answers.append((answer, len(frame)))
         self._pending_bytes += len(frame)
-        if isinstance(answer, _LATER):
+        if isinstance(answer, LATER):
             answer.add_done_callback(self._on_answer)
 
     def _serve_soon(self) -> None:
@@ -405,7 +422,7 @@ class Connection:
             return
         while self._answers:
             answer, size = self._answers[0]
-            if isinstance(answer, _LATER):
+            if isinstance(answer, LATER):
                 if not answer.done():
                     break
                 if not self._succeeded(answer):

@@ -1,12 +1,12 @@
-"""/healthz, /readyz and /metrics on a port of their own.
+"""/healthz, /readyz, /metrics and /client-metrics on a port of their own.
 
-A deliberately small HTTP server: GET and HEAD, three paths, one response per connection, everything
+A deliberately small HTTP server: GET and HEAD, four paths, one response per connection, everything
 bounded: the head's bytes, the time to send it and to read the response, the connections at once. A
 broker must not need a web framework to report that it is alive.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import structlog
@@ -33,7 +33,8 @@ class AdminHttp:
     Args:
         ready: whether clients are served; False while starting and stopping.
         problems: what is wrong but not fatal (an offline directory), one line each.
-        metrics: the page of /metrics.
+        metrics: makes the page of /metrics.
+        client_metrics: makes the page of /client-metrics.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class AdminHttp:
         *,
         ready: Callable[[], bool],
         problems: Callable[[], list[str]],
-        metrics: Callable[[], bytes],
+        metrics: Callable[[], Awaitable[bytes]],
+        client_metrics: Callable[[], Awaitable[bytes]],
     ) -> None:
         self._ready = ready
         self._problems = problems
         self._metrics = metrics
+        self._client_metrics = client_metrics
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
@@ -74,7 +77,7 @@ class AdminHttp:
         try:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(head))
+                writer.write(await self._answer(head))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
@@ -83,10 +86,10 @@ class AdminHttp:
         finally:
             del self._open[writer]
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         method = head.split(b" ", 1)[0]
         try:
-            page = self._page(head)
+            page = await self._page(head)
         except Exception as error:
             log.error("admin_page_failed", exc_info=error)
             page = _Page("500 Internal Server Error", b"see the broker's log\n")
@@ -99,7 +102,7 @@ class AdminHttp:
         start = "\r\n".join((*lines, "", "")).encode()
         return start if method == b"HEAD" else start + page.content
 
-    def _page(self, head: bytes) -> _Page:
+    async def _page(self, head: bytes) -> _Page:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
             return _Page("405 Method Not Allowed", b"only GET is served here\n")
@@ -114,5 +117,9 @@ class AdminHttp:
                 return _Page("200 OK", b"ready\n")
             return _Page("503 Service Unavailable", b"not ready\n")
         if path == b"/metrics":
-            return _Page("200 OK", self._metrics(), _PROMETHEUS)
-        return _Page("404 Not Found", b"there are /healthz, /readyz and /metrics\n")
+            return _Page("200 OK", await self._metrics(), _PROMETHEUS)
+        if path == b"/client-metrics":
+            return _Page("200 OK", await self._client_metrics(), _PROMETHEUS)
+        return _Page(
+            "404 Not Found", b"there are /healthz, /readyz, /metrics and /client-metrics\n"
+        )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import structlog
@@ -11,7 +12,7 @@ from headrace.log.compaction.compaction_scheduler import CompactionScheduler
 from headrace.log.compaction.throttle import Throttle
 from headrace.log.log_directory import LogDirectory
 from headrace.model.clock import Clock
-from headrace.model.error import CompactionStopped, CorruptLog
+from headrace.model.error import CompactionStopped, CorruptLog, DiskFull
 from headrace.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ class CompactionLimits(TypedDict):
 
     memory_bytes: int
     bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionBacklog:
+    """What compaction found to do when it last looked."""
+
+    logs: int
+    dirty_bytes: int
+    uncleanable: int
 
 
 class CompactionWorker:
@@ -61,23 +71,34 @@ class CompactionWorker:
                     pass
             except CompactionStopped:
                 continue  # the log changed under the round, or we stop
+            except DiskFull as error:
+                log.warning("compaction_waits", reason=str(error))
 
     @contextmanager
-    def deleting(self, partition: TopicPartition) -> Iterator[None]:
-        """Keep compaction off a partition inside this block, and forget it afterwards.
+    def deleting(self, *partitions: TopicPartition) -> Iterator[None]:
+        """Keep compaction off partitions inside this block, and forget them afterwards.
 
         A damaged cleaner checkpoint does not fail a deletion, which a start may do too: compaction
         reports the damage when it runs.
         """
         with ExitStack() as paused:
             for _, scheduler in self._schedulers:
-                paused.enter_context(scheduler.paused(partition))
+                paused.enter_context(scheduler.paused(*partitions))
             yield
             for _, scheduler in self._schedulers:
                 try:
-                    scheduler.forget(partition)
+                    scheduler.forget(*partitions)
                 except CorruptLog as error:
                     log.error("cleaner_checkpoint_damaged", reason=str(error))
+
+    def backlog(self) -> CompactionBacklog:
+        """Return what is left to do, over all directories; any thread may ask."""
+        schedulers = [scheduler for _, scheduler in self._schedulers]
+        return CompactionBacklog(
+            logs=sum(each.due_logs for each in schedulers),
+            dirty_bytes=sum(each.due_bytes for each in schedulers),
+            uncleanable=sum(len(each.uncleanable) for each in schedulers),
+        )
 
     def stop(self) -> None:
         """End the round under way at its next chunk."""

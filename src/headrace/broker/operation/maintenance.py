@@ -4,7 +4,7 @@ Each chore runs in a thread of its own, one run of it at a time, and starts agai
 ended: a compaction that takes minutes holds up neither the other chores nor a request that needs a
 thread. The log's kernels release the GIL and its locks are never held while the disk works, so
 requests are served meanwhile. A chore that fails is logged and run again; a failed disk has taken
-its directory offline by then.
+its directory offline by then, and a full one has not.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import structlog
+
+from headrace.model.error import DiskFull
 
 log = structlog.get_logger(__name__)
 
@@ -55,5 +57,7 @@ class Maintenance:
             except asyncio.CancelledError:
                 await asyncio.wait([run])
                 raise
+            except DiskFull as error:
+                log.warning("chore_waits", chore=chore.name, reason=str(error))
             except Exception as error:
                 log.error("chore_failed", chore=chore.name, exc_info=error)

@@ -187,8 +187,5 @@ def _login(settings: BrokerSettings) -> PeerLogin:
             f"brokers have to log in to each other: write with {USER_FILE} where the line "
             "user=password for that is"
         )
-    users = UserFile(Path(path)).passwords
-    if len(users) != 1:
-        raise ConfigError(f"{path} has {len(users)} users: write one, as whom brokers log in")
-    ((user, password),) = users.items()
+    user, password = UserFile(Path(path)).only_user()
     return PeerLogin(settings[_MECHANISM], user, password)

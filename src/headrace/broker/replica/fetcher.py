@@ -8,16 +8,18 @@ Rule 1: an error of one partition concerns that partition alone: it rests and is
 Rule 2: after an error of the connection, or of the session, both begin again.
 Rule 3: records for a partition that was removed meanwhile, or has another epoch by now, are
 dropped.
-Rule 4: a leader whose machine refuses connections, twice, has no process any more. The fetcher
-reports it at once (`ReplicaHost.broker_gone`): the cluster need not wait for the end of its session
-to elect other leaders.
+Rule 4: a leader whose machine refuses connections, twice, seems to have no process any more. The
+fetcher reports it at once (`ReplicaHost.broker_gone`), and again as long as that lasts: the cluster
+need not wait for the end of its session to elect other leaders.
 Rule 5: a silent network cut leaves TCP retransmitting for minutes. A connection is dropped when a
 fetch outlives the time for which a follower counts as in sync, and when either broker has lost its
 registration.
+Rule 6: a log that is being truncated rests until that is done (`log_change`). While any partition
+rests, a fetch waits at the leader no longer than until the first of them has rested.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 import structlog
@@ -27,9 +29,10 @@ from headrace.broker.peer.connection import PeerConnection, PeerLost, PeerRefuse
 from headrace.broker.peer.connector import PeerConnector, PeerDenied
 from headrace.broker.replica.fast_follower import FastFollower
 from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.log_change import LogStartQueue, LogTruncations
 from headrace.broker.replica.replica_host import ReplicaHost
 from headrace.broker.replica.replication_throttle import ReplicationThrottle, names_replica
-from headrace.model.error import HeadraceError
+from headrace.model.error import HeadraceError, UnexpectedAppendOffset
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.replication.divergence import Divergence
 from headrace.wire.error_code import ErrorCode
@@ -42,6 +45,9 @@ _VERSION = 17
 # For a partition whose leader does not know yet that it leads: the change of the cluster's state
 # reaches every broker within milliseconds.
 _REST_SECONDS = 0.05
+# For a log that is being truncated: that takes some 10 ms.
+_TRUNCATING_REST_SECONDS = 0.02
+_SHORTEST_WAIT_MS = 10
 _ONE_BATCH_BYTES = 1 << 30
 _THROTTLED_REST_SECONDS = 0.5
 _REFUSALS = 2
@@ -60,12 +66,14 @@ class ReplicaFetcher:
         settings: BrokerSettings,
         connector: PeerConnector,
         throttle: ReplicationThrottle,
+        truncations: LogTruncations,
     ) -> None:
         self.leader = leader
         self._host = host
         self._settings = settings
         self._connector = connector
         self._throttle = throttle
+        self._truncations = truncations
         self._behind: set[Key] = set()
         self._refusals = 0
         self._followers: dict[Key, Follower] = {}
@@ -104,6 +112,10 @@ class ReplicaFetcher:
         self._behind.discard((topic_id, index))
         self._resting.pop((topic_id, index), None)
         self._touched.add((topic_id, index))
+
+    def touch(self, follower: Follower) -> None:
+        """Name a partition in the next fetch if its offsets differ from what the leader knows."""
+        self._touched.add((follower.topic_id, follower.name.partition))
 
     @property
     def idle(self) -> bool:
@@ -152,7 +164,7 @@ class ReplicaFetcher:
             return self._backoff_seconds
         self._refusals += 1
         record = self._host.members.get(self.leader)
-        if self._refusals == _REFUSALS and record is not None:
+        if self._refusals % _REFUSALS == 0 and record is not None:
             self._host.broker_gone(record)
         return self._backoff_seconds if self._refusals >= _REFUSALS else _REFUSED_REST_SECONDS
 
@@ -267,6 +279,9 @@ class ReplicaFetcher:
         count = 0
         for key in self._touched:
             follower = None if key in self._resting else self._followers.get(key)
+            if follower is not None and self._truncations.under_way(follower.name):
+                self._resting[key] = self._loop.time() + _TRUNCATING_REST_SECONDS
+                follower = None
             if follower is not None and self._must_wait(key, follower):
                 self._resting[key] = self._loop.time() + _THROTTLED_REST_SECONDS
                 follower = None
@@ -281,7 +296,7 @@ class ReplicaFetcher:
                 count += 1
         self._touched.clear()
         return count, FetchRequest(
-            max_wait_ms=self._wait_ms,
+            max_wait_ms=self._wait_ms if not self._resting else self._short_wait_ms(),
             min_bytes=self._min_bytes,
             max_bytes=self._max_bytes,
             isolation_level=0,
@@ -292,6 +307,11 @@ class ReplicaFetcher:
             replica_id=self._settings.node_id,
             replica_epoch=self._host.broker_epoch,
         )
+
+    def _short_wait_ms(self) -> int:
+        """Return for how long a fetch may wait while some partitions rest (rule 6)."""
+        left_ms = round((min(self._resting.values()) - self._loop.time()) * 1000)
+        return min(self._wait_ms, max(_SHORTEST_WAIT_MS, left_ms))
 
     def _must_wait(self, key: Key, follower: Follower) -> bool:
         return key in self._behind and self._is_throttled(follower) and self._throttle.exceeded
@@ -319,8 +339,18 @@ class ReplicaFetcher:
             return 0
         if asked.current_leader_epoch != follower.leader_epoch:
             return 0
+        if self._truncations.under_way(follower.name):
+            return 0
         try:
             return self._apply(follower, result)
+        except UnexpectedAppendOffset as error:
+            records = b"" if result.records is None else bytes(result.records)
+            if follower.log.spans_start(records):
+                self._truncate(follower, lambda: follower.restart_with(records))
+                return 0
+            log.error("partition_not_copied", partition=str(follower.name), reason=str(error))
+            self._resting[key] = self._loop.time() + self._backoff_seconds
+            return 0
         except HeadraceError as error:
             log.error("partition_not_copied", partition=str(follower.name), reason=str(error))
             self._resting[key] = self._loop.time() + self._backoff_seconds
@@ -328,9 +358,10 @@ class ReplicaFetcher:
 
     def _apply(self, follower: Follower, result: FetchPartitionResult[memoryview]) -> int:
         if result.diverging_epoch is not None:
-            follower.truncate(Divergence(*result.diverging_epoch))
+            diverging = Divergence(*result.diverging_epoch)
+            self._truncate(follower, lambda: follower.truncate(diverging))
         elif result.error_code == ErrorCode.offset_out_of_range:
-            follower.start_over(result.log_start_offset)
+            self._truncate(follower, lambda: follower.start_over(result.log_start_offset))
         elif result.error_code == ErrorCode.cluster_authorization_failed:
             raise PeerDenied(
                 "the leader does not let this broker copy: put its user into super.users"
@@ -344,6 +375,16 @@ class ReplicaFetcher:
             self._note_lag(follower, result.high_watermark, size)
             return size
         return 0
+
+    def _truncate(self, follower: Follower, truncate: Callable[[], None]) -> None:
+        """Let a thread change the log; until then it is not fetched (rule 6)."""
+        key = (follower.topic_id, follower.name.partition)
+
+        def failed() -> None:
+            self._resting[key] = self._loop.time() + self._backoff_seconds
+
+        self._fast_path.forget()
+        self._truncations.begin(follower.name, truncate, failed)
 
     def _note_lag(self, follower: Follower, high_watermark: int, size: int) -> None:
         key = (follower.topic_id, follower.name.partition)
@@ -372,6 +413,8 @@ class ReplicaFetchers:
         self._settings = settings
         self._connector = connector
         self.throttle = throttle
+        self.log_starts = LogStartQueue(host.threads, self._log_start_moved)
+        self._truncations = LogTruncations(host.threads)
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._by_name: dict[TopicPartition, Follower] = {}
         self._stopped = False
@@ -385,7 +428,12 @@ class ReplicaFetchers:
         fetcher = self._fetchers.get(follower.leader)
         if fetcher is None:
             fetcher = self._fetchers[follower.leader] = ReplicaFetcher(
-                follower.leader, self._host, self._settings, self._connector, self.throttle
+                follower.leader,
+                self._host,
+                self._settings,
+                self._connector,
+                self.throttle,
+                self._truncations,
             )
         fetcher.add(follower)
 
@@ -395,6 +443,18 @@ class ReplicaFetchers:
         fetcher = None if follower is None else self._fetchers.get(follower.leader)
         if follower is not None and fetcher is not None:
             fetcher.remove(follower.topic_id, name.partition)
+
+    def settle(self, name: TopicPartition) -> None:
+        """Wait until the log of a partition is not being truncated any more: this broker is about
+        to lead it."""
+        self._truncations.settle(name)
+
+    def _log_start_moved(self, name: TopicPartition) -> None:
+        """Report a new log start to the leader, which may wait for it (DeleteRecords)."""
+        follower = self._by_name.get(name)
+        fetcher = None if follower is None else self._fetchers.get(follower.leader)
+        if follower is not None and fetcher is not None:
+            fetcher.touch(follower)
 
     def reconnect(self, leader: BrokerId | None = None) -> None:
         """Drop the connection to a leader that lost its registration; or, without a leader, every
@@ -413,3 +473,5 @@ class ReplicaFetchers:
         self._fetchers.clear()
         self._by_name.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._truncations.finished()
+        await self.log_starts.finished()

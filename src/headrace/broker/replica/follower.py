@@ -6,13 +6,16 @@ Rule 2: it truncates its log only where the leader reports that the two logs div
 watermark.
 Rule 3: its high watermark is the leader's, or its log end if that is lower. It may lag behind, and
 it never moves back but where the log is truncated.
-Rule 4: its log starts no lower than the leader's.
+Rule 4: its log starts no lower than the leader's, soon after the leader has said so.
 Rule 5: consumers may read here up to its high watermark (KIP-392); a fetch that waits is woken when
 that moves.
+Rule 6: what waits for the disk runs in a thread (`log_change`): `truncate`, `start_over` and
+`restart_with` are called there, and the log's start moves there.
 """
 
 import structlog
 
+from headrace.broker.replica.log_change import LogStartQueue
 from headrace.broker.replica.partition import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
@@ -25,10 +28,22 @@ log = structlog.get_logger(__name__)
 class Follower:
     """Copies one partition from its leader.
 
-    Threads: event loop only.
+    Threads: event loop only, except where a method says otherwise.
+
+    Args:
+        log_starts: where a move of the log's start is asked for.
     """
 
-    __slots__ = ("_waiters", "leader", "leader_epoch", "log", "name", "topic_id")
+    __slots__ = (
+        "_leader_high_watermark",
+        "_log_starts",
+        "_waiters",
+        "leader",
+        "leader_epoch",
+        "log",
+        "name",
+        "topic_id",
+    )
 
     def __init__(
         self,
@@ -37,12 +52,15 @@ class Follower:
         log: PartitionLog,
         leader: BrokerId,
         leader_epoch: LeaderEpoch,
+        log_starts: LogStartQueue,
     ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.log = log
         self.leader = leader
         self.leader_epoch = leader_epoch
+        self._log_starts = log_starts
+        self._leader_high_watermark = 0
         self._waiters: set[Waiter] = set()
 
     @property
@@ -51,17 +69,23 @@ class Follower:
         end = self.log.log_end_offset
         return self.log.epochs.epoch_at(end - 1) if end > self.log.log_start_offset else -1
 
+    @property
+    def lag(self) -> int:
+        """How many offsets the log ends below the leader's high watermark, as last heard of."""
+        return max(0, self._leader_high_watermark - self.log.log_end_offset)
+
     def append(self, records: Bytes, high_watermark: int, leader_start: int) -> int:
         """Append what the leader sent, and return how many bytes that was."""
         stored, size = self.log, 0
         if len(records):
             size = stored.append_as_follower(records).size_bytes
+        self._leader_high_watermark = high_watermark
         known = min(high_watermark, stored.log_end_offset)
         if known > stored.high_watermark:
             stored.set_high_watermark(known)
             self.wake_all()
         if leader_start > stored.log_start_offset and leader_start <= stored.high_watermark:
-            stored.delete_records(leader_start)
+            self._log_starts.request(stored, leader_start)
         return size
 
     def add_waiter(self, waiter: Waiter) -> None:
@@ -76,7 +100,8 @@ class Follower:
             waiter.grew(RECHECK)
 
     def truncate(self, diverging: Divergence) -> None:
-        """Drop what the leader does not have, from where the leader says that the logs diverge."""
+        """Drop what the leader does not have, from where the leader says that the logs diverge. In
+        a thread."""
         at = cut_offset(self.log, diverging)
         log.info(
             "follower_truncated", partition=str(self.name), offset=at, diverging=tuple(diverging)
@@ -84,6 +109,13 @@ class Follower:
         self.log.truncate_to(self.log.log_start_offset if at is None else at)
 
     def start_over(self, leader_start: int) -> None:
-        """Begin again at the leader's log start: it has deleted what comes next here."""
+        """Begin again at the leader's log start: it has deleted what comes next here. In a
+        thread."""
         log.info("follower_reset", partition=str(self.name), offset=leader_start)
         self.log.truncate_fully_and_start_at(max(0, leader_start))
+
+    def restart_with(self, records: bytes) -> None:
+        """Append to an empty log a batch that begins below the log start, where the leader deleted
+        records up to the middle of it. In a thread."""
+        log.info("follower_restarted", partition=str(self.name), offset=self.log.log_start_offset)
+        self.log.restart_with(records)

@@ -1,11 +1,18 @@
 """All log directories of a broker: which of them has a partition's log, and where a new one goes.
 
+Rule 1: a log belongs to a topic by the topic's id, never by its name alone. A topic that was
+deleted and created again has another id, and must not serve the records of the first one: not after
+a crash in the deletion, and not when a directory was offline during it and has come back.
+Rule 2: only a log whose topic this broker saw deleted, or whose replica it saw moved away, is
+deleted. Any other log without a topic is a stray: it is renamed, and kept (`DepartedLogs`).
+
 Making and deleting logs waits for the disk: call those in a thread.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Protocol
+from uuid import UUID
 
 import structlog
 
@@ -13,7 +20,7 @@ from headrace.cluster.topic import TopicRecord
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.error import StorageError
-from headrace.model.ids import BrokerId, TopicPartition
+from headrace.model.ids import BrokerId, TopicId, TopicPartition
 
 log = structlog.get_logger(__name__)
 
@@ -24,8 +31,8 @@ class Compaction(Protocol):
     def add(self, directory: LogDirectory) -> None:
         """Compact the logs of this directory, too."""
 
-    def deleting(self, partition: TopicPartition) -> AbstractContextManager[None]:
-        """Keep compaction off a partition while it is deleted, and forget it afterwards."""
+    def deleting(self, *partitions: TopicPartition) -> AbstractContextManager[None]:
+        """Keep compaction off partitions while they are deleted, and forget them afterwards."""
 
 
 class LogStorage:
@@ -67,9 +74,10 @@ class LogStorage:
                 return directory
         return None
 
-    def log_of(self, name: TopicPartition) -> PartitionLog | None:
-        """Return a partition's log; None when its directory is offline, or when there is none."""
-        directory = self.directory_of(name)
+    def log_of(self, name: TopicPartition, topic_id: TopicId) -> PartitionLog | None:
+        """Return a partition's log; None when its directory is offline, or when there is none that
+        belongs to this topic (rule 1)."""
+        directory = self._directory_with(name, topic_id)
         if directory is None:
             log.error("partition_without_log", partition=str(name))
             return None
@@ -79,51 +87,136 @@ class LogStorage:
             log.error("partition_offline", partition=str(name), reason=str(error))
             return None
 
+    def _directory_with(self, name: TopicPartition, topic_id: TopicId) -> LogDirectory | None:
+        for directory in self.directories:
+            if name in directory and _topic_id(directory, name) in (topic_id, _UNREADABLE):
+                return directory
+        return None
+
     def lacks(self, record: TopicRecord) -> bool:
         """Return whether a log of this topic that belongs here is missing."""
         return any(
-            self.directory_of(TopicPartition(record.name, index)) is None
+            self._directory_with(TopicPartition(record.name, index), record.topic_id) is None
             for index, partition in enumerate(record.partitions)
             if self._node_id in partition.replicas
         )
 
     def make(self, record: TopicRecord) -> None:
-        """Create the logs of a topic that are missing; first delete one that belongs to a deleted
-        topic of the same name."""
-        for index, partition in enumerate(record.partitions):
-            if self._node_id not in partition.replicas:
-                continue
-            name = TopicPartition(record.name, index)
-            directory = self.directory_of(name)
-            if directory is not None and directory.topic_id(name) not in (record.topic_id, None):
-                directory.delete(name)
-                directory = None
-            if directory is None:
-                self._emptiest().create(name, record.topic_id)
+        """Create the logs of a topic that are missing; first set aside those that belong to an
+        earlier topic of the same name.
 
-    def delete(self, names: Iterable[TopicPartition]) -> None:
-        for name in names:
-            directory = self.directory_of(name)
-            if directory is not None:
-                with self._compaction.deleting(name):
-                    directory.delete(name)
-
-    def strays(self, topics: Mapping[str, TopicRecord]) -> list[TopicPartition]:
-        """Return the logs of partitions that this broker has no replica of, or that are gone."""
-        return [
-            name
-            for directory in self.directories
-            for name in directory.partitions
-            if not self._belongs(name, topics.get(name.topic))
+        Raises:
+            StorageError: every log directory is offline.
+        """
+        missing = [
+            index
+            for index, partition in enumerate(record.partitions)
+            if self._node_id in partition.replicas
+            and self._directory_with(TopicPartition(record.name, index), record.topic_id) is None
         ]
+        for directory in self.directories:
+            names = (TopicPartition(record.name, index) for index in missing)
+            self._set_aside(directory, [name for name in names if name in directory])
+        for directory, indexes in self._spread(missing):
+            directory.create_all(record.name, indexes, record.topic_id)
 
-    def _belongs(self, name: TopicPartition, topic: TopicRecord | None) -> bool:
+    def sync_new(self) -> None:
+        """Let threads make the logs durable that were made since the last call."""
+        for directory in self.online:
+            directory.sync_new()
+
+    def delete(self, logs: Iterable[tuple[TopicPartition, TopicId]]) -> None:
+        """Delete logs of these topics; those of other topics with the same names stay.
+
+        A directory that is offline keeps its files. They are strays when it comes back.
+        """
+        doomed = list(logs)
+        for directory in self.directories:
+            names = [
+                name
+                for name, topic_id in doomed
+                if name in directory and _topic_id(directory, name) in (topic_id, _UNREADABLE)
+            ]
+            if not names:
+                continue
+            try:
+                with self._compaction.deleting(*names):
+                    directory.delete(*names)
+            except StorageError as error:
+                log.error("logs_not_deleted", count=len(names), reason=str(error))
+
+    # -- strays
+
+    def set_strays_aside(self, topics: Mapping[str, TopicRecord]) -> None:
+        """Rename, at the start, the logs that no topic of the cluster accounts for (rule 2).
+
+        When there is no topic at all, all logs keep their names: then the state is probably not
+        that of this data, because `zookeeper.connect` names another root, or the directory of the
+        broker's own store is missing.
+        """
+        held = sum(directory.log_count for directory in self.directories)
+        if not topics and held:
+            log.error(
+                "logs_without_topics",
+                count=held,
+                advice="the cluster's state knows no topic, so no log here is served, and none is "
+                "touched: check zookeeper.connect, or log.dirs of a broker alone",
+            )
+            return
+        seen: set[TopicPartition] = set()
+        for directory in self.online:
+            strays: list[TopicPartition] = []
+            for name in directory.partitions:
+                if name not in seen and self._belongs(directory, name, topics.get(name.topic)):
+                    seen.add(name)
+                else:
+                    strays.append(name)
+            self._set_aside(directory, strays)
+
+    def _set_aside(self, directory: LogDirectory, strays: list[TopicPartition]) -> None:
+        if not strays:
+            return
+        for name in strays:
+            log.warning("stray_log", partition=str(name), path=str(directory.path))
+        try:
+            with self._compaction.deleting(*strays):
+                directory.set_aside(*strays)
+        except StorageError as error:
+            log.error("strays_not_renamed", count=len(strays), reason=str(error))
+
+    def _belongs(
+        self, directory: LogDirectory, name: TopicPartition, topic: TopicRecord | None
+    ) -> bool:
         if topic is None or name.partition >= len(topic.partitions):
             return False
-        return self._node_id in topic.partitions[name.partition].replicas
+        if self._node_id not in topic.partitions[name.partition].replicas:
+            return False
+        stored = _topic_id(directory, name)
+        if stored is None:
+            # Written by a Kafka before 2.8, or a crash came before the first records.
+            with suppress(StorageError):  # a directory that goes offline has logged why
+                directory.set_topic_id(name, topic.topic_id)
+            return True
+        return stored in (topic.topic_id, _UNREADABLE)
 
-    def _emptiest(self) -> LogDirectory:
-        online = self.online
-        if not online:
+    def _spread(self, indexes: Iterable[int]) -> list[tuple[LogDirectory, list[int]]]:
+        """Give each new log to the directory that has the fewest."""
+        shares: list[tuple[LogDirectory, list[int]]] = [(each, []) for each in self.online]
+        if not shares:
             raise StorageError("every log directory is offline: nothing can be created")
-        return min(online, key=lambda directory: len(directory.partitions))
+        for index in indexes:
+            _, share = min(shares, key=lambda each: each[0].log_count + len(each[1]))
+            share.append(index)
+        return shares
+
+
+# Of which topic a log is cannot be read from a directory that is offline. Such a log is not served,
+# and counts as present: the replica must not be created a second time.
+_UNREADABLE = UUID(int=0)
+
+
+def _topic_id(directory: LogDirectory, name: TopicPartition) -> UUID | None:
+    try:
+        return directory.topic_id(name)
+    except StorageError:
+        return _UNREADABLE

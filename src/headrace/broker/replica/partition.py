@@ -13,8 +13,10 @@ lead.
 """
 
 from collections import deque
+from collections.abc import Container
 from typing import Protocol, cast
 
+from headrace.broker.metric import TopicTraffic
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.cluster.topic import PartitionRecord
 from headrace.log.filesystem import Bytes
@@ -29,7 +31,7 @@ from headrace.model.error import (
 )
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.offset import LogEndOffset
-from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT
+from headrace.records.batch import HEAD, LOG_OVERHEAD, MAGIC_AT, Batch
 from headrace.replication.divergence import Divergence, divergence
 from headrace.replication.partition_state import PartitionState
 from headrace.wire.error_code import ErrorCode
@@ -59,6 +61,7 @@ class Partition:
 
     __slots__ = (
         "_replica_waiters",
+        "_start_waiters",
         "_uncommitted",
         "_waiters",
         "leader_epoch",
@@ -69,6 +72,7 @@ class Partition:
         "state",
         "stranded",
         "tail",
+        "traffic",
     )
 
     def __init__(
@@ -80,8 +84,11 @@ class Partition:
         *,
         record: PartitionRecord | None = None,
         now_ms: int = 0,
+        traffic: TopicTraffic | None = None,
     ) -> None:
-        """`record` names the other replicas; without one there are none."""
+        """`record` names the other replicas; without one there are none. `traffic` counts for the
+        whole topic."""
+        self.traffic = TopicTraffic() if traffic is None else traffic
         self.name = name
         self.log = log
         self.leader_epoch = leader_epoch
@@ -103,6 +110,7 @@ class Partition:
         self._waiters: set[Waiter] = set()
         self._replica_waiters: set[Waiter] = set()
         self._uncommitted: deque[tuple[int, CallbackFuture[object]]] = deque()
+        self._start_waiters: list[CallbackFuture[object]] = []
         # The last batch and its base offset, while it is small and not committed: followers that
         # are in step fetch it next, and need not wait for a read of the log.
         self.tail: tuple[int, bytes] | None = None
@@ -126,11 +134,12 @@ class Partition:
         from_client: bool = True,
         strict_start: bool = False,
         acks_all: bool = False,
+        admitted: list[Batch] | None = None,
     ) -> Appended:
         """Append whole batches as the leader. The route of every append but `append_plain`.
 
         Args:
-            strict_start: as in `PartitionLog.append`.
+            strict_start, admitted: as in `PartitionLog.append`.
 
         Raises:
             NotEnoughReplicas: with `acks_all`, fewer are in sync than min.insync.replicas asks for.
@@ -144,7 +153,11 @@ class Partition:
             )
         try:
             appended = self.log.append(
-                records, self.leader_epoch, from_client=from_client, strict_start=strict_start
+                records,
+                self.leader_epoch,
+                from_client=from_client,
+                strict_start=strict_start,
+                admitted=admitted,
             )
         except DiskFull:
             self.no_room = True
@@ -302,6 +315,37 @@ class Partition:
         expanded = state.expanded(broker_id)
         return expanded if broker_id in expanded else None
 
+    def follower_started(self, broker_id: BrokerId, log_start: int) -> None:
+        """Note where a follower's log starts, which its fetch says."""
+        if self.state.set_follower_log_start(broker_id, log_start) and self._start_waiters:
+            self._end_start_waits()
+
+    def low_watermark(self, alive: Container[BrokerId]) -> int:
+        """Return the lowest log start among the replicas that are running; -1 if one is unknown."""
+        return self.state.low_watermark(self.log.log_start_offset, alive)
+
+    def announce_log_start(self) -> None:
+        """Answer the fetches of followers that wait, so that they learn of a new log start."""
+        for waiter in tuple(self._replica_waiters):
+            waiter.finish()
+
+    def when_log_start_moves(self) -> CallbackFuture[object]:
+        """Return a future that is done when a follower's log start has moved, or when this broker
+        stops leading."""
+        moved: CallbackFuture[object] = CallbackFuture()
+        if self.resigned:
+            moved.set_result(None)
+        else:
+            self._start_waiters = [each for each in self._start_waiters if not each.done()]
+            self._start_waiters.append(moved)
+        return moved
+
+    def _end_start_waits(self) -> None:
+        waiting, self._start_waiters = self._start_waiters, []
+        for moved in waiting:
+            if not moved.done():
+                moved.set_result(None)
+
     def apply_record(self, record: PartitionRecord, now_ms: int) -> None:
         """Adopt the replicas and the in-sync replicas of the cluster's state, in this epoch."""
         state = self.state
@@ -314,9 +358,10 @@ class Partition:
         self._refuse_if_too_few()
 
     def apply_config(self) -> None:
-        """Adopt min.insync.replicas, which may have changed."""
+        """Adopt min.insync.replicas, which may have changed: the topic's own, or a broker's."""
         if self.state.set_min_insync(self.log.config.min_insync_replicas):
             self._advanced(RECHECK)
+        self._refuse_if_too_few()
 
     def withdraw(self) -> None:
         """Forget a proposal that the cluster's state will not adopt."""
@@ -337,6 +382,7 @@ class Partition:
         self.resigned = True
         self.state.alone = False
         self._fail_uncommitted(NotLeader(f"this broker does not lead {self.name} any more"))
+        self._end_start_waits()
         self.wake_all()
 
     def _refuse_if_too_few(self) -> None:

@@ -1,6 +1,7 @@
 """What the code that copies partitions needs of the broker around it."""
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from typing import Protocol
 
 from headrace.broker.metric import BrokerMetrics
@@ -21,6 +22,10 @@ class ReplicaHost(Protocol):
 
     @property
     def metrics(self) -> BrokerMetrics: ...
+
+    @property
+    def threads(self) -> Executor:
+        """Where work that waits for the disk runs."""
 
     def broker_gone(self, record: BrokerRecord) -> None:
         """React to a broker whose machine refuses connections: its process has ended."""

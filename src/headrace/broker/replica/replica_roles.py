@@ -3,13 +3,14 @@
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
 coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
+Only a log that is being truncated is waited for before it is led (`log_change`, rule 2).
 """
 
-import importlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Protocol
 
+from headrace.broker.metric import BrokerMetrics
 from headrace.broker.replica.fetcher import ReplicaFetchers
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.log_storage import LogStorage
@@ -18,6 +19,7 @@ from headrace.broker.replica.topic_table import HostedTopic, TopicTable
 from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.model.clock import Clock
 from headrace.model.ids import BrokerId, TopicPartition
+from headrace.records.framing import load_kernel
 
 
 class ShardCoordinator(Protocol):
@@ -40,6 +42,7 @@ class ReplicaRoles:
 
     Args:
         coordinators: by the name of the internal topic that each keeps its state in.
+        metrics: counts elections and changes of the in-sync replicas.
         threads: loads a library ahead of the first produce that needs it.
     """
 
@@ -52,6 +55,7 @@ class ReplicaRoles:
         fetchers: ReplicaFetchers,
         coordinators: Mapping[str, ShardCoordinator],
         threads: Executor,
+        metrics: BrokerMetrics,
     ) -> None:
         self._node_id = node_id
         self._clock = clock
@@ -60,7 +64,8 @@ class ReplicaRoles:
         self._fetchers = fetchers
         self._coordinators = coordinators
         self._threads = threads
-        self._columns_loaded = False
+        self._metrics = metrics
+        self._kernel_loaded = False
 
     def apply(self, record: TopicRecord) -> list[TopicPartition]:
         """Lead, follow or leave each partition of a topic, as its record says; its logs exist.
@@ -70,8 +75,9 @@ class ReplicaRoles:
         """
         topic = self._topics.by_name(record.name)
         if topic is None:
-            topic = HostedTopic(record)
+            topic = HostedTopic(record, self._metrics.topic(record.name))
             self._topics.add(topic)
+        self._count_elections(topic.record, record)
         topic.record = record
         led: list[Partition] = []
         unused: list[TopicPartition] = []
@@ -89,22 +95,28 @@ class ReplicaRoles:
             elif self._storage.directory_of(TopicPartition(record.name, index)) is not None:
                 self._stop_following(topic, index)
                 unused.append(TopicPartition(record.name, index))
-        self._topics.changed()
+        self._topics.changed(topic)
         self._begin_leading(record.name, led)
         return unused
 
-    def remove(self, name: str) -> list[TopicPartition]:
-        """Stop serving a topic that was deleted, and return its partitions; none if unknown."""
-        topic = self._topics.by_name(name)
-        if topic is None:
-            return []
-        self._topics.remove(topic)
-        for index in range(len(topic.partitions)):
-            self._stop_leading(topic, index)
-            self._stop_following(topic, index)
-        for coordinator in self._coordinators.values():
-            coordinator.topics_deleted({name})
-        return [TopicPartition(name, index) for index in range(len(topic.partitions))]
+    def remove(self, names: Iterable[str]) -> list[TopicRecord]:
+        """Stop serving topics that were deleted; return the records of those that were served."""
+        removed: dict[str, TopicRecord] = {}
+        for name in names:
+            topic = self._topics.by_name(name)
+            if topic is None:
+                continue
+            self._topics.remove(topic)
+            self._metrics.forget_topic(name)
+            removed[name] = topic.record
+            self._metrics.forget_topic(name)
+            for index in range(len(topic.partitions)):
+                self._stop_leading(topic, index)
+                self._stop_following(topic, index)
+        if removed:
+            for coordinator in self._coordinators.values():
+                coordinator.topics_deleted(set(removed))
+        return list(removed.values())
 
     def offline_partitions(self) -> list[TopicPartition]:
         """Return the partitions on a log directory that has failed, if this broker leads them or
@@ -132,18 +144,23 @@ class ReplicaRoles:
         """Return the partition if this broker begins to lead it in this epoch."""
         known = topic.partitions[index]
         if known is not None and known.leader_epoch == record.leader_epoch:
+            before = known.state.isr
             known.apply_record(record, self._clock.monotonic_ms())
+            self._metrics.isr_shrinks += bool(before - known.state.isr)
+            self._metrics.isr_expands += bool(known.state.isr - before)
             return None
         self._stop_leading(topic, index)
         self._stop_following(topic, index)
-        partition = self._open(TopicPartition(topic.name, index), record)
+        self._fetchers.settle(TopicPartition(topic.name, index))
+        partition = self._open(topic, index, record)
         topic.partitions[index] = partition
         return partition
 
-    def _open(self, name: TopicPartition, record: PartitionRecord) -> Partition | None:
+    def _open(self, topic: HostedTopic, index: int, record: PartitionRecord) -> Partition | None:
         """Return None when the log directory is offline: clients are sent an error for this
         partition, and the others are served."""
-        stored = self._storage.log_of(name)
+        name = TopicPartition(topic.name, index)
+        stored = self._storage.log_of(name, topic.record.topic_id)
         if stored is None:
             return None
         if len(record.replicas) > 1:
@@ -156,15 +173,24 @@ class ReplicaRoles:
             self._node_id,
             record=record,
             now_ms=self._clock.monotonic_ms(),
+            traffic=self._metrics.topic(name.topic),
         )
+
+    def _count_elections(self, before: TopicRecord, after: TopicRecord) -> None:
+        """Count the partitions that this broker was elected to lead; a new topic's are not."""
+        for old, new in zip(before.partitions, after.partitions, strict=False):
+            if new.leader == self._node_id and new.leader_epoch > old.leader_epoch:
+                self._metrics.leader_elections += 1
+                self._metrics.unclean_leader_elections += self._node_id not in old.isr
 
     def _begin_leading(self, name: str, led: list[Partition]) -> None:
         coordinator = self._coordinators.get(name)
         if coordinator is not None:
             coordinator.load(led)
-        elif not self._columns_loaded and any(each.log.config.compacted for each in led):
-            self._columns_loaded = True
-            self._threads.submit(_load_columns)
+        elif not self._kernel_loaded and any(each.log.config.compacted for each in led):
+            self._kernel_loaded = True
+            # Keys are looked at in every record there.
+            self._threads.submit(load_kernel)
 
     def _stop_leading(self, topic: HostedTopic, index: int) -> None:
         partition = topic.partitions[index]
@@ -183,10 +209,17 @@ class ReplicaRoles:
         if known is not None and known.leader_epoch == record.leader_epoch:
             return
         name = TopicPartition(topic.name, index)
-        stored = self._storage.log_of(name)
+        stored = self._storage.log_of(name, topic.record.topic_id)
         if stored is None:
             return
-        follower = Follower(name, topic.record.topic_id, stored, record.leader, record.leader_epoch)
+        follower = Follower(
+            name,
+            topic.record.topic_id,
+            stored,
+            record.leader,
+            record.leader_epoch,
+            self._fetchers.log_starts,
+        )
         topic.followers[index] = follower
         self._fetchers.follow(follower)
 
@@ -195,12 +228,3 @@ class ReplicaRoles:
         if follower is not None:
             follower.wake_all()
             self._fetchers.leave(TopicPartition(topic.name, index))
-
-
-def _load_columns() -> None:
-    """Import the decoder of records, in a thread, instead of in the first produce.
-
-    Records for a compacted topic are opened to see that they have keys. That needs numba, which
-    takes most of a second to load.
-    """
-    importlib.import_module("headrace.records.decode")

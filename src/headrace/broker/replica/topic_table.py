@@ -5,6 +5,7 @@ from uuid import UUID
 
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.config.settings import BrokerSettings
+from headrace.broker.metric import TopicTraffic
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
@@ -21,16 +22,20 @@ class HostedTopic:
         partitions: by index, those that this broker leads; None where another broker leads.
         followers: by index, those that this broker copies.
         record: the topic in the cluster's state: all replicas, leaders and in-sync replicas.
+        packed: what Metadata says of it, as bytes, by version of the API; emptied when it changes.
+        traffic: what clients write and read here.
     """
 
-    __slots__ = ("followers", "name", "partitions", "record", "topic_id")
+    __slots__ = ("followers", "name", "packed", "partitions", "record", "topic_id", "traffic")
 
-    def __init__(self, record: TopicRecord) -> None:
+    def __init__(self, record: TopicRecord, traffic: TopicTraffic | None = None) -> None:
         self.name = record.name
         self.topic_id = record.topic_id
         self.record = record
         self.partitions: list[Partition | None] = []
         self.followers: dict[int, Follower] = {}
+        self.traffic = TopicTraffic() if traffic is None else traffic
+        self.packed: dict[int, bytes] = {}
 
     @property
     def internal(self) -> bool:
@@ -73,8 +78,15 @@ class TopicTable:
         del self._by_id[topic.topic_id]
         self.version += 1
 
-    def changed(self) -> None:
+    def changed(self, topic: HostedTopic) -> None:
         """Count a change of a topic that is in the table."""
+        topic.packed.clear()
+        self.version += 1
+
+    def members_changed(self) -> None:
+        """Count a change of the brokers that are running: replicas are offline without theirs."""
+        for topic in self._by_name.values():
+            topic.packed.clear()
         self.version += 1
 
     # -- looking up what is here
@@ -84,6 +96,10 @@ class TopicTable:
 
     def by_id(self, topic_id: UUID) -> HostedTopic | None:
         return self._by_id.get(topic_id)
+
+    def named(self, name: str | None, topic_id: UUID | None) -> HostedTopic | None:
+        """Return a topic by its name or, from newer clients, its id."""
+        return self._by_id.get(topic_id) if topic_id is not None else self._by_name.get(name or "")
 
     def find(self, name: str | None, topic_id: UUID | None, index: int) -> Partition | None:
         """Return a partition that this broker leads, by its topic's name or, from newer clients,

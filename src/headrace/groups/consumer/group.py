@@ -183,7 +183,7 @@ class ConsumerGroup:
             ConsumerHeartbeatReply(
                 member_id=member_id,
                 member_epoch=after.member_epoch,
-                heartbeat_interval_ms=self.config.group_consumer_heartbeat_interval_ms,
+                heartbeat_interval_ms=self.config.consumer_heartbeat_interval_ms(self.group_id),
                 assignment=after.assigned if send_assignment else None,
             ),
         )
@@ -240,7 +240,7 @@ class ConsumerGroup:
     def begin_session(self, member_id: str, now_ms: int) -> None:
         """Give a member, which has just sent a request, a whole session."""
         classic = self.members[member_id].classic
-        timeout_ms = self.config.group_consumer_session_timeout_ms
+        timeout_ms = self.config.consumer_session_timeout_ms(self.group_id)
         if classic is not None:
             timeout_ms = classic.session_timeout_ms
         self.timers.sessions[member_id] = now_ms + timeout_ms

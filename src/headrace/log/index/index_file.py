@@ -17,6 +17,7 @@ from threading import Lock
 from typing import NamedTuple, TypeAlias
 
 from headrace.log.file_pool import FilePool
+from headrace.log.filesystem import has_no_room, sync_file
 from headrace.log.index.index_cache import IndexCache
 from headrace.model.error import CorruptIndex
 
@@ -127,7 +128,12 @@ class IndexFile:
             self._count += 1
             self._last = (first, second)
         if len(pending) >= self._full_bytes:
-            self.write()
+            try:
+                self.write()
+            except OSError as error:
+                # The entry waits in memory for the next write: an append does not fail for it.
+                if not has_no_room(error):
+                    raise
 
     def truncate(self, count: int) -> None:
         """Keep the first `count` entries."""
@@ -168,7 +174,13 @@ class IndexFile:
                 file.truncate(0)
                 self._written = 0
             if self._pending:
-                self._written += file.pwritev((self._pending,), self._written)
+                try:
+                    self._written += file.pwritev((self._pending,), self._written)
+                except OSError as error:
+                    if has_no_room(error):
+                        # Part of it may be there: no entry may follow what counts.
+                        file.truncate(self._written)
+                    raise
                 self._pending = bytearray()
         self._account()
 
@@ -180,7 +192,7 @@ class IndexFile:
         if self._count < 0:
             return
         self.write()
-        self._files.get(self.path).sync()
+        sync_file(self._files.get(self.path))
 
     def check(self) -> None:
         """Read everything and make sure that it can be an index.

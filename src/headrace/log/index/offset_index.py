@@ -72,6 +72,14 @@ class OffsetIndex(SegmentIndex):
             return OffsetPosition(Offset(base), 0)
         return OffsetPosition(Offset(base + offsets[row]), positions[row])
 
+    def bound_at(self, position: int) -> int | None:
+        """Return an offset above all that lie before byte `position`: that of the first entry at
+        or behind it; None when there is no such entry."""
+        offsets, positions = self._file.columns()
+        row = bisect_left(positions, position)
+        # A reader may meet a column that is just being extended: the positions first.
+        return self.base_offset + offsets[row] if row < len(offsets) else None
+
     def append(self, offset: int, position: int) -> None:
         """Remember that the batch whose last offset is `offset` starts at `position`."""
         last_relative, last_position = self._file.last or (-1, -1)

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from headrace.log.file_pool import FilePool
+from headrace.log.filesystem import has_no_room, sync_file
 from headrace.log.index.index_cache import IndexCache
 from headrace.model.error import CorruptIndex, InvalidArgument
 
@@ -56,7 +57,17 @@ class TransactionIndex:
     Threads: one appends, truncates and flushes; any may collect.
     """
 
-    __slots__ = ("_cache", "_count", "_entries", "_files", "_lock", "_stale", "path", "touched")
+    __slots__ = (
+        "_cache",
+        "_count",
+        "_entries",
+        "_files",
+        "_lock",
+        "_stale",
+        "_unwritten",
+        "path",
+        "touched",
+    )
 
     def __init__(
         self, path: Path, files: FilePool, cache: IndexCache, *, new: bool = False
@@ -69,6 +80,8 @@ class TransactionIndex:
         self._lock = Lock()
         # -1: not known whether there is a file.
         self._count = -1
+        # Entries that are in memory only, because the disk was full when they came.
+        self._unwritten = 0
         self._entries: list[AbortedTransactionEntry] | None = None
         # Bytes that do not count may lie at `path`: the first write cuts them away.
         self._stale = new
@@ -101,15 +114,33 @@ class TransactionIndex:
                 f"{entries[-1].last_offset} in {self.path}: markers are indexed in their order"
             )
         with self._lock:
-            file = self._files.get(self.path, create=True)
-            if self._stale:
-                file.truncate(0)
-                self._stale = False
-            file.pwritev((_ENTRY.pack(_VERSION, *aborted),), self._count * ENTRY_BYTES)
             entries.append(aborted)
             self._entries = entries
             self._count += 1
+            self._unwritten += 1
+            try:
+                self._write(entries)
+            except OSError as error:
+                # The marker is in the log. Its entry waits for the next one, or for a flush.
+                if not has_no_room(error):
+                    raise
         self._account()
+
+    def _write(self, entries: list[AbortedTransactionEntry]) -> None:
+        """Write the entries that are not in the file. The caller holds the lock."""
+        file = self._files.get(self.path, create=True)
+        if self._stale:
+            file.truncate(0)
+            self._stale = False
+        written = self._count - self._unwritten
+        data = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries[written:])
+        try:
+            file.pwritev((data,), written * ENTRY_BYTES)
+        except OSError as error:
+            if has_no_room(error):
+                file.truncate(written * ENTRY_BYTES)
+            raise
+        self._unwritten = 0
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> CollectedTransactions:
         """Return the transactions that overlap `fetch_offset <= offset < upper_bound_offset`.
@@ -141,7 +172,10 @@ class TransactionIndex:
         if kept == len(entries):
             return
         with self._lock:
-            self._files.get(self.path).truncate(kept * ENTRY_BYTES)
+            written = self._count - self._unwritten
+            if kept < written:
+                self._files.get(self.path).truncate(kept * ENTRY_BYTES)
+            self._unwritten = max(0, kept - written)
             self._entries = entries[:kept]
             self._count = kept
             self._stale = kept == 0  # for `flush`: an empty file must last as well
@@ -152,6 +186,7 @@ class TransactionIndex:
         with self._lock:
             self._entries = []
             self._count = 0
+            self._unwritten = 0
             self._stale = True
         self._cache.release(self)
 
@@ -160,15 +195,18 @@ class TransactionIndex:
 
         The owner syncs the directory when the file is new.
         """
+        if self._unwritten:
+            with self._lock:
+                self._write(self._entries or [])
         if self._stale:
             with self._lock:
                 if self._files.filesystem.exists(self.path):
                     file = self._files.get(self.path)
                     file.truncate(0)
-                    file.sync()
+                    sync_file(file)
                 self._stale = False
         elif self._count > 0:
-            self._files.get(self.path).sync()
+            sync_file(self._files.get(self.path))
 
     def move(self, path: Path) -> None:
         """Go on at `path`, because the segment's files were renamed."""
@@ -178,7 +216,8 @@ class TransactionIndex:
 
     def unload(self) -> None:
         """Drop the entries, when the cache asks for it."""
-        self._entries = None
+        if not self._unwritten:
+            self._entries = None
 
     def close(self) -> None:
         """Let go of memory and descriptor. Entries were written when they came."""

@@ -1,18 +1,25 @@
 """What may enter a log: the checks on a batch that a producer sent, before any state changes.
 
-Checked for every batch: length, magic, CRC32C, counts, max.message.bytes, and the two bounds on
-time. Only a compacted topic has its records opened, because only there a record without a key can
-never be right.
+Checked for every batch: length, magic, CRC32C, counts, max.message.bytes, the two bounds on time,
+and that its bytes are the records it counts (`records.framing`). Where only some of the records are
+wrong (no key in a compacted topic, a time out of bounds) the error names each (KIP-467).
 
-The bounds on time look at the head: at the newest record (max timestamp) for the future and at the
-first record (base timestamp) for the past. Kafka looks at each record; the difference shows only in
-a batch whose records run backwards in time.
+A compressed batch is inflated only where its topic asks for it: for keys, or for another codec.
+There the records are walked too. Elsewhere its count is held to its bytes, and the bounds on time
+look at the head: at the newest record (max timestamp) and at the first one (base timestamp).
+
+Inflating and compressing take long: a batch of 3 KB may inflate to 100 MB. `must_open` says which
+batches need that, so that a broker can call `admit` in a thread for them.
 """
+
+from collections.abc import Sequence
+from typing import NoReturn
 
 from headrace.model.error import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
 from headrace.model.topic_config import LogConfig
-from headrace.records.batch import Batch, Buffer, view_of
-from headrace.records.compression import Codec
+from headrace.records import framing
+from headrace.records.batch import HEADER_BYTES, Batch, Buffer, view_of
+from headrace.records.compression import Codec, inflate
 from headrace.records.recompress import recompressed
 
 _NO_LIMIT = 2**63 - 1
@@ -20,6 +27,9 @@ _PRODUCERS_CHOICE = "producer"
 # The largest uncompressed request (socket.request.max.bytes): a topic that stores its batches in
 # another codec inflates none to more than that.
 _MAX_INFLATED_BYTES = 100 * 1024 * 1024
+_KEY_RULE = "it has no key, and the topic is compacted"
+# A response names no more refused records than this. The rest of the batch is refused anyway.
+_MAX_NAMED_RECORDS = 1000
 
 
 def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
@@ -44,19 +54,28 @@ def admit(records: Buffer, config: LogConfig, now_ms: int) -> list[Batch]:
                 f"({config.max_message_bytes}): send smaller batches or raise the topic's limit"
             )
         batch.validate(from_client=True)
-        if not config.log_append_time and (
-            batch.max_timestamp > now_ms or config.message_timestamp_before_max_ms != _NO_LIMIT
-        ):
-            _check_time(batch, config, now_ms)
-        batches.append(batch)
+        rows = _check_records(batch, config, now_ms)
         position += batch_bytes
+        if config.compression_type != _PRODUCERS_CHOICE:
+            batch = _recompressed(batch, config, rows)
+        batches.append(batch)
     if not batches:
         raise InvalidRecord("an append needs at least one batch, and there were no bytes")
-    if config.compacted:
-        _check_keys(batches)
-    if config.compression_type != _PRODUCERS_CHOICE:
-        return [_recompressed(batch, config) for batch in batches]
     return batches
+
+
+def must_open(records: Buffer, config: LogConfig, now_ms: int) -> bool:
+    """Return whether `admit` would inflate or compress: what may take long.
+
+    Never for a topic that takes batches as they are sent, unless their head is refused.
+    """
+    view = view_of(records)
+    if len(view) < HEADER_BYTES:
+        return False
+    batch = Batch(view)
+    if config.compression_type != _PRODUCERS_CHOICE and batch.compression != _own_codec(config):
+        return True
+    return bool(batch.compression) and (config.compacted or _out_of_time(batch, config, now_ms))
 
 
 def unchecked(records: Buffer, *, whole: bool = True) -> list[Batch]:
@@ -81,48 +100,134 @@ def unchecked(records: Buffer, *, whole: bool = True) -> list[Batch]:
     return batches
 
 
-def _check_time(batch: Batch, config: LogConfig, now_ms: int) -> None:
-    if batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
-        raise InvalidTimestamp(
-            f"a record's timestamp {batch.max_timestamp} lies more than "
-            f"{config.message_timestamp_after_max_ms} ms (message.timestamp.after.max.ms) "
-            f"after the broker's time {now_ms}"
-        )
-    before_ms = config.message_timestamp_before_max_ms
-    if before_ms != _NO_LIMIT and 0 <= batch.base_timestamp < now_ms - before_ms:
-        raise InvalidTimestamp(
-            f"a record's timestamp {batch.base_timestamp} lies more than {before_ms} ms "
-            f"(message.timestamp.before.max.ms) before the broker's time {now_ms}"
-        )
+def _bounds(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """Return the oldest and the newest time a record may have."""
+    if config.log_append_time:
+        return -_NO_LIMIT, _NO_LIMIT
+    before_ms, after_ms = (
+        config.message_timestamp_before_max_ms,
+        config.message_timestamp_after_max_ms,
+    )
+    return (
+        -_NO_LIMIT if before_ms == _NO_LIMIT else now_ms - before_ms,
+        min(now_ms + after_ms, _NO_LIMIT),
+    )
 
 
-def _recompressed(batch: Batch, config: LogConfig) -> Batch:
-    """Return the batch in the topic's own codec, which must keep it below max.message.bytes too."""
+def _takes_any_past(config: LogConfig) -> bool:
+    return config.log_append_time or config.message_timestamp_before_max_ms == _NO_LIMIT
+
+
+def _out_of_time(batch: Batch, config: LogConfig, now_ms: int) -> bool:
+    """Return whether the head alone says that a record is too old or too new."""
+    oldest_ms, newest_ms = _bounds(config, now_ms)
+    return batch.max_timestamp > newest_ms or 0 <= batch.base_timestamp < oldest_ms
+
+
+def _check_records(batch: Batch, config: LogConfig, now_ms: int) -> memoryview | None:
+    """Check the records of a batch as far as they can be seen; return them if they were inflated.
+
+    Raises:
+        InvalidRecord, InvalidTimestamp: naming the records.
+    """
+    untimely = _out_of_time(batch, config, now_ms)
+    rows = batch.records
+    if batch.compression:
+        if not framing.can_hold(batch):
+            raise InvalidRecord(
+                f"a batch counts {batch.record_count} records, and {len(rows)} bytes of "
+                f"{Codec(batch.compression).name.lower()} cannot hold them"
+            )
+        recompress = config.compression_type not in (_PRODUCERS_CHOICE, _name(batch.compression))
+        if not config.compacted and not untimely and not recompress:
+            return None
+        rows = inflate(Codec(batch.compression), rows, _MAX_INFLATED_BYTES)
+    elif (
+        not config.compacted
+        and not untimely
+        and _takes_any_past(config)
+        and framing.is_sound(batch.data)
+    ):
+        # Most batches: each record is at most as new as the head says, and that is in time.
+        return rows
+    oldest_ms, newest_ms = _bounds(config, now_ms)
+    problem, record, marks = framing.inspect(
+        rows,
+        batch.record_count,
+        batch.base_timestamp,
+        needs_key=config.compacted,
+        oldest_ms=oldest_ms,
+        newest_ms=newest_ms,
+    )
+    if problem is not None:
+        raise InvalidRecord(
+            f"record {record} of a batch of {batch.record_count} is no record: {problem}",
+            [(record, problem)],
+        )
+    if marks:
+        _refuse(marks, config, now_ms)
+    if untimely:
+        raise InvalidTimestamp(
+            f"a batch says that its records reach from {batch.base_timestamp} to "
+            f"{batch.max_timestamp}, outside of {_time_rule(config, now_ms)}"
+        )
+    return rows
+
+
+def _refuse(marks: Sequence[tuple[int, int]], config: LogConfig, now_ms: int) -> NoReturn:
+    """Raise the error of a batch of which some records are refused, and name them."""
+    time_rule = f"its timestamp lies outside of {_time_rule(config, now_ms)}"
+    reasons = {framing.NO_KEY: _KEY_RULE, framing.BAD_TIME: time_rule}
+    named = [(record, reasons[mark]) for record, mark in marks[:_MAX_NAMED_RECORDS]]
+    untimely = sum(mark == framing.BAD_TIME for _, mark in marks)
+    if untimely:
+        raise InvalidTimestamp(
+            f"{untimely} records have a timestamp outside of {_time_rule(config, now_ms)}", named
+        )
+    raise InvalidRecord(
+        f"{len(marks)} records have no key, and a compacted topic keeps the last value of each "
+        "key: send keys, or take 'compact' out of cleanup.policy",
+        named,
+    )
+
+
+def _time_rule(config: LogConfig, now_ms: int) -> str:
+    return (
+        f"message.timestamp.before.max.ms ({config.message_timestamp_before_max_ms}) and "
+        f"message.timestamp.after.max.ms ({config.message_timestamp_after_max_ms}) "
+        f"around the broker's time {now_ms}"
+    )
+
+
+def _name(codec: int) -> str:
+    """Return compression.type's word for a codec."""
+    return "uncompressed" if codec == Codec.NONE else Codec(codec).name.lower()
+
+
+def _own_codec(config: LogConfig) -> Codec:
     name = config.compression_type
-    codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
+    return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
+
+
+def _recompressed(batch: Batch, config: LogConfig, rows: memoryview | None) -> Batch:
+    """Return the batch in the topic's own codec, which must keep it below max.message.bytes too.
+
+    Args:
+        rows: its records, inflated; None when they are in that codec already.
+    """
+    if rows is None:
+        return batch
+    codec = _own_codec(config)
     levels = {
         Codec.GZIP: None if config.compression_gzip_level < 0 else config.compression_gzip_level,
         Codec.LZ4: config.compression_lz4_level,
         Codec.ZSTD: config.compression_zstd_level,
     }
-    changed = recompressed(batch, codec, levels.get(codec), max_inflated_bytes=_MAX_INFLATED_BYTES)
-    if changed.size_bytes > config.max_message_bytes:
-        raise BatchTooLarge(
-            f"a batch has {changed.size_bytes} bytes in the topic's codec ({name}), above "
-            f"max.message.bytes ({config.max_message_bytes}): send smaller batches"
-        )
-    return changed
-
-
-def _check_keys(batches: list[Batch]) -> None:
-    # Late, because it imports numba and pyarrow: a broker without compacted user topics never
-    # needs them.
-    from headrace.records.decode import decode
-
-    for batch in batches:
-        keys = decode(batch.data, columns=("key",), verify_crc=False).columns.column("key")
-        if keys.null_count:
-            raise InvalidRecord(
-                f"{keys.null_count} records have no key, and a compacted topic keeps the last "
-                "value of each key: send keys, or take 'compact' out of cleanup.policy"
-            )
+    return recompressed(
+        batch,
+        codec,
+        levels.get(codec),
+        max_inflated_bytes=_MAX_INFLATED_BYTES,
+        max_bytes=config.max_message_bytes,
+        rows=rows,
+    )

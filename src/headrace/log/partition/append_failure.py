@@ -1,12 +1,9 @@
 """What an append raises when the disk refuses, and what is left behind then."""
 
-from errno import EDQUOT, ENOSPC
-
+from headrace.log.filesystem import has_no_room, sync_file
 from headrace.log.partition.log_state import LogState
 from headrace.log.segment.segment import Segment
 from headrace.model.error import DiskFull, StorageError
-
-_NO_ROOM = (ENOSPC, EDQUOT)
 
 
 def write_failure(log: LogState, segment: Segment, error: OSError) -> StorageError:
@@ -14,16 +11,28 @@ def write_failure(log: LogState, segment: Segment, error: OSError) -> StorageErr
 
     A full disk costs this one append; any other error takes the directory offline.
     """
-    if error.errno not in _NO_ROOM:
+    if not has_no_room(error):
         return append_failure(log, error)
     try:
         # Cut off what was written before the disk was full: the file is as long as memory says.
         file = segment.file()
         file.truncate(segment.size_bytes)
         # Without this a crash could bring back a batch that the producer is going to send again.
-        file.sync()
+        sync_file(file)
     except OSError as worse:
         return append_failure(log, worse)
+    return _disk_full(log)
+
+
+def roll_failure(log: LogState, error: OSError) -> StorageError:
+    """Return what to raise when the next segment could not be started, or the epoch noted.
+
+    Nothing of the append is written by then, so a full disk costs no more than the append.
+    """
+    return _disk_full(log) if has_no_room(error) else append_failure(log, error)
+
+
+def _disk_full(log: LogState) -> DiskFull:
     return DiskFull(f"there is no room on the disk of {log.path} for an append: free some space")
 
 

@@ -1,10 +1,11 @@
 """Appending batches to a log: from clients, from coordinators, and from the leader."""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.admission import admit, unchecked
-from headrace.log.partition.append_failure import append_failure, write_failure
+from headrace.log.partition.append_failure import append_failure, roll_failure, write_failure
 from headrace.log.partition.appended import Appended
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.partition.plain_append import PlainAppend
@@ -16,10 +17,21 @@ from headrace.log.segment.placed_batch import PlacedBatch
 from headrace.model.error import InvalidArgument, UnexpectedAppendOffset
 from headrace.model.offset import NO_TIMESTAMP_MS, LogStartOffset, Offset
 from headrace.records.batch import LOG_OVERHEAD, Batch, stamp
-from headrace.records.control import ControlType, build_marker
+from headrace.records.control import ControlType, build_marker, read_control
 
 # Builds a NamedTuple in half the time its own constructor needs.
 _new = tuple.__new__
+
+
+def _is_flat(records: Bytes) -> TypeGuard[memoryview]:
+    return type(records) is memoryview and records.format == "B"
+
+
+def _check_marker(batch: Batch) -> None:
+    """Read a marker before it is written: a log with one that cannot be read would not open."""
+    control = read_control(batch)
+    if control is not None and control.ends_transaction:
+        _ = control.coordinator_epoch
 
 
 class Appender:
@@ -46,6 +58,7 @@ class Appender:
         *,
         from_client: bool = True,
         strict_start: bool = False,
+        admitted: list[Batch] | None = None,
     ) -> Appended:
         """Check one or more whole batches, give them the next offsets, and write them.
 
@@ -56,6 +69,7 @@ class Appender:
                 state): their epoch is checked but not sequence, key, time or size.
             strict_start: a transaction version 2 producer that is not known here must begin at
                 sequence 0 (KIP-890).
+            admitted: what `PartitionLog.admit` returned for `records`, in another thread.
 
         Raises:
             CorruptBatch, UnsupportedBatch, BatchTooLarge, InvalidRecord, InvalidTimestamp: the
@@ -64,14 +78,16 @@ class Appender:
                 behind, fenced or in another transaction.
             DiskFull, StorageError: it could not be written; nothing of it is in the log.
         """
-        if from_client and type(records) is memoryview and records.format == "B":
+        if admitted is None and from_client and _is_flat(records):
             appended = self._plain.append(records, leader_epoch)
             if appended is not None:
                 return appended
         log = self._log
         config = log.config
         now_ms = log.storage.clock.wall_ms()
-        batches = admit(records, config, now_ms) if from_client else unchecked(records)
+        batches = admitted
+        if batches is None:
+            batches = admit(records, config, now_ms) if from_client else unchecked(records)
         if leader_epoch < 0:
             raise InvalidArgument(f"a leader appends with its epoch, not with {leader_epoch}")
         origin = AppendOrigin.CLIENT if from_client else AppendOrigin.COORDINATOR
@@ -127,12 +143,15 @@ class Appender:
     def append_as_follower(self, records: Bytes) -> Appended:
         """Write batches fetched from the leader, with the offsets and epochs they have.
 
-        A last batch that the fetch cut off is left out.
+        A last batch that the fetch cut off is left out. The first batch of an empty log may begin
+        below the log start and reach across it, if the segment begins low enough
+        (`PartitionLog.restart_with`).
 
         Raises:
             UnexpectedAppendOffset: a batch lies below the log end: truncate first.
+            CorruptBatch: a batch, or the marker in it, cannot be read; nothing was written.
         """
-        if type(records) is memoryview and records.format == "B":
+        if _is_flat(records):
             appended = self._plain.append(records, None)
             if appended is not None:
                 return appended
@@ -142,11 +161,13 @@ class Appender:
             next_offset = log.tip.end_offset
             placed: list[PlacedBatch] = []
             for batch in batches:
-                if batch.base_offset < next_offset:
+                if batch.base_offset < next_offset and (placed or not self._spans_start(batch)):
                     raise UnexpectedAppendOffset(
                         f"{log.partition} ends at {next_offset}, so a batch from the leader "
                         f"cannot start at {batch.base_offset}"
                     )
+                if batch.is_control and batch.producer_id >= 0:
+                    _check_marker(batch)
                 last_offset = batch.last_offset
                 placed.append(
                     PlacedBatch(batch, batch.base_offset, last_offset, batch.max_timestamp)
@@ -156,6 +177,16 @@ class Appender:
                 return Appended(log_start_offset=LogStartOffset(log.log_start))
             view = batches[0].buffer[batches[0].position : batches[-1].end]
             return self._write([view], len(view), placed)
+
+    def _spans_start(self, batch: Batch) -> bool:
+        """Return whether a batch is the first of an empty log that starts in the middle of it."""
+        log, tip = self._log, self._log.tip
+        return (
+            log.log_start == tip.end_offset
+            and tip.size_bytes == 0
+            and tip.segment.base_offset <= batch.base_offset
+            and batch.last_offset >= tip.end_offset
+        )
 
     def _append_stamped(
         self, batches: list[Batch], leader_epoch: int, append_time_ms: int | None
@@ -200,11 +231,14 @@ class Appender:
             for item in placed:
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch
                 if epoch >= 0:
-                    log.epochs.assign(epoch, item.base_offset)
-            try:
-                segment.write(buffers)
-            except OSError as error:
-                raise write_failure(log, segment, error) from error
+                    log.epochs.assign(epoch, max(item.base_offset, log.log_start))
+        except OSError as error:
+            raise roll_failure(log, error) from error
+        try:
+            segment.write(buffers)
+        except OSError as error:
+            raise write_failure(log, segment, error) from error
+        try:
             position = segment.size_bytes
             interval_bytes = log.config.index_interval_bytes
             for item in placed:

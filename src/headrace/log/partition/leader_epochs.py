@@ -72,14 +72,16 @@ class LeaderEpochs:
         "path",
     )
 
-    def __init__(self, filesystem: FileSystem, path: Path, *, write_through: bool = True) -> None:
-        """Touch nothing on disk; the first use reads the file."""
+    def __init__(
+        self, filesystem: FileSystem, path: Path, *, write_through: bool = True, new: bool = False
+    ) -> None:
+        """Touch nothing on disk; the first use reads the file, unless the log is `new`."""
         self.path = path
         self._write_through = write_through
         self._unwritten = False
         self._filesystem = filesystem
         self._lock = Lock()
-        self._entries: tuple[EpochStart, ...] | None = None
+        self._entries: tuple[EpochStart, ...] | None = () if new else None
         self.known_epoch: LeaderEpoch = NO_LEADER_EPOCH
 
     @property

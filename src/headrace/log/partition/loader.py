@@ -99,6 +99,36 @@ def load_log(
     return log, loader.recovered
 
 
+def new_log(
+    storage: Storage,
+    partition: TopicPartition,
+    path: Path,
+    config: LogConfig,
+    on_roll: Callable[[TopicPartition], object],
+) -> PartitionLog:
+    """Start an empty log in `path`, a directory that was never used; nothing is durable yet.
+
+    Raises:
+        StorageError: the disk refused. The directory is offline.
+    """
+    with storage.io(f"create {partition}"):
+        segment = Segment(storage, path, 0, new=True)
+        segment.create()
+        loaded = LoadedLog(
+            segments=[segment],
+            log_start=0,
+            log_end=0,
+            recovery_point=0,
+            producers=ProducerState(),
+            epochs=LeaderEpochs(
+                storage.filesystem, path / EPOCHS_NAME, write_through=False, new=True
+            ),
+            snapshots=SnapshotFiles(storage, path, ()),
+            new=True,
+        )
+        return PartitionLog(LogState(storage, partition, path, config, loaded), on_roll=on_roll)
+
+
 class _Loader:
     """Opens one log, once."""
 
@@ -112,6 +142,7 @@ class _Loader:
         self._config = config
         self._interval_bytes = config.index_interval_bytes
         self._recovery_point = recovery_point
+        self._never_flushed = recovery_point == 0
         self._producers = ProducerState()
         self._epochs = LeaderEpochs(storage.filesystem, path / EPOCHS_NAME, write_through=False)
         self._segments: list[Segment] = []
@@ -145,6 +176,7 @@ class _Loader:
             epochs=self._epochs,
             snapshots=self._snapshots,
             owed_snapshots=self._owed_snapshots,
+            new=self._never_flushed,
         )
 
     def _open_segments(self, files: PartitionFiles, log_start: int) -> None:
@@ -175,7 +207,9 @@ class _Loader:
     def _start_empty(self, offset: int) -> int:
         segment = Segment(self._storage, self._path, offset, new=True)
         segment.create()
-        self._storage.filesystem.sync_directory(self._path)
+        if offset:
+            # Its name says where the log continues. That of a log which starts at 0 says nothing.
+            self._storage.filesystem.sync_directory(self._path)
         self._segments = [segment]
         self._snapshots.remove_above(-1)
         self._producers.clear()

@@ -177,6 +177,26 @@ class LogReader:
 
         return self.retrying(collect)
 
+    def aborted_in(self, start: int, piece: LogSlice) -> list[AbortedTransactionEntry]:
+        """List the aborted transactions that a reader of `piece` from `start` on must know.
+
+        A slice may end far below the offset it was bounded by, and a segment can hold tens of
+        thousands of aborted transactions: only those up to its last batch are listed, and of one
+        index interval more.
+        """
+        if not piece.size:
+            return []
+
+        def bound() -> int:
+            segments = self._log.segments.all
+            segment = segments[floor(segments, piece.first_offset)]
+            if segment.file() is not piece.file:
+                # Compaction was faster: a position in one file says nothing of another.
+                return piece.end_offset
+            return min(piece.end_offset, segment.bound_at(piece.position + piece.size))
+
+        return self.aborted_transactions(start, self.retrying(bound))
+
     def retrying(self, look: Callable[[], _Answer]) -> _Answer:
         """Call `look`, and again when a segment left the log while it was being read.
 

@@ -1,11 +1,13 @@
 """What a partition's log knows in memory, and the order of its offsets."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
 from typing import NamedTuple
 
 from headrace.log.partition.leader_epochs import LeaderEpochs
+from headrace.log.partition.partition_metadata_file import sync_new
 from headrace.log.producer.producer_state import ProducerState
 from headrace.log.producer.snapshot_files import SnapshotFiles
 from headrace.log.segment.segment import Segment
@@ -26,7 +28,11 @@ class Tip(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class LoadedLog:
-    """What the loader read from disk and hands over to `PartitionLog`."""
+    """What the loader read from disk and hands over to `PartitionLog`.
+
+    Attributes:
+        new: the log was never flushed: not even the name of its directory may be durable.
+    """
 
     segments: list[Segment]
     log_start: int
@@ -36,6 +42,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     snapshots: SnapshotFiles
     owed_snapshots: dict[int, bytes] = field(default_factory=dict)
+    new: bool = False
 
 
 class LogState:
@@ -104,6 +111,8 @@ class LogState:
         self.sync_lock = Lock()
         self.flush_lock = Lock()
         self.segments = SegmentList(storage, path, loaded.segments, self.lock)
+        if loaded.new:
+            self.segments.sync_first(partial(sync_new, storage.filesystem, path))
         self.producers = loaded.producers
         self.epochs = loaded.epochs
         self.snapshots = loaded.snapshots

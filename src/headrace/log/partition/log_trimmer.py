@@ -10,7 +10,7 @@ from headrace.log.partition.log_state import LogState
 from headrace.log.partition.retention import deletable_segments
 from headrace.log.partition.segment_roller import SegmentRoller
 from headrace.log.segment.segment import Segment
-from headrace.model.error import OffsetOutOfRange
+from headrace.model.error import InvalidArgument, OffsetOutOfRange
 from headrace.model.offset import LogStartOffset
 
 _log = structlog.get_logger(__name__)
@@ -46,6 +46,7 @@ class LogTrimmer:
         """
         log = self._log
         with log.structure_lock:
+            log.check_open()
             if before == -1:
                 before = log.high_watermark
             if before < 0 or before > log.high_watermark:
@@ -66,9 +67,15 @@ class LogTrimmer:
             return
         with log.storage.io(f"move the start of {log.partition}"):
             with log.lock:
-                log.log_start = offset
+                before, log.log_start = log.log_start, offset
                 log.producers.advance(offset)
-            log.storage.save_offsets()
+            try:
+                log.storage.save_offsets()
+            except OSError:
+                # A start that a crash would undo is none: the caller comes again.
+                log.log_start = before
+                raise
+            log.storage.log_start_moved()
             with log.lock:
                 log.epochs.truncate_from_start(offset)
 
@@ -110,7 +117,9 @@ class LogTrimmer:
             )
             return count
 
-    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+    def replace_segments(
+        self, old: Sequence[Segment], new: Sequence[Segment], truncations: int | None = None
+    ) -> None:
         """Put compacted segments in the place of their sources: at once for readers, and whole or
         not at all in a crash.
 
@@ -118,13 +127,18 @@ class LogTrimmer:
             old: neighbours in the log, not the active one.
             new: written aside with the stage `.cleaned`, their bytes and indexes synced. None, when
                 nothing of the old ones is left.
+            truncations: how many there were when `old` was read. A record that made an older one
+                superfluous may be gone with a later one.
 
         Raises:
-            InvalidArgument: `old` is not in the log any more (retention was faster); drop `new`.
+            InvalidArgument: `old` is not in the log any more (retention was faster), or the log was
+                truncated since; drop `new`.
         """
         log = self._log
         with log.structure_lock, log.storage.io(f"replace segments of {log.partition}"):
             log.check_open()
+            if truncations is not None and truncations != log.truncations:
+                raise InvalidArgument(f"{log.partition} was truncated while it was compacted")
             if old and log.recovery_point < old[-1].end_offset:
                 self._flusher.flush()
             # Recovery counts a gap between segments above this point as a loss.
@@ -135,7 +149,8 @@ class LogTrimmer:
                 segment.synced_bytes = segment.size_bytes
                 # Every file of a new segment exists, so that a missing `.swap` means: in its place.
                 log.storage.files.get(segment.transaction_index.path, create=True)
-            log.segments.replace(old, new, log.config.file_delete_delay_ms)
+            with log.storage.io(f"replace segments of {log.partition}", midway=True):
+                log.segments.replace(old, new, log.config.file_delete_delay_ms)
 
     def remove_deleted(self) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago; how many."""

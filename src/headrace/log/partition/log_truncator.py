@@ -17,7 +17,7 @@ class LogTruncator:
     Crash: recovery points and log starts are saved before a file changes, so that recovery believes
     nothing that is about to go.
 
-    Threads: the one appender. This is the one place that holds `lock` while the disk works.
+    Threads: any, while nothing appends. Only here `lock` is held while the disk works.
     """
 
     __slots__ = ("_log",)
@@ -35,16 +35,31 @@ class LogTruncator:
             raise InvalidArgument(f"a log cannot be truncated to offset {offset}")
         log = self._log
         with log.structure_lock, log.storage.io(f"truncate {log.partition}"), log.lock:
+            log.check_open()
             if offset >= log.tip.end_offset:
                 return False
             segments = log.segments
             if offset < max(log.log_start, segments.all[0].base_offset):
-                self._restart_at(offset)
+                self._restart_at(offset, offset)
                 return True
             kept = floor(segments.all, offset)
             first_dropped = segments.all[kept].find(offset)
             end = offset if first_dropped is None else min(offset, first_dropped.base_offset)
+            if end < log.log_start:
+                # The batch spans the log start, and nothing else is left.
+                self._restart_at(offset, offset)
+                return True
             self._lower_offsets(end)
+            log.storage.announce_truncation(log.partition, end)
+            self._cut(kept, offset, end)
+            _log.info("log_truncated", partition=str(log.partition), end_offset=end)
+            return True
+
+    def _cut(self, kept: int, offset: int, end: int) -> None:
+        """Drop all behind segment number `kept`, and what reaches to `offset` in that one."""
+        log = self._log
+        segments = log.segments
+        with log.storage.io(f"truncate {log.partition}", midway=True):
             segments.drop_last(len(segments.all) - kept - 1, log.config.file_delete_delay_ms)
             active = segments.active
             active.truncate_to(offset)
@@ -57,49 +72,79 @@ class LogTruncator:
             segments.names_changed = True
             segments.sync_names()
             self._reload_producers(end)
-            _log.info("log_truncated", partition=str(log.partition), end_offset=end)
-            return True
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything and go on at `offset`: a follower that fell behind the leader's start."""
-        if offset < 0:
-            raise InvalidArgument(f"a log cannot start at offset {offset}")
+    def truncate_fully_and_start_at(self, offset: int, segment_base: int | None = None) -> None:
+        """Drop everything and go on at `offset`: a follower that fell behind the leader's start.
+
+        Args:
+            segment_base: where the new segment begins, at or below `offset`
+                (`PartitionLog.restart_with`).
+        """
+        base = offset if segment_base is None else segment_base
+        if not 0 <= base <= offset:
+            raise InvalidArgument(f"a log cannot start at offset {offset} in a segment at {base}")
         log = self._log
         with log.structure_lock, log.storage.io(f"truncate {log.partition}"), log.lock:
-            self._restart_at(offset)
+            log.check_open()
+            self._restart_at(offset, base)
 
-    def _restart_at(self, offset: int) -> None:
-        """Empty the log and let it start at `offset`.
+    def _restart_at(self, offset: int, base: int) -> None:
+        """Empty the log and let it start at `offset`, in a segment that begins at `base`.
 
         Crash: the new start is durable before a file goes. A crash leaves the old log, or an empty
         one at `offset`, because the loader drops all that lies below the start.
         """
         log = self._log
-        log.log_start = offset
-        self._lower_offsets(offset)
-        log.high_watermark = offset
-        segments = log.segments
-        segments.drop_last(len(segments.all), log.config.file_delete_delay_ms)
-        active = segments.add(offset)
-        log.tip = Tip(offset, active, 0)
-        log.epochs.clear()
-        log.epochs.flush()
-        with log.snapshot_lock:
-            log.snapshots.remove_above(-1)
-        log.producers.clear()
-        segments.names_changed = True
-        segments.sync_names()
-        log.synced = offset
+        self._lower_offsets(base, log_start=offset)
+        log.storage.log_start_moved()
+        log.storage.announce_truncation(log.partition, base)
+        with log.storage.io(f"truncate {log.partition}", midway=True):
+            log.high_watermark = offset
+            segments = log.segments
+            segments.drop_last(len(segments.all), log.config.file_delete_delay_ms)
+            active = segments.add(base)
+            active.end_offset = offset
+            log.tip = Tip(offset, active, 0)
+            log.epochs.clear()
+            log.epochs.flush()
+            with log.snapshot_lock:
+                log.snapshots.remove_above(-1)
+            log.producers.clear()
+            segments.names_changed = True
+            segments.sync_names()
+            log.synced = base
 
-    def _lower_offsets(self, end: int) -> None:
-        """Count nothing from `end` on as durable any more, not even after a crash."""
+    def _lower_offsets(self, end: int, log_start: int | None = None) -> None:
+        """Count nothing from `end` on as durable any more, not even after a crash.
+
+        When that cannot be written, because the disk is full, nothing has changed.
+        """
         log = self._log
         log.truncations += 1
+        before = (
+            log.log_start,
+            log.recovery_point,
+            log.synced,
+            log.high_watermark,
+            log.owed_snapshots,
+        )
+        if log_start is not None:
+            log.log_start = log_start
         log.recovery_point = min(log.recovery_point, end)
         log.synced = min(log.synced, end)
         log.high_watermark = min(log.high_watermark, end)
         log.owed_snapshots = {at: data for at, data in log.owed_snapshots.items() if at <= end}
-        log.storage.save_offsets()
+        try:
+            log.storage.save_offsets()
+        except OSError:
+            (
+                log.log_start,
+                log.recovery_point,
+                log.synced,
+                log.high_watermark,
+                log.owed_snapshots,
+            ) = before
+            raise
 
     def _reload_producers(self, end: int) -> None:
         """Load the producers as of `end`: the last snapshot below it, and the heads since."""

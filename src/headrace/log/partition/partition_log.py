@@ -1,12 +1,16 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
+from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
+from headrace.log.partition.admission import admit, must_open
+from headrace.log.partition.appended import Appended
 from headrace.log.partition.appender import Appender
 from headrace.log.partition.leader_epochs import EpochEnd
 from headrace.log.partition.log_flusher import LogFlusher
 from headrace.log.partition.log_reader import LogReader
+from headrace.log.partition.log_slice import LogSlice
 from headrace.log.partition.log_state import LogState
 from headrace.log.partition.log_trimmer import LogTrimmer
 from headrace.log.partition.log_truncator import LogTruncator
@@ -16,6 +20,7 @@ from headrace.log.partition.timestamp_search import FoundRecord
 from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.log.storage import Storage
+from headrace.model.error import HeadraceError, UnexpectedAppendOffset
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import (
     HighWatermark,
@@ -26,6 +31,7 @@ from headrace.model.offset import (
     RecoveryPoint,
 )
 from headrace.model.topic_config import LogConfig
+from headrace.records.batch import HEADER_BYTES, Batch, view_of
 
 
 class PartitionLog:
@@ -39,9 +45,9 @@ class PartitionLog:
     Crash: every record below `synced_offset` survives; recovery starts at `recovery_point`, below
     which indexes, leader epochs and a producer snapshot are durable as well. See `loader`.
 
-    Threads: one appends and truncates. Any reads, without a lock. Flush, retention and compaction
-    run in others: they hold the log's lock only to read or to change references, never while the
-    disk works. Only truncation does, and it is the appender's own.
+    Threads: one at a time appends or truncates. Any reads, without a lock. Flush, retention and
+    compaction run in others: they hold the log's lock only to read or to change references, never
+    while the disk works. Only truncation does, when nothing appends.
     """
 
     def __init__(
@@ -92,9 +98,14 @@ class PartitionLog:
         """Where read_committed readers stop: the oldest transaction that is not both decided and
         replicated, or the high watermark."""
         state = self._state
-        unstable = state.producers.first_unstable_offset()
-        if unstable is None or unstable >= state.high_watermark:
-            return state.high_watermark  # type: ignore[return-value]
+        # First: a transaction that begins after this look lies above it.
+        high_watermark = state.high_watermark
+        if not state.producers.has_unstable:
+            return high_watermark  # type: ignore[return-value]
+        with state.lock:
+            unstable = state.producers.first_unstable_offset()
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark  # type: ignore[return-value]
         return LastStableOffset(max(unstable, state.log_start))
 
     @property
@@ -137,6 +148,19 @@ class PartitionLog:
             durable, synced = state.recovery_point, state.synced
             assert durable <= synced <= end, (durable, synced, end)
 
+    # -- opening batches: any thread ---------------------------------------------------------
+
+    def must_open(self, records: Bytes) -> bool:
+        """Return whether a client's batch must be inflated or compressed: call `admit` in a thread
+        then, and hand `append` what it returns."""
+        state = self._state
+        return must_open(records, state.config, state.storage.clock.wall_ms())
+
+    def admit(self, records: Bytes) -> list[Batch]:
+        """Check a client's batches, and bring them into the topic's codec (`admission.admit`)."""
+        state = self._state
+        return admit(records, state.config, state.storage.clock.wall_ms())
+
     # -- what it is made of --------------------------------------------------------------------
 
     @property
@@ -169,9 +193,17 @@ class PartitionLog:
 
     # -- producers -----------------------------------------------------------------------------
 
-    def producer_entries(self) -> Iterator[ProducerEntry]:
-        """Return the producers known here, for DescribeProducers."""
-        return self._state.producers.entries()
+    @property
+    def truncations(self) -> int:
+        """How many there were since the log was opened."""
+        return self._state.truncations
+
+    def producer_entries(self) -> list[ProducerEntry]:
+        """Return the producers known here as they are now, for DescribeProducers and compaction:
+        appends change the originals, and expiry removes them, in other threads."""
+        state = self._state
+        with state.lock:
+            return [entry.copy() for entry in state.producers.entries()]
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether this producer has records here that no marker has decided (KIP-890)."""
@@ -199,11 +231,15 @@ class PartitionLog:
         """List the aborted transactions of a range (`LogReader.aborted_transactions`)."""
         return self._reader.aborted_transactions(start, end)
 
+    def aborted_in(self, start: int, piece: LogSlice) -> list[AbortedTransactionEntry]:
+        """List the aborted transactions of what was read (`LogReader.aborted_in`)."""
+        return self._reader.aborted_in(start, piece)
+
     def epoch_end_offset(self, epoch: int) -> EpochEnd:
         """Return where a leader epoch ends, as OffsetForLeaderEpoch does; (-1, -1) if unknown."""
         return self.epochs.end_offset(epoch, self._state.tip.end_offset)
 
-    # -- truncating: the one appender thread ---------------------------------------------------
+    # -- truncating: while nothing appends ---------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """Drop the batches that reach to `offset` or further (`LogTruncator.truncate_to`)."""
@@ -216,6 +252,40 @@ class PartitionLog:
         """Drop everything and go on at `offset` (`LogTruncator.truncate_fully_and_start_at`)."""
         self._truncator.truncate_fully_and_start_at(offset)
         self.assert_order()
+
+    def spans_start(self, records: Bytes) -> bool:
+        """Return whether the first batch begins below the start of this log, which is empty, and
+        reaches across it: `restart_with` takes it."""
+        end = self._state.tip.end_offset
+        if self._state.log_start != end or len(records) < HEADER_BYTES:
+            return False
+        batch = Batch(view_of(records))
+        return batch.base_offset < end <= batch.last_offset
+
+    def restart_with(self, records: Bytes) -> Appended:
+        """Append batches from the leader to this empty log, the first of which spans its start.
+
+        DeleteRecords may let the leader's log start in the middle of a batch, and a follower copies
+        the batch whole (KAFKA-6975). With batches [0..9][10..19] and a start of 5 the log holds
+        both, in a segment that begins at 0, and its readers begin at 5.
+
+        Raises:
+            UnexpectedAppendOffset: the log is not empty, or the batch does not span its start.
+        """
+        state = self._state
+        with state.structure_lock, state.lock:
+            start = state.log_start
+            if not self.spans_start(records):
+                raise UnexpectedAppendOffset(f"no batch spans the start of {self.partition}")
+            base = Batch(view_of(records)).base_offset
+            self._truncator.truncate_fully_and_start_at(start, segment_base=base)
+            try:
+                appended = self.append_as_follower(records)
+            except HeadraceError:
+                self._truncator.truncate_fully_and_start_at(start)
+                raise
+        self.assert_order()
+        return appended
 
     # -- keeping it durable and within bounds: any thread --------------------------------------
 
@@ -247,9 +317,11 @@ class PartitionLog:
         """Drop the segments that are too old or too many (`LogTrimmer.apply_retention`)."""
         return self._trimmer.apply_retention()
 
-    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+    def replace_segments(
+        self, old: Sequence[Segment], new: Sequence[Segment], truncations: int | None = None
+    ) -> None:
         """Put compacted segments in the place of others (`LogTrimmer.replace_segments`)."""
-        self._trimmer.replace_segments(old, new)
+        self._trimmer.replace_segments(old, new, truncations)
 
     def remove_deleted(self) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago."""

@@ -9,6 +9,8 @@ from headrace.model.error import CorruptLog
 from headrace.model.ids import TopicId, parse_uuid_text, uuid_text
 
 FILE_NAME: Final = "partition.metadata"
+_HEAD = b"version: 0\ntopic_id: "
+_ID_CHARACTERS = 22  # a UUID in base64url
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +19,16 @@ class PartitionMetadataFile:
     directory is a stray one that must not be served.
 
     Byte format (Kafka's, version 0): the two lines `version: 0` and `topic_id: <base64url>`.
-    Written once, atomically, before the partition's first append.
+
+    Crash: written once, before the partition's first append, and durable before any of its records
+    is (`sync_new`). A crash of the machine before that may leave a torn file, which counts as none.
     """
 
     topic_id: TopicId
 
     @classmethod
     def read(cls, filesystem: FileSystem, directory: Path) -> "PartitionMetadataFile | None":
-        """Read the file of a partition's directory; None when it has none.
+        """Read the file of a partition's directory; None when it has none, or a torn one.
 
         Raises:
             CorruptLog: the file does not hold.
@@ -33,6 +37,8 @@ class PartitionMetadataFile:
         try:
             content = filesystem.read_bytes(path)
         except FileNotFoundError:
+            return None
+        if _torn(content):
             return None
         lines = content.decode("latin-1").splitlines()
         fields = dict(line.split(": ", 1) for line in lines if ": " in line)
@@ -45,5 +51,39 @@ class PartitionMetadataFile:
 
     def write(self, filesystem: FileSystem, directory: Path) -> None:
         """Write the file, durable on return."""
-        content = f"version: 0\ntopic_id: {uuid_text(self.topic_id)}"
-        filesystem.write_atomically(directory / FILE_NAME, content.encode("ascii"))
+        filesystem.write_atomically(directory / FILE_NAME, self._encode())
+
+    def write_new(self, filesystem: FileSystem, directory: Path) -> None:
+        """Write the file of a new log, durable after `sync_new`: 3,000 partitions that are created
+        at once must not wait for the disk 3,000 times."""
+        file = filesystem.open(directory / FILE_NAME, create=True)
+        try:
+            file.pwritev([self._encode()], 0)
+        finally:
+            file.close()
+
+    def _encode(self) -> bytes:
+        return _HEAD + uuid_text(self.topic_id).encode("ascii")
+
+
+def sync_new(filesystem: FileSystem, directory: Path) -> None:
+    """Make a new log durable: the file, if there is one, and the name of the directory."""
+    path = directory / FILE_NAME
+    if filesystem.exists(path):
+        file = filesystem.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+    filesystem.sync_directory(directory.parent)
+
+
+def _torn(content: bytes) -> bool:
+    """Return whether a crash cut this file short, or left zeros where its bytes should be."""
+    kept = content.rstrip(b"\0")
+    if len(kept) >= len(_HEAD) + _ID_CHARACTERS:
+        return False
+    if kept.startswith(_HEAD):
+        digits = kept[len(_HEAD) :].translate(None, b"-_")
+        return not digits or digits.isalnum()
+    return _HEAD.startswith(kept)

@@ -13,6 +13,7 @@ from headrace.log.partition.append_failure import append_failure, write_failure
 from headrace.log.partition.appended import Appended
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.model.offset import NO_TIMESTAMP_MS
+from headrace.records import framing
 from headrace.records.batch import (
     ATTRIBUTES_AT,
     HEAD,
@@ -103,6 +104,8 @@ class PlainAppend:
             ):
                 return None
         if crc32c(records[ATTRIBUTES_AT:]) != crc:
+            return None
+        if leader_epoch is not None and not framing.is_sound(records):
             return None
         with self._lock:
             offset, segment, position = log.tip

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from headrace.log.partition.log_state import LogState, Tip
 from headrace.log.producer.producer_snapshot import encode_snapshot
 from headrace.log.segment.segment import Segment
+from headrace.log.segment.segment_list import floor
 from headrace.model.ids import TopicPartition
 
 _INT_MAX = 2**31 - 1
@@ -37,20 +38,47 @@ class SegmentRoller:
     def start_segment(self, base_offset: int, last_offset: int) -> Segment:
         """Start a segment for a write from `base_offset` to `last_offset`. The caller holds `lock`.
 
-        The new segment starts at the log end. Only when a follower's offsets jump too far for an
-        index does it start at the new batch. Its files and the old one's tail are not synced.
+        The new segment starts at the log end; its files and the old one's tail are not synced. Only
+        when a follower's offsets jump too far for an index does it start at the new batch.
         """
         log = self._log
         end = log.tip.end_offset
-        base = end if last_offset - end <= _INT_MAX else base_offset
         closing = log.tip.segment
         closing.close_indexes()
         self._sync_before(closing)
-        log.owed_snapshots[base] = encode_snapshot(log.producers.entries())
-        segment = log.segments.add(base)
+        if last_offset - end > _INT_MAX:
+            return self._start_after_gap(base_offset)
+        log.owed_snapshots[end] = encode_snapshot(log.producers.entries())
+        segment = log.segments.add(end)
         log.tip = Tip(end, segment, 0)
         self._on_roll(log.partition)
         return segment
+
+    def _start_after_gap(self, base: int) -> Segment:
+        """Start a segment at `base`, far behind the log end, and let the log end there.
+
+        Recovery counts a gap above the recovery point as lost records. So all that lies before it
+        is made durable first, and the recovery point is moved behind it. The disk works while the
+        log's lock is held: a leader's offsets make such a jump hardly ever.
+        """
+        log = self._log
+        for segment in log.segments.all[floor(log.segments.all, log.recovery_point) :]:
+            segment.sync()
+            segment.synced_bytes = segment.size_bytes
+            segment.sync_indexes()
+        log.epochs.flush()
+        owed = {**log.owed_snapshots, base: encode_snapshot(log.producers.entries())}
+        with log.snapshot_lock:
+            for offset in sorted(owed):
+                log.snapshots.write(offset, owed[offset])
+        active = log.segments.add(base)
+        log.segments.sync_names()
+        log.owed_snapshots = {}
+        log.tip = Tip(base, active, 0)
+        log.synced = log.recovery_point = base
+        log.storage.save_offsets()
+        self._on_roll(log.partition)
+        return active
 
     def _sync_before(self, closing: Segment) -> None:
         """Wait for the disk if it is more than a segment behind."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from weakref import ref
 from zlib import crc32
 
-from headrace.log.filesystem import Bytes, File
+from headrace.log.filesystem import Bytes, File, sync_file
 from headrace.log.index.offset_index import OffsetIndex
 from headrace.log.index.time_index import TimeIndex
 from headrace.log.index.transaction_index import TransactionIndex
@@ -318,7 +318,7 @@ class Segment:
 
     def sync(self) -> None:
         """Make the batches durable. The owner moves `synced_bytes`: it knows of truncations."""
-        self.file().sync()
+        sync_file(self.file())
 
     def sync_indexes(self) -> None:
         self.offset_index.flush()
@@ -335,7 +335,7 @@ class Segment:
             return
         file = self.file()
         file.truncate(first_dropped.position)
-        file.sync()
+        sync_file(file)
         self.size_bytes = self.synced_bytes = first_dropped.position
         self.end_offset = first_dropped.base_offset
         self.offset_index.truncate_to(first_dropped.base_offset)
@@ -375,6 +375,19 @@ class Segment:
             return None
         start = self.offset_index.lookup(offset).position
         return find_batch(self.file(), offset, start, size)
+
+    def bound_at(self, position: int) -> int:
+        """Return an offset above all in the batches that begin before byte `position`, near to
+        the highest of them: at most an index interval further."""
+        lasts, bases, positions = self._recent
+        if lasts and position > positions[0]:
+            row = bisect_left(positions, position)
+            # The last offsets are extended last, so that a row of them is whole.
+            return bases[row] if row < len(lasts) else self.end_offset
+        bound = self.offset_index.bound_at(position)
+        if bound is not None:
+            return bound
+        return bases[0] if lasts else self.end_offset
 
     # -- time
 

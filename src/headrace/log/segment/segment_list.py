@@ -1,11 +1,12 @@
 """The segments of a partition in their order, and every change of their names on disk."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock, RLock
 
+from headrace.log.filesystem import FailedSync
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_name import DELETED, SWAP
 from headrace.log.storage import Storage
@@ -42,6 +43,7 @@ class SegmentList:
         self._deleted: list[tuple[int, Segment]] = []
         self.all: tuple[Segment, ...] = tuple(segments)
         self.names_changed = False
+        self._before_first_sync: Callable[[], None] | None = None
 
     @property
     def active(self) -> Segment:
@@ -49,6 +51,10 @@ class SegmentList:
 
     def add(self, base_offset: int) -> Segment:
         """Add a new, empty active segment. Its name is durable after `sync_names`."""
+        if self._before_first_sync is not None:
+            # A crash that kept the second name and not the first would leave a log without its
+            # start. Usually a thread was here before.
+            self.sync_names()
         segment = Segment(self._storage, self._directory, base_offset, new=True)
         segment.create()
         with self._lock:
@@ -56,12 +62,23 @@ class SegmentList:
             self.all = (*self.all, segment)
         return segment
 
+    def sync_first(self, sync: Callable[[], None]) -> None:
+        """Call `sync` with the next `sync_names`: a new log has more that is not durable yet."""
+        self.names_changed = True
+        self._before_first_sync = sync
+
     def sync_names(self) -> None:
         """Make every name durable that changed before this call."""
         with self._names_lock:
             if self.names_changed:
+                if self._before_first_sync is not None:
+                    self._before_first_sync()
+                    self._before_first_sync = None
                 self.names_changed = False
-                self._storage.filesystem.sync_directory(self._directory)
+                try:
+                    self._storage.filesystem.sync_directory(self._directory)
+                except OSError as error:
+                    raise FailedSync(error.errno, error.strerror, str(self._directory)) from error
 
     def drop_first(self, count: int, delay_ms: int) -> tuple[Segment, ...]:
         """Drop the oldest segments. The log start above them is durable already."""

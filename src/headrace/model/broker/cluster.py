@@ -18,6 +18,67 @@ CLUSTER_KEYS = [
         minimum=100,
     ),
     broker_key(
+        "zookeeper.set.acl",
+        ConfigType.BOOLEAN,
+        False,
+        "Only the brokers' ZooKeeper user may change nodes, or read SCRAM keys and broker "
+        "configurations; nodes made before are closed at the start.",
+    ),
+    broker_key(
+        "headrace.zookeeper.user.file",
+        ConfigType.STRING,
+        None,
+        "A file with one line user=password: as whom brokers log in to ZooKeeper.",
+    ),
+    broker_key(
+        "headrace.zookeeper.auth.scheme",
+        ConfigType.STRING,
+        "sasl",
+        "sasl proves the password by DIGEST-MD5; digest sends it, and needs TLS to be safe.",
+        choices=("sasl", "digest"),
+    ),
+    broker_key(
+        "zookeeper.ssl.client.enable",
+        ConfigType.BOOLEAN,
+        False,
+        "Whether brokers speak TLS to ZooKeeper.",
+    ),
+    broker_key(
+        "zookeeper.ssl.keystore.type",
+        ConfigType.STRING,
+        "PEM",
+        "The format of zookeeper.ssl.keystore.location.",
+        choices=("PEM",),
+    ),
+    broker_key(
+        "zookeeper.ssl.keystore.location",
+        ConfigType.STRING,
+        None,
+        "A file with the private key, without a password, and the certificate chain that a broker "
+        "shows to ZooKeeper; none shows no certificate.",
+    ),
+    broker_key(
+        "zookeeper.ssl.truststore.type",
+        ConfigType.STRING,
+        "PEM",
+        "The format of zookeeper.ssl.truststore.location.",
+        choices=("PEM",),
+    ),
+    broker_key(
+        "zookeeper.ssl.truststore.location",
+        ConfigType.STRING,
+        None,
+        "A file with the authorities whose certificates of ZooKeeper servers are believed; none "
+        "believes the machine's.",
+    ),
+    broker_key(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        ConfigType.STRING,
+        "HTTPS",
+        "HTTPS: a ZooKeeper server's certificate must be for its host; empty: for any.",
+        choices=("HTTPS", "https", ""),
+    ),
+    broker_key(
         "replica.lag.time.max.ms",
         ConfigType.LONG,
         30_000,
@@ -81,6 +142,16 @@ CLUSTER_KEYS = [
         "Bytes per second that this broker fetches for its throttled replicas that catch up.",
         minimum=0,
         dynamic=True,
+    ),
+    broker_key(
+        "num.replica.fetchers",
+        ConfigType.INT,
+        1,
+        "Connections over which a follower copies from one leader.",
+        minimum=1,
+        maximum=1,
+        dynamic=True,
+        bound_reason="a broker has one fetcher per leader that it follows",
     ),
     broker_key(
         "replica.selector.class",

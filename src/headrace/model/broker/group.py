@@ -41,6 +41,41 @@ GROUP_KEYS = [
         minimum=1,
     ),
     broker_key(
+        "group.consumer.min.heartbeat.interval.ms",
+        ConfigType.INT,
+        5000,
+        "The shortest consumer.heartbeat.interval.ms that a group may be given.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.max.heartbeat.interval.ms",
+        ConfigType.INT,
+        15_000,
+        "The longest consumer.heartbeat.interval.ms that a group may be given.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.min.session.timeout.ms",
+        ConfigType.INT,
+        45_000,
+        "The shortest consumer.session.timeout.ms that a group may be given.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.max.session.timeout.ms",
+        ConfigType.INT,
+        60_000,
+        "The longest consumer.session.timeout.ms that a group may be given.",
+        minimum=1,
+    ),
+    broker_key(
+        "group.consumer.max.size",
+        ConfigType.INT,
+        INT_MAX,
+        "Members that a group of the new protocol may have.",
+        minimum=1,
+    ),
+    broker_key(
         "group.consumer.assignors",
         ConfigType.LIST,
         ("uniform", "range"),
@@ -87,7 +122,8 @@ GROUP_KEYS = [
         "offsets.topic.replication.factor",
         ConfigType.SHORT,
         3,
-        "Replicas of __consumer_offsets; as many as there are brokers when there are fewer.",
+        "Replicas of __consumer_offsets. The topic is not created before so many brokers run; a "
+        "broker without others creates it with one.",
         minimum=1,
     ),
     broker_key(

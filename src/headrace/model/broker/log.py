@@ -52,6 +52,16 @@ LOG_KEYS = [
         dynamic=True,
     ),
     broker_key(
+        "log.cleaner.threads",
+        ConfigType.INT,
+        1,
+        "Threads that compact.",
+        minimum=1,
+        maximum=1,
+        dynamic=True,
+        bound_reason="one thread compacts the logs of a broker, one after the other",
+    ),
+    broker_key(
         "producer.id.expiration.ms",
         ConfigType.INT,
         DAY_MS,
@@ -77,6 +87,13 @@ COARSE_KEYS = [
         minimum=-1,
     ),
     broker_key(
+        "log.roll.jitter.hours",
+        ConfigType.INT,
+        None,
+        "log.roll.jitter.ms in hours; used when that is not set.",
+        minimum=0,
+    ),
+    broker_key(
         "log.roll.hours",
         ConfigType.INT,
         None,
@@ -90,4 +107,5 @@ COARSE_UNITS = (
     ("log.retention.minutes", "log.retention.ms", MINUTE_MS),
     ("log.retention.hours", "log.retention.ms", HOUR_MS),
     ("log.roll.hours", "log.roll.ms", HOUR_MS),
+    ("log.roll.jitter.hours", "log.roll.jitter.ms", HOUR_MS),
 )

@@ -29,6 +29,14 @@ NETWORK_KEYS = [
         "HOST:PORT of /healthz, /readyz and /metrics; port 0 takes a free one, none turns it off.",
     ),
     broker_key(
+        "headrace.metrics.max.topics",
+        ConfigType.INT,
+        500,
+        "How many topics have metrics of their own, the first ones with traffic; the others are "
+        "counted together.",
+        minimum=0,
+    ),
+    broker_key(
         "socket.request.max.bytes",
         ConfigType.INT,
         100 * 1024 * 1024,
@@ -64,6 +72,13 @@ NETWORK_KEYS = [
         "Connections from one address at once.",
         minimum=0,
         dynamic=True,
+    ),
+    broker_key(
+        "telemetry.max.bytes",
+        ConfigType.INT,
+        1024 * 1024,
+        "The largest push of a client's metrics (KIP-714), as it is sent.",
+        minimum=1,
     ),
     broker_key(
         "queued.max.request.bytes",

@@ -3,8 +3,17 @@
 from headrace.model.broker.key import broker_key
 from headrace.model.config import ConfigType
 
+NO_BROKER_ID = -1
+
 NODE_KEYS = [
     broker_key("node.id", ConfigType.INT, 1, "This broker's number in its cluster.", minimum=0),
+    broker_key(
+        "broker.id",
+        ConfigType.INT,
+        NO_BROKER_ID,
+        "Kafka's older name of node.id; used when that is not set.",
+        minimum=NO_BROKER_ID,
+    ),
     broker_key("broker.rack", ConfigType.STRING, None, "Where this broker stands, for placement."),
     broker_key(
         "cluster.id", ConfigType.STRING, None, "The cluster's id; one is made when missing."
@@ -15,6 +24,7 @@ NODE_KEYS = [
         ("data",),
         "Where the partitions lie: one directory a disk, separated by commas.",
     ),
+    broker_key("log.dir", ConfigType.LIST, (), "The same as log.dirs; used when that is not set."),
     broker_key(
         "num.recovery.threads.per.data.dir",
         ConfigType.INT,

@@ -47,10 +47,20 @@ def kernel(function: _Function) -> _Function:
     Where neither this folder nor the user's cache can be written to, as on an executor of Spark
     without a home, every process compiles for itself, unless NUMBA_CACHE_DIR names a place.
     """
+    return _compiled(function, nogil=True)
+
+
+def short_kernel(function: _Function) -> _Function:
+    """Compile like `kernel`, for work of microseconds on the event loop: it keeps the GIL, because
+    getting it back from another thread can take longer than the work."""
+    return _compiled(function, nogil=False)
+
+
+def _compiled(function: _Function, *, nogil: bool) -> _Function:
     try:
-        return cast(_Function, njit(cache=True, nogil=True)(function))
+        return cast(_Function, njit(cache=True, nogil=nogil)(function))
     except RuntimeError:  # "cannot cache function ...: no locator available"
-        return cast(_Function, njit(nogil=True)(function))
+        return cast(_Function, njit(nogil=nogil)(function))
 
 
 def part(function: _Function) -> _Function:

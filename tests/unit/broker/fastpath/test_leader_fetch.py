@@ -11,15 +11,18 @@ import pytest
 
 from headrace.broker.call import Call
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
+from headrace.cluster.config_command import ConfigAlteration
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked
 from headrace.log.partition.log_slice import LogSlice
 from headrace.model.clock import ManualClock
+from headrace.model.config_code import ConfigOperation
 from headrace.model.ids import BrokerId
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
@@ -46,7 +49,7 @@ class Follower:
         self.broker = server.broker
         # Only an authorizer looks at who asks.
         self._connection = cast(Connection, None)
-        slow_fetch = partial(fetch.FollowerFetch, counted=True)
+        slow_fetch = partial(FollowerFetch, counted=True)
         self.fast_path = FastLeaderFetch(self.broker, self._connection, slow_fetch)
         topic = self.broker.topics.by_name("clicks")
         assert topic is not None
@@ -269,7 +272,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
         topic = follower.broker.topics.by_name("clicks")
         assert topic is not None
         topic.partitions[0] = None
-        follower.broker.topics.changed()
+        follower.broker.topics.changed(next(iter(follower.broker.topics)))
         follower.partitions[0].resign()
         await turns()
 
@@ -284,7 +287,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda follower: follower.broker.topics.changed(),
+        lambda follower: follower.broker.topics.changed(next(iter(follower.broker.topics))),
         lambda follower: follower.ends.__setitem__(0, 99),
         lambda follower: setattr(follower, "session_epoch", 77),
         lambda follower: take_away(follower.partitions[0]),
@@ -301,6 +304,29 @@ def test_it_declines_when_something_is_not_as_it_was(
 
         assert follower.fast_path.serve(follower.frame()) is None
         assert follower.partitions[0].log.high_watermark == before
+
+    run(tmp_path, scenario)
+
+
+def test_a_throttle_that_is_set_while_it_runs_counts_until_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        key = "leader.replication.throttled.replicas"
+
+        async def alter(operation: ConfigOperation) -> None:
+            alterations = [ConfigAlteration(key, operation, "*")]
+            await follower.broker.controller.administer(
+                lambda controller: controller.alter_topic_configs("clicks", alterations)
+            )
+
+        await alter(ConfigOperation.SET)
+        assert follower.fast_path.serve(follower.frame()) is None
+        await alter(ConfigOperation.DELETE)
+        follower.get_in_step()
+
+        assert follower.fast_path.serve(follower.frame()) is not None
 
     run(tmp_path, scenario)
 
@@ -327,6 +353,47 @@ def test_a_follower_that_is_gone_is_sent_nothing_any_more(tmp_path: Path) -> Non
 
         assert waiting.cancelled()
         assert not any(each._replica_waiters for each in follower.partitions)
+
+    run(tmp_path, scenario)
+
+
+def limit_every_client(follower: Follower) -> None:
+    """Let no client fetch more than a byte per second; a throttled one would be muted."""
+    limits = {(("client-id", None),): {"consumer_byte_rate": 1.0}}
+    follower.broker.quotas.set_limits(limits)
+
+
+def test_a_client_quota_slows_no_follower_on_the_slow_path(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        limit_every_client(follower)
+        for index in range(PARTITIONS):
+            follower.append(index)
+
+        response = follower.append_response(follower.ask_handler(follower.frame()))
+
+        assert response.throttle_ms == 0
+        assert follower.in_step()
+
+    run(tmp_path, scenario)
+
+
+def test_a_client_quota_slows_no_follower_on_the_fast_path(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        follower.get_in_step()
+        limit_every_client(follower)
+        frame = follower.frame()
+        follower.append(0)
+        answer = follower.fast_path.serve(frame)
+        assert answer is not None
+
+        assert follower.append_response(answer).throttle_ms == 0
+        # Several partitions are due: their response is packed as the slow path does it.
+        follower.append(1)
+        follower.append(2)
+        answer = follower.fast_path.serve(follower.frame())
+        assert answer is not None
+        assert follower.append_response(answer).throttle_ms == 0
+        assert follower.in_step()
 
     run(tmp_path, scenario)
 

@@ -14,6 +14,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.testing.readiness import free_port
+from testkit.simulation.manual_threads import ManualThreads
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = random_topic_id()
@@ -40,6 +41,7 @@ class Host:
     def __init__(self, leader):
         self.members = {leader.broker_id: leader}
         self.metrics = BrokerMetrics()
+        self.threads = ManualThreads()
         self.gone = []
 
     def broker_gone(self, record):
@@ -54,7 +56,8 @@ async def gone_until(enough, port, folder, meanwhile=lambda fetchers: None, **mo
     connector = PeerConnector(settings, host.members.get)
     throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
     fetchers = ReplicaFetchers(host, settings, connector, throttle)
-    fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0)))
+    starts = fetchers.log_starts
+    fetchers.follow(Follower(ORDERS, TOPIC_ID, EmptyLog(), BrokerId(1), LeaderEpoch(0), starts))
     async with asyncio.timeout(60):
         while not enough(host.gone):
             meanwhile(fetchers)

@@ -160,6 +160,20 @@ def test_group_takes_no_more_than_its_maximum() -> None:
     assert error(beat(shard, "a", 1)) is None
 
 
+def test_a_groups_own_times_count_from_the_next_heartbeat() -> None:
+    own: dict[str, dict[str, int]] = {}
+    shard = GroupShard(GroupConfig(own=own), image())
+    assert join(shard, "a").heartbeat_interval_ms == 5_000
+
+    own["g"] = {"consumer.heartbeat.interval.ms": 7_000, "consumer.session.timeout.ms": 50_000}
+    assert beat(shard, "a", 1).heartbeat_interval_ms == 7_000
+    shard.advance(SESSION_MS + 1)
+    assert state(shard) == "Stable"
+    shard.advance(5_000)
+
+    assert state(shard) == "Empty"
+
+
 # Reconciliation between members.
 
 

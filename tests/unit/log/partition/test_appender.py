@@ -1,9 +1,12 @@
 """What a log appends, and what the append returns."""
 
 from collections.abc import Callable
+from pathlib import Path
+from random import Random
 
 import pytest
 
+from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
@@ -16,7 +19,18 @@ from headrace.model.error import (
     OutOfOrderSequence,
     UnexpectedAppendOffset,
 )
-from headrace.records.batch import LOG_APPEND_TIME, Batch
+from headrace.model.ids import TopicPartition
+from headrace.records.batch import (
+    CONTROL_BIT,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL_BIT,
+    Batch,
+    build_head,
+)
+from headrace.records.compression import Codec
+from headrace.records.recompress import recompressed
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.crash_node import Loss
 from testkit.sample.batch import SAMPLE_TIME_MS, sample_batch
 from testkit.sample.filled_log import fill, offsets
 
@@ -227,3 +241,133 @@ def test_a_follower_refuses_what_it_has(log: PartitionLog) -> None:
     fill(log, 3)
     with pytest.raises(UnexpectedAppendOffset):
         log.append_as_follower(sample_batch(b"a", base_offset=2, leader_epoch=0))
+
+
+# -- records that are none -------------------------------------------------------------------------
+
+
+def garbage(count: int, codec: int = 0, size: int = 24) -> bytes:
+    rows = b"\xff" * size
+    head = build_head(
+        rows,
+        attributes=codec,
+        last_offset_delta=count - 1,
+        record_count=count,
+        base_timestamp=SAMPLE_TIME_MS,
+        max_timestamp=SAMPLE_TIME_MS,
+    )
+    return head + rows
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("view", [bytes, memoryview])
+def test_garbage_that_claims_records_is_refused(
+    log: PartitionLog, codec: int, view: Callable[[bytes], bytes]
+) -> None:
+    log.append(sample_batch(b"before"), 0)
+    with pytest.raises(InvalidRecord):
+        log.append(view(garbage(2**31 - 1, codec)), 0)
+    assert log.log_end_offset == 1
+    assert len(log.segments) == 1
+
+
+def test_the_record_that_is_none_is_named(log: PartitionLog) -> None:
+    batch = Batch(sample_batch(b"a", b"b", b"c"))
+    rows = bytearray(batch.records)
+    third = len(rows) // 3 * 2
+    rows[third + 3] = 2  # the offset delta of the third record
+    head = build_head(
+        rows, last_offset_delta=2, record_count=3, base_timestamp=0, max_timestamp=SAMPLE_TIME_MS
+    )
+    with pytest.raises(InvalidRecord) as raised:
+        log.append(head + bytes(rows), 0)
+    assert [record for record, _ in raised.value.record_errors] == [2]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_without_a_key_are_named(open_log: OpenLog, codec: Codec) -> None:
+    log = open_log(cleanup_policy=("compact",))
+    plain = Batch(sample_batch(b"a", b"b", b"c", keys=[None, b"k", None]))
+    batch = recompressed(plain, codec, None, max_inflated_bytes=10_000)
+    with pytest.raises(InvalidRecord) as raised:
+        log.append(batch.data, 0)
+    assert [record for record, _ in raised.value.record_errors] == [0, 2]
+    assert "no key" in raised.value.record_errors[0][1]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_out_of_time_are_named(open_log: OpenLog, codec: Codec) -> None:
+    log = open_log(message_timestamp_after_max_ms=1000, message_timestamp_before_max_ms=1000)
+    plain = Batch(
+        sample_batch(b"a", b"b", b"c", b"d", timestamp_ms=SAMPLE_TIME_MS - 2000, step_ms=1500)
+    )
+    batch = recompressed(plain, codec, None, max_inflated_bytes=10_000)
+    with pytest.raises(InvalidTimestamp) as raised:
+        log.append(batch.data, 0)
+    assert [record for record, _ in raised.value.record_errors] == [0, 3]
+
+
+def test_a_record_newer_than_its_batch_says_is_refused(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_after_max_ms=1000)
+    log.append(memoryview(sample_batch(b"a")), 0)
+    rows = Batch(sample_batch(b"a", b"b", step_ms=5000)).records
+    head = build_head(
+        rows,
+        last_offset_delta=1,
+        record_count=2,
+        base_timestamp=SAMPLE_TIME_MS,
+        max_timestamp=SAMPLE_TIME_MS,
+    )
+    with pytest.raises(InvalidTimestamp) as raised:
+        log.append(memoryview(head + bytes(rows)), 0)
+    assert [record for record, _ in raised.value.record_errors] == [1]
+
+
+# -- what a leader sends that is unusual -----------------------------------------------------------
+
+
+def test_a_follower_writes_no_marker_that_it_cannot_read(open_log: OpenLog) -> None:
+    log = open_log()
+    log.append_as_follower(sample_batch(b"a", leader_epoch=0))
+    rows = b"\x02\x00"
+    head = build_head(
+        rows,
+        base_offset=1,
+        leader_epoch=0,
+        attributes=CONTROL_BIT | TRANSACTIONAL_BIT,
+        last_offset_delta=0,
+        record_count=1,
+        producer_id=7,
+        producer_epoch=0,
+    )
+    with pytest.raises(CorruptBatch):
+        log.append_as_follower(head + rows)
+    log.sync()
+
+    assert log.log_end_offset == open_log().log_end_offset == 1
+
+
+@pytest.mark.parametrize("loss", [Loss.EVERYTHING, Loss.NOTHING])
+def test_a_jump_of_offsets_that_no_index_can_hold_survives_a_crash(
+    loss: Loss,
+) -> None:
+    disk = CrashDisk()
+
+    def opened() -> LogDirectory:
+        return LogDirectory.open(Path("/data"), filesystem=disk, background=False)
+
+    clicks = TopicPartition("clicks", 0)
+    log = opened().create(clicks)
+    far = 2**31 + 10
+    for base in (0, far, far + 1, 3 * far):
+        log.append_as_follower(sample_batch(b"v", base_offset=base, leader_epoch=0))
+    log.sync()
+    assert [segment.base_offset for segment in log.segments] == [0, far, 3 * far]
+
+    disk.crash(Random(1), loss=loss, chaos=False)
+
+    log = opened().get(clicks)
+    log.set_high_watermark(log.log_end_offset)
+    assert log.log_end_offset == 3 * far + 1
+    assert offsets(log, 0) == [0]
+    assert offsets(log, far) == [far, far + 1]

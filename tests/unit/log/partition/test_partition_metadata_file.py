@@ -31,9 +31,9 @@ def test_what_was_written_reads_back(disk: CrashDisk, directory: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "must hold"),
+        (b"nonsense", "must hold"),
         (b"version: 1\ntopic_id: 9HrBC1jMQ3KlZw4CssPUeQ", "must hold"),
-        (b"version: 0\ntopic_id: short", "'short' is not a UUID"),
+        (b"version: 0\ntopic_id: 9HrBC1jMQ3KlZw4CssPUeQAA", "is not a UUID"),
         (b"version: 0\ntopic_id: \xff\xfe", "is not a UUID"),
     ],
 )
@@ -41,3 +41,12 @@ def test_garbage_is_named(disk: CrashDisk, directory: Path, content: bytes, what
     disk.write_atomically(directory / "partition.metadata", content)
     with pytest.raises(CorruptLog, match=what):
         PartitionMetadataFile.read(disk, directory)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"version: 0\nto", b"version: 0\ntopic_id: 9HrBC1", bytes(43)]
+)
+def test_what_a_crash_tore_counts_as_none(disk: CrashDisk, directory: Path, content: bytes) -> None:
+    """The file of a new log is not synced before its first records are."""
+    disk.write_atomically(directory / "partition.metadata", content)
+    assert PartitionMetadataFile.read(disk, directory) is None

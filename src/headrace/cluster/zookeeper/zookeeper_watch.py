@@ -10,6 +10,9 @@ kazoo reports the end of a session only when it reaches the ensemble again. A br
 must know earlier, since the others drop it when its session times out. So the time since the
 connection broke is counted here as well. The session may turn out to have survived: a broker whose
 session is reported as lost creates its ephemeral nodes again, whether they still exist or not.
+
+kazoo gives up for good when a login fails, and takes a server that dies during a login for one that
+refuses it. So the client is started again here, for as long as it takes.
 """
 
 import time
@@ -24,6 +27,7 @@ import structlog
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
 
 from headrace.cluster.store import Node, SessionWatcher, Watcher
 from headrace.model.error import StorageError
@@ -32,6 +36,7 @@ _log = structlog.get_logger(__name__)
 
 _FAILURES = (KazooException, KazooTimeoutError, StorageError)
 _RETRY_SECONDS = 0.5
+_GIVEN_UP = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
 @dataclass(slots=True)
@@ -61,6 +66,8 @@ class ZooKeeperWatch:
         self._suspended_at: float | None = None
         self._lost = False
         self._retry_at: float | None = None
+        self._restart_at: float | None = None
+        self._refused = False
         client.add_listener(self._state_changed)
         self._thread = Thread(target=self._run, name="zookeeper-watch", daemon=True)
         self._thread.start()
@@ -133,7 +140,8 @@ class ZooKeeperWatch:
 
     def _timeout(self) -> float | None:
         """Return how long to wait for work before something else is due; None for ever."""
-        times = [each for each in (self._lost_at, self._retry_at) if each is not None]
+        due = (self._lost_at, self._retry_at, self._restart_at)
+        times = [each for each in due if each is not None]
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     @property
@@ -146,18 +154,31 @@ class ZooKeeperWatch:
         now = time.monotonic()
         if self._lost_at is not None and self._lost_at <= now:
             self._lose()
+        if self._restart_at is not None and self._restart_at <= now:
+            self._restart()
         if self._retry_at is not None and self._retry_at <= now:
             self._read_everything()
 
     def _apply_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
-            self._suspended_at = None
+            self._suspended_at = self._restart_at = None
             self._read_everything()
             return
         if self._suspended_at is None:
             self._suspended_at = time.monotonic()
         if state == KazooState.LOST:
             self._lose()
+            # A session that has only ended is replaced by kazoo itself.
+            self._restart_at = time.monotonic() + _RETRY_SECONDS
+
+    def _restart(self) -> None:
+        """Start a client that gave up, and look again later: the login may be refused again."""
+        self._restart_at = time.monotonic() + _RETRY_SECONDS
+        if self._client.client_state in _GIVEN_UP:
+            if not self._refused:
+                self._refused = True
+                _log.warning("zookeeper_login_refused", retry_seconds=_RETRY_SECONDS)
+            self._client.start_async()
 
     def _read_everything(self) -> None:
         """Read all kinds. A session is reported alive only after the watchers saw all changes."""
@@ -168,6 +189,7 @@ class ZooKeeperWatch:
         for kind in list(self._kinds):
             self._read_kind(kind, whole=True)
         self._retry_at = None
+        self._refused = False
         if self._lost:
             self._lost = False
             self._report_session(alive=True)

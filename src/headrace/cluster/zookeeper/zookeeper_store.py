@@ -1,15 +1,20 @@
 """`ZooKeeperStore`: the cluster store of several brokers, in a ZooKeeper ensemble."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import structlog
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     BadVersionError,
     ConnectionLoss,
+    InvalidACLError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     RolledBackError,
@@ -31,8 +36,13 @@ from headrace.cluster.store import (
     check_data,
     check_path,
 )
-from headrace.cluster.zookeeper_watch import ZooKeeperWatch
+from headrace.cluster.zookeeper.node_acls import NodeAcls
+from headrace.cluster.zookeeper.tls_handler import TlsHandler
+from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperAccess
+from headrace.cluster.zookeeper.zookeeper_watch import ZooKeeperWatch
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
+
+_log = structlog.get_logger(__name__)
 
 DEFAULT_ROOT = "/headrace"
 
@@ -40,6 +50,10 @@ _CONFLICTS = (BadVersionError, NodeExistsError, NoNodeError)
 _NOT_THE_CAUSE = (RolledBackError, RuntimeInconsistency)
 _ANY_VERSION = -1
 _READ_TRIES = 3
+_POLL_SECONDS = 0.1
+_ANYONE = ZooKeeperAccess()
+# How kazoo's warning begins when the servers refuse a login.
+_REFUSED = "AUTH_FAILED"
 # kazoo would wait longer each time, until a session ends that could have been kept.
 _RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 0.5}
 
@@ -62,43 +76,59 @@ class ZooKeeperStore:
     of the store calls all watchers, in order.
     """
 
-    def __init__(self, client: KazooClient, wait_seconds: float) -> None:
+    def __init__(
+        self, client: KazooClient, wait_seconds: float, acls: NodeAcls | None = None
+    ) -> None:
         """Use `open`."""
         self._client = client
         self._wait_seconds = wait_seconds
+        self._acls = acls
         self._kinds: set[str] = set()
         self._watch = ZooKeeperWatch(client, wait_seconds, self._make_kind)
 
     @classmethod
     def open(
-        cls, servers: str, *, session_ms: int = 9000, connect_seconds: float = _CONNECT_SECONDS
+        cls,
+        servers: str,
+        *,
+        session_ms: int = 9000,
+        connect_seconds: float = _CONNECT_SECONDS,
+        access: ZooKeeperAccess = _ANYONE,
     ) -> "ZooKeeperStore":
         """Connect to an ensemble, `host:port,host:port` with a root behind it if there is one.
 
         Raises:
-            StorageError: none of the servers answers in time.
+            StorageError: none of the servers answers in time, or they refuse the login.
         """
         hosts, slash, root = servers.partition("/")
+        warnings = _LastWarning()
         client = KazooClient(
             hosts=f"{hosts}{slash}{root}" if root else hosts + DEFAULT_ROOT,
             timeout=session_ms / 1000,
             connection_retry=_RECONNECT,
-            logger=_quiet_logger(),
+            logger=warnings.logger,
+            **_options(access),
         )
+        acls = NodeAcls(access.login) if access.set_acl else None
         # Not `start`, which warns of a root that is only about to be made.
         timeout = max(connect_seconds, 2 * session_ms / 1000)
-        client.start_async().wait(timeout=timeout)
         try:
+            _connect(client, hosts, timeout)
             if not client.connected:
-                raise StorageError(
-                    f"no ZooKeeper server answers at {hosts}: is the ensemble running?"
-                )
-            client.ensure_path_async("/").get(timeout=timeout)
+                raise StorageError(_unreachable(hosts, access, warnings.text))
+            acl = None if acls is None else acls.of("/")
+            client.ensure_path_async("/", acl=acl).get(timeout=timeout)
+            if acls is not None:
+                closed = acls.apply(client, timeout)
+                if closed:
+                    _log.info("zookeeper_acls_set", nodes=closed)
+        except AuthFailedError as error:
+            _discard(client)
+            raise StorageError(_unreachable(hosts, access, warnings.text)) from error
         except (KazooException, KazooTimeoutError, StorageError) as error:
-            client.stop()
-            client.close()
+            _discard(client)
             raise error if isinstance(error, StorageError) else _failed("start", error) from error
-        return cls(client, session_ms / 1000)
+        return cls(client, session_ms / 1000, acls)
 
     # Reading
 
@@ -165,7 +195,7 @@ class ZooKeeperStore:
             return []
         transaction = self._client.transaction()
         for write in writes:
-            _add(transaction, write)
+            _add(transaction, write, self._acls)
         try:
             results = transaction.commit_async().get(timeout=self._wait_seconds)
         except (KazooException, KazooTimeoutError) as error:
@@ -191,10 +221,12 @@ class ZooKeeperStore:
     def _make_kind(self, kind: str) -> None:
         if kind in self._kinds:
             return
+        path = f"/{kind}"
+        acl = None if self._acls is None else self._acls.of(path)
         try:
-            self._client.ensure_path_async(f"/{kind}").get(timeout=self._wait_seconds)
+            self._client.ensure_path_async(path, acl=acl).get(timeout=self._wait_seconds)
         except (KazooException, KazooTimeoutError) as error:
-            raise _failed(f"make /{kind}", error) from error
+            raise _failed(f"make {path}", error) from error
         self._kinds.add(kind)
 
     def close(self) -> None:
@@ -205,21 +237,70 @@ class ZooKeeperStore:
             self._client.close()
 
 
-def _quiet_logger() -> logging.Logger:
-    """Return a logger that drops kazoo's warning for every reconnect; the broker logs its own."""
-    logger = logging.getLogger("headrace.zookeeper")
-    logger.setLevel(logging.ERROR)
-    return logger
+def _options(access: ZooKeeperAccess) -> dict[str, Any]:
+    """Return kazoo's arguments for login and TLS; it logs in again on every connection."""
+    options: dict[str, Any] = {}
+    login = access.login
+    if login is not None and login.scheme == "sasl":
+        options["sasl_options"] = {
+            "mechanism": "DIGEST-MD5",
+            "username": login.user,
+            "password": login.password,
+        }
+    elif login is not None:
+        options["auth_data"] = [("digest", f"{login.user}:{login.password}")]
+    if access.tls is not None:
+        options["handler"] = TlsHandler(access.tls)
+    return options
+
+
+def _connect(client: KazooClient, hosts: str, seconds: float) -> None:
+    """Wait for a connection, unless no server has a certificate that is believed."""
+    live, end = client.start_async(), time.monotonic() + seconds
+    handler = client.handler
+    while not live.wait(_POLL_SECONDS) and time.monotonic() < end:
+        if isinstance(handler, TlsHandler) and len(handler.untrusted) >= len(client.hosts):
+            reasons = "; ".join(sorted(set(handler.untrusted.values())))
+            raise StorageError(f"the certificate of ZooKeeper at {hosts} is not valid: {reasons}")
+
+
+def _unreachable(hosts: str, access: ZooKeeperAccess, reason: str) -> str:
+    if reason.startswith(_REFUSED) and access.login is not None:
+        return f"ZooKeeper at {hosts} refuses the login of {access.login.user!r}"
+    return f"no ZooKeeper server answers at {hosts}: is the ensemble running?" + (
+        f" ({reason})" if reason else ""
+    )
+
+
+def _discard(client: KazooClient) -> None:
+    with suppress(KazooException, KazooTimeoutError):
+        client.stop()
+    client.close()
+
+
+class _LastWarning(logging.Handler):
+    """A logger for kazoo that writes nothing, since the broker logs its own lines, and keeps the
+    last warning, which alone says why a connection failed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.text = ""
+        self.logger = logging.Logger("headrace.zookeeper", logging.WARNING)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
 
 
 def _node(path: str, data: bytes, stat: Any) -> Node:
     return Node(path, data, stat.version, ephemeral=stat.ephemeralOwner != 0)
 
 
-def _add(transaction: Any, write: Write) -> None:
+def _add(transaction: Any, write: Write, acls: NodeAcls | None) -> None:
     match write:
         case CreateNode(path, data, ephemeral):
-            transaction.create(path, data, ephemeral=ephemeral)
+            acl = None if acls is None else acls.of(path)
+            transaction.create(path, data, acl=acl, ephemeral=ephemeral)
         case UpdateNode(path, data, version):
             transaction.set_data(path, data, _ANY_VERSION if version is None else version)
         case DeleteNode(path, version):
@@ -251,5 +332,14 @@ def _version(write: Write, result: Any) -> int:
 
 
 def _failed(what: str, error: Exception) -> StorageError:
+    if isinstance(error, NoAuthError):
+        return StorageError(
+            f"ZooKeeper could not {what}: the node belongs to another ZooKeeper user than this "
+            "broker's (see zookeeper.set.acl)"
+        )
+    if isinstance(error, InvalidACLError):
+        return StorageError(
+            f"ZooKeeper could not {what}: zookeeper.set.acl needs a login that the ensemble knows"
+        )
     name = type(error).__name__
     return StorageError(f"ZooKeeper could not {what}: {name} {error}".rstrip())

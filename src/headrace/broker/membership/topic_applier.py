@@ -1,0 +1,179 @@
+"""Serves the topics of the cluster's state, and makes and deletes their logs in the background.
+
+Rule 1: nothing waits for the disk. A topic that is deleted is not served from this moment on; its
+logs are deleted later. A topic whose logs are all here takes its new leaders at once.
+Rule 2: a topic with missing logs is served when a thread has made them. Its newest record counts
+then, whatever was changed meanwhile.
+Rule 3: one round of disk work at a time: first deletions, then creations. So a topic that is
+created again under its old name finds the old logs gone. A round takes all that has come in: its
+checkpoints and syncs cost once per round, not once per partition.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+import structlog
+
+from headrace.broker.config.internal_topic import TRANSACTION_STATE
+from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.replica_roles import ReplicaRoles
+from headrace.broker.replica.topic_table import TopicTable
+from headrace.cluster.topic import TopicRecord
+from headrace.model.error import HeadraceError, StorageError
+from headrace.model.ids import TopicId, TopicPartition
+
+log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+
+# Leading thousands of partitions takes a second: others get their turn on the loop in between.
+_TURN_SECONDS = 0.005
+
+
+class TopicTarget(Protocol):
+    """The broker, as far as topics change it."""
+
+    @property
+    def topics(self) -> TopicTable: ...
+
+    @property
+    def storage(self) -> LogStorage: ...
+
+    @property
+    def roles(self) -> ReplicaRoles: ...
+
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """Run blocking work off the loop."""
+
+
+class TopicApplier:
+    """Makes changed topics take effect in this broker.
+
+    Threads: event loop only; the storage works in a thread.
+
+    Args:
+        reconfigure: gives the logs and partitions of a topic its changed configuration.
+    """
+
+    def __init__(self, target: TopicTarget, reconfigure: Callable[[str], None]) -> None:
+        self._target = target
+        self._reconfigure = reconfigure
+        # Topics whose logs are being made: the newest record of each.
+        self._pending: dict[str, TopicRecord] = {}
+        self._doomed: list[tuple[TopicPartition, TopicId]] = []
+        self._working: asyncio.Task[None] | None = None
+        self._served = asyncio.Condition()
+
+    def apply(self, record: TopicRecord) -> None:
+        """Serve a topic as its record says, at once or as soon as its logs are made."""
+        hosted = self._target.topics.by_name(record.name)
+        if hosted is not None and hosted.topic_id != record.topic_id:
+            # Deleted and created again, and both arrived as one change.
+            self.remove([hosted.record])
+        waiting = self._pending.get(record.name)
+        if waiting is not None and waiting.topic_id != record.topic_id:
+            self._doom(waiting)
+        if waiting is not None or self._target.storage.lacks(record):
+            self._pending[record.name] = record
+            self._start()
+        else:
+            self._serve(record, None if hosted is None else hosted.record.configs)
+
+    def remove(self, records: Iterable[TopicRecord]) -> None:
+        """Stop serving topics that were deleted; their logs go in the background."""
+        records = list(records)
+        for record in records:
+            waiting = self._pending.pop(record.name, None)
+            if waiting is not None:
+                self._doom(waiting)
+        for hosted in self._target.roles.remove([record.name for record in records]):
+            self._doom(hosted)
+        self._start()
+
+    async def served(self, names: Iterable[str]) -> None:
+        """Return when the logs of these topics are no longer being made."""
+        wanted = set(names)
+        if wanted.isdisjoint(self._pending):
+            return
+        async with self._served:
+            await self._served.wait_for(lambda: wanted.isdisjoint(self._pending))
+
+    async def settle(self) -> None:
+        """Return when no log is left to make or to delete."""
+        while self._working is not None and not self._working.done():
+            await asyncio.shield(self._working)
+
+    def _doom(self, record: TopicRecord) -> None:
+        self._doomed.extend(
+            (TopicPartition(record.name, index), record.topic_id)
+            for index in range(len(record.partitions))
+        )
+
+    def _start(self) -> None:
+        if not self._pending and not self._doomed:
+            return
+        if self._working is None or self._working.done():
+            self._working = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._doomed or self._pending:
+            doomed, self._doomed = self._doomed, []
+            # Transactions last: those that were decided write their markers into the others.
+            records = sorted(
+                self._pending.values(), key=lambda each: each.name == TRANSACTION_STATE
+            )
+            failed = await self._target.in_thread(
+                lambda doomed=doomed, records=records: self._change_logs(doomed, records)  # type: ignore[misc]
+            )
+            turn_ends = loop.time() + _TURN_SECONDS
+            for record in records:
+                self._finish(record, failed=record.name in failed)
+                if loop.time() > turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = loop.time() + _TURN_SECONDS
+            async with self._served:
+                self._served.notify_all()
+        # After the last round: syncs would hold up the creation of other logs.
+        self._target.storage.sync_new()
+
+    def _change_logs(
+        self, doomed: list[tuple[TopicPartition, TopicId]], records: list[TopicRecord]
+    ) -> set[str]:
+        """Delete and make logs, in a thread; return the topics of which some could not be made."""
+        storage, failed = self._target.storage, set()
+        try:
+            storage.delete(doomed)
+        except HeadraceError as error:
+            log.error("logs_not_deleted", reason=str(error))
+        for record in records:
+            try:
+                storage.make(record)
+            except HeadraceError as error:
+                log.error("logs_not_made", topic=record.name, reason=str(error))
+                failed.add(record.name)
+        return failed
+
+    def _finish(self, made: TopicRecord, *, failed: bool) -> None:
+        """Serve a topic whose logs were made, unless it has changed so that others are missing."""
+        newest = self._pending.get(made.name)
+        if newest is None or newest.topic_id != made.topic_id:
+            return
+        if not failed and self._target.storage.lacks(newest):
+            return
+        del self._pending[made.name]
+        hosted = self._target.topics.by_name(made.name)
+        self._serve(newest, made.configs if hosted is None else hosted.record.configs)
+
+    def _serve(self, record: TopicRecord, configured: Mapping[str, str] | None) -> None:
+        """Serve a topic whose logs have the configuration `configured`; None if they are new."""
+        try:
+            unused = self._target.roles.apply(record)
+        except StorageError as error:
+            log.error("topic_not_served", topic=record.name, reason=str(error))
+            return
+        if configured is not None and configured != record.configs:
+            self._reconfigure(record.name)
+        self._doomed.extend((name, record.topic_id) for name in unused)
+        self._start()

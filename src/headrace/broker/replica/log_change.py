@@ -1,0 +1,138 @@
+"""Changes of followed logs that wait for the disk: in threads, never on the event loop.
+
+Truncating a log and moving its start write checkpoints and snapshots and sync files, some 10 to 30
+ms per partition. After a failover, or when the leader applies retention, that concerns thousands of
+partitions at once, and no client may wait for them.
+
+Rule 1: while a log is truncated nothing is appended to it and nothing is fetched for it. That holds
+for the log, not for one leader epoch: the follower of the next epoch waits as well.
+Rule 2: a broker that begins to lead a partition waits until its log has been truncated (`settle`).
+It is the one case in which the loop waits: a leader must know where its log ends.
+Rule 3: log starts move one partition after the other, and appends go on meanwhile. A later start
+replaces an earlier one that has not been reached yet.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from threading import Lock
+
+import structlog
+
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.error import HeadraceError
+from headrace.model.ids import TopicPartition
+
+log = structlog.get_logger(__name__)
+
+
+class LogTruncations:
+    """The truncations under way, at most one per log. Lives on the event loop."""
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        self._running: dict[TopicPartition, Future[None]] = {}
+
+    def begin(
+        self, name: TopicPartition, truncate: Callable[[], object], failed: Callable[[], object]
+    ) -> None:
+        """Truncate a log in a thread.
+
+        Args:
+            truncate: changes the log; nothing else may append to it until `under_way` is False.
+            failed: called on the loop when that ended with an error, which is logged here.
+        """
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            try:
+                truncate()
+            except HeadraceError as error:
+                log.error("partition_not_truncated", partition=str(name), reason=str(error))
+                _call_on(loop, failed)
+            except Exception as error:
+                log.error("partition_not_truncated", partition=str(name), exc_info=error)
+                _call_on(loop, failed)
+
+        self._running[name] = self._threads.submit(run)
+
+    def under_way(self, name: TopicPartition) -> bool:
+        running = self._running.get(name)
+        if running is None:
+            return False
+        if running.done():
+            del self._running[name]
+            return False
+        return True
+
+    def settle(self, name: TopicPartition) -> None:
+        """Wait, on the loop, until the log is not being truncated any more (rule 2)."""
+        running = self._running.pop(name, None)
+        if running is not None:
+            running.result()
+
+    async def finished(self) -> None:
+        """Return when no truncation is under way any more."""
+        running = [asyncio.wrap_future(each) for each in self._running.values()]
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+class LogStartQueue:
+    """The log starts that followers still have to move to, one thread at a time.
+
+    Bounded by the number of partitions. Threads: `request` on the event loop.
+
+    Args:
+        on_moved: called on the loop when a log start has moved.
+    """
+
+    def __init__(
+        self, threads: Executor, on_moved: Callable[[TopicPartition], object] = lambda name: None
+    ) -> None:
+        self._threads = threads
+        self._on_moved = on_moved
+        self._lock = Lock()
+        self._wanted: dict[TopicPartition, tuple[PartitionLog, int]] = {}
+        self._running: Future[None] | None = None
+
+    def request(self, stored: PartitionLog, log_start: int) -> None:
+        """Let a log start at `log_start`, soon."""
+        with self._lock:
+            self._wanted[stored.partition] = stored, log_start
+            if self._running is None:
+                loop = asyncio.get_running_loop()
+                self._running = self._threads.submit(self._move_all, loop)
+
+    def _move_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._running = None
+                    return
+                name = next(iter(self._wanted))
+                stored, log_start = self._wanted.pop(name)
+            try:
+                stored.delete_records(log_start)
+            except HeadraceError as error:
+                # The log is gone, or was truncated meanwhile: the leader's next response says more.
+                log.debug("log_start_not_moved", partition=str(name), reason=str(error))
+            except Exception as error:
+                log.error("log_start_not_moved", partition=str(name), exc_info=error)
+            else:
+                _call_on(loop, lambda name=name: self._on_moved(name))  # type: ignore[misc]
+
+    async def finished(self) -> None:
+        """Forget what has not begun, and return when nothing is under way any more."""
+        with self._lock:
+            self._wanted.clear()
+            running = self._running
+        if running is not None:
+            await asyncio.wrap_future(running)
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
+    try:
+        loop.call_soon_threadsafe(work)
+    except RuntimeError:
+        # The loop is closed: the broker has stopped.
+        return

@@ -1,0 +1,42 @@
+"""The configuration of a resource that is nothing but its name: a group, a metrics subscription."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+from headrace.model.client_metrics_config import CLIENT_METRICS_CONFIG
+from headrace.model.config import ConfigTable
+from headrace.model.group_config import GROUP_CONFIG
+
+
+class ResourceKind(Enum):
+    """What is configured; the value stands in the path of its node."""
+
+    GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
+
+    @property
+    def table(self) -> ConfigTable:
+        return GROUP_CONFIG if self is ResourceKind.GROUP else CLIENT_METRICS_CONFIG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceConfig:
+    """The keys that were set, as the texts that were written. Without any there is no entity."""
+
+    KIND: ClassVar[str] = "resource_configs"
+
+    kind: ResourceKind
+    name: str
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    def key(self) -> tuple[str, ...]:
+        return (self.kind.value, self.name)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"configs": dict(self.configs)}
+
+    @classmethod
+    def from_json(cls, key: tuple[str, ...], fields: Mapping[str, Any]) -> "ResourceConfig":
+        return cls(kind=ResourceKind(key[0]), name=key[1], configs=fields["configs"])

@@ -1,0 +1,1 @@
+"""The cluster store in a ZooKeeper ensemble: nodes, watches, login, ACLs and TLS."""

@@ -1,0 +1,45 @@
+"""One offset per partition of a log directory, as its checkpoint file holds it."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from headrace.log.filesystem import FileSystem
+from headrace.log.offset_checkpoint import OffsetCheckpoint
+from headrace.model.ids import TopicPartition
+from headrace.model.offset import Offset
+
+
+class SavedOffsets:
+    """What a checkpoint file holds, kept in memory so that it is written only when it changes.
+
+    Threads: one at a time; `LogDirectory` holds its lock for it.
+    """
+
+    def __init__(self, filesystem: FileSystem, path: Path) -> None:
+        self._file = OffsetCheckpoint(filesystem, path)
+        self._saved: dict[TopicPartition, Offset] = {}
+
+    def read(self, known: Collection[TopicPartition]) -> None:
+        """Read the file, without the entries of partitions that are gone: a new partition of the
+        same name must not get them.
+        """
+        stored = self._file.read()
+        self._saved = {key: offset for key, offset in stored.items() if key in known}
+        if self._saved != stored:
+            self._file.write(self._saved)
+
+    def get(self, partition: TopicPartition) -> Offset:
+        """Return what the file holds for a partition, 0 for nothing."""
+        return self._saved.get(partition, Offset(0))
+
+    def save(
+        self, known: Collection[TopicPartition], current: Iterable[tuple[TopicPartition, int]]
+    ) -> None:
+        """Write the file again if anything changed; a log that is not open keeps its entry."""
+        now = {key: offset for key, offset in self._saved.items() if key in known}
+        for key, offset in current:
+            if offset > 0 or key in now:
+                now[key] = Offset(offset)
+        if now != self._saved:
+            self._file.write(now)
+            self._saved = now

@@ -1,0 +1,71 @@
+"""Which code is mutated, and which tests must notice."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "headrace"
+
+# The pure machines, the log and the fast paths, each with the folders of its tests.
+_FILES: dict[str, tuple[str, ...]] = {
+    "replication/partition_state.py": ("replication",),
+    "replication/divergence.py": ("replication",),
+    "log/partition/*.py": ("log/partition",),
+    "log/producer/producer_state.py": ("log/producer",),
+    "groups/consumer/*.py": ("groups/consumer", "groups/test_record_codec.py"),
+    "groups/classic/*.py": ("groups/classic", "groups/test_registry.py"),
+    "transactions/*.py": ("transactions",),
+    "cluster/controller.py": (
+        "cluster/test_controller.py",
+        "cluster/test_membership.py",
+        "cluster/test_topic_command.py",
+        "cluster/test_partition_command.py",
+    ),
+    "cluster/election.py": ("cluster/test_election.py", "cluster/test_controller.py"),
+    "broker/fastpath/*.py": ("broker/fastpath", "broker/replica/test_fast_follower.py"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A source file, the unit tests that run first, and the property tests for what is left."""
+
+    path: Path
+    unit: tuple[Path, ...]
+    property: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def module(self) -> str:
+        return ".".join(self.path.relative_to(ROOT / "src").with_suffix("").parts)
+
+
+def targets(only: str = "") -> list[Target]:
+    """Return every target whose path contains `only`."""
+    found = []
+    for pattern, tests in _FILES.items():
+        for path in sorted(SOURCE.glob(pattern)):
+            if path.name == "__init__.py" or only not in str(path.relative_to(ROOT)):
+                continue
+            unit = _nearest_first(path, [*_below(ROOT / "tests" / "unit", tests)])
+            more = _nearest_first(path, [*_below(ROOT / "tests" / "property", tests)])
+            found.append(Target(path, tuple(unit), tuple(more)))
+    return found
+
+
+def _below(folder: Path, tests: tuple[str, ...]) -> Iterator[Path]:
+    for each in tests:
+        place = folder / each
+        if place.is_file():
+            yield place
+        elif place.is_dir():
+            yield from sorted(place.rglob("test_*.py"))
+
+
+def _nearest_first(path: Path, tests: list[Path]) -> list[Path]:
+    """Put the test file with the name of the source file first: it finds most."""
+    return sorted(tests, key=lambda each: each.name != f"test_{path.name}")

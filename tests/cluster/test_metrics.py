@@ -1,0 +1,121 @@
+"""What /metrics shows of a real cluster, while it is well and while it is not."""
+
+import asyncio
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.testing.local_cluster import local_cluster, start_member
+from testkit.sample.monitoring import used_metrics
+
+WAIT_SECONDS = 30
+ADMIN = {"headrace.admin.listener": "127.0.0.1:0"}
+
+
+async def families(server) -> list:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.admin_port)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    text = (await reader.read()).partition(b"\r\n\r\n")[2].decode()
+    writer.close()
+    await writer.wait_closed()
+    return list(text_string_to_metric_families(text))
+
+
+async def page(server) -> dict:
+    """Return every sample of a broker, by its name and the values of its labels."""
+    return {
+        (sample.name.removeprefix("headrace_"), *sample.labels.values()): sample.value
+        for family in await families(server)
+        for sample in family.samples
+    }
+
+
+async def names(server) -> set:
+    """Return the names that a query may use, of metrics without samples too."""
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+    return {
+        family.name + suffix
+        for family in await families(server)
+        for suffix in suffixes[family.type]
+    }
+
+
+async def total(servers, name: str, *labels: str) -> float:
+    return sum([(await page(each)).get((name, *labels), 0.0) for each in servers])
+
+
+async def until_total(servers, wanted: float, name: str, *labels: str) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while await total(servers, name, *labels) != wanted:
+            await asyncio.sleep(0.05)
+
+
+def write_and_read(address: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0})
+    for number in range(40):
+        producer.produce(topic, f"record {number}".encode(), partition=0)
+        producer.poll(0)
+        producer.flush(WAIT_SECONDS)
+    consumer = Consumer({"bootstrap.servers": address, "group.id": topic})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    seen = 0
+    while seen < 40:
+        seen += len(consumer.consume(40, WAIT_SECONDS))
+    consumer.close()
+
+
+def address_of(servers) -> str:
+    return ",".join(each.listeners[0].address for each in servers)
+
+
+def test_a_cluster_that_loses_a_broker_and_gets_it_back(ensemble, tmp_path):
+    async def scenario():
+        async with local_cluster(ensemble, tmp_path, brokers=2, settings=ADMIN) as servers:
+            admin = AdminClient({"bootstrap.servers": address_of(servers)})
+            created = admin.create_topics([NewTopic("orders", 2, 2)])["orders"]
+            await asyncio.to_thread(created.result, WAIT_SECONDS)
+            await asyncio.to_thread(write_and_read, address_of(servers), "orders")
+
+            assert await total(servers, "active_controller") == 1
+            assert await total(servers, "topic_records_in_total", "orders") == 40
+            assert await total(servers, "produced_records_total") == 40
+            sent = await total(servers, "topic_bytes_in_total", "orders")
+            assert sent > 0
+            await until_total(servers, sent, "topic_bytes_out_total", "orders")
+            assert await total(servers, "replication_sent_bytes_total") >= sent
+            assert await total(servers, "request_duration_seconds_count", "Produce") > 0
+            assert await total(servers, "request_duration_seconds_count", "Fetch") > 0
+            assert await total(servers, "request_duration_seconds_count", "FetchFollower") > 0
+            assert await total(servers, "request_loop_seconds_total", "Produce") > 0
+            for healthy in (
+                *("under_replicated_partitions", "under_min_isr_partitions"),
+                *("offline_partitions", "isr_shrinks_total", "leader_elections_total"),
+                *("unclean_leader_elections_total", "zookeeper_session_ends_total"),
+            ):
+                assert await total(servers, healthy) == 0, healthy
+            assert await total(servers, "zookeeper_connected") == 2
+            assert await total(servers, "at_min_isr_partitions") == await total(
+                servers, "partitions"
+            )
+
+            assert used_metrics() - await names(servers[0]) == set()
+
+            gone = servers.pop()
+            number = int(gone.broker.node_id)
+            led = (await page(gone))["partitions",]
+            await gone.stop()
+
+            await until_total(servers, led, "leader_elections_total")
+            under = await total(servers, "partitions")
+            await until_total(servers, under, "under_replicated_partitions")
+            await until_total(servers, under, "under_min_isr_partitions")
+            assert await total(servers, "isr_shrinks_total") > 0
+
+            servers.append(await start_member(ensemble, tmp_path, number, ADMIN))
+
+            await until_total(servers, 0, "under_replicated_partitions")
+            assert await total(servers, "isr_expands_total") > 0
+            assert await total(servers, "under_min_isr_partitions") == 0
+
+    asyncio.run(scenario())

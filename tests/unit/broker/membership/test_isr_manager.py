@@ -1,0 +1,47 @@
+"""How changes of the in-sync replicas are reported."""
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+from structlog.testing import capture_logs
+
+from headrace.broker.membership.isr_manager import IsrManager, Registration
+from headrace.cluster.topic_command import TopicToCreate
+from headrace.model.ids import BrokerId
+from headrace.testing.local_broker import local_broker
+
+FOLLOWER = BrokerId(9)
+PARTITIONS = 20
+
+
+class Joined:
+    joined = True
+
+    def set_stranded(self, stranded: bool) -> None:
+        """Nothing to note."""
+
+
+def test_a_round_of_changes_is_one_line_with_a_few_examples(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            await broker.controller.create_topics(
+                [TopicToCreate(name="clicks", partitions=PARTITIONS, replication_factor=1)]
+            )
+            manager = IsrManager(broker, cast(Registration, Joined()))
+            with capture_logs() as lines:
+                for partition in broker.topics.partitions():
+                    here = partition.state.broker_id
+                    partition.state.set_replicas({here, FOLLOWER}, 0)
+                    partition.state.set_isr({here, FOLLOWER})
+                    manager.propose(partition, frozenset({here}))
+                assert manager._flushing is not None
+                await manager._flushing
+            [line] = [each for each in lines if each["event"] == "isr_proposed"]
+
+            assert (line["partitions"], line["shrunk"], line["expanded"]) == (PARTITIONS, 20, 0)
+            assert line["examples"].count("->") == 3
+            assert "clicks-0 [1, 9] -> [1]" in line["examples"]
+
+    asyncio.run(main())

@@ -1,0 +1,145 @@
+"""Topics of a running broker: no command waits for their logs, and no topic gets another's."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.broker import Broker
+from headrace.cluster.controller import Controller
+from headrace.cluster.local_store import LocalStore
+from headrace.cluster.topic import TopicRecord
+from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
+from headrace.log.filesystem import Disk
+from headrace.model.ids import TopicPartition
+from headrace.testing.local_broker import local_broker
+from testkit.sample.batch import sample_batch
+
+CLICKS = TopicToCreate(name="clicks", partitions=2)
+
+
+def write(broker: Broker, name: str) -> None:
+    partition = broker.topics.find(name, None, 0)
+    assert partition is not None
+    partition.log.append(sample_batch(b"old"), 0)
+
+
+def log_end(broker: Broker, name: str) -> int:
+    partition = broker.topics.find(name, None, 0)
+    assert partition is not None
+    return partition.log.log_end_offset
+
+
+async def delete(broker: Broker, name: str) -> None:
+    await broker.controller.administer(lambda controller: controller.delete_topics([name]))
+
+
+def test_a_topic_created_again_after_a_crash_in_the_deletion_is_empty(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            await server.broker.controller.create_topics([CLICKS])
+            write(server.broker, "clicks")
+        # The commits of both commands, without what the broker does with its logs afterwards.
+        store = LocalStore.open(Disk(), tmp_path / "cluster")
+        controller = Controller(store)
+        controller.delete_topics(["clicks"])
+        controller.register(server.broker.members[server.broker.node_id])
+        controller.create_topics([CLICKS], defaults=TopicDefaults())
+        store.close()
+
+        async with local_broker(tmp_path) as server:
+            assert log_end(server.broker, "clicks") == 0
+
+    asyncio.run(run())
+
+
+def test_a_broker_alone_keeps_the_logs_of_a_topic_that_its_store_lost(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            await server.broker.controller.create_topics([CLICKS, TopicToCreate(name="kept")])
+            write(server.broker, "clicks")
+        store = LocalStore.open(Disk(), tmp_path / "cluster")
+        Controller(store).delete_topics(["clicks"])
+        store.close()
+
+        async with local_broker(tmp_path) as server:
+            assert server.broker.topics.by_name("kept") is not None
+        (stray,) = tmp_path.glob("clicks-0.*-stray")
+        assert (stray / "00000000000000000000.log").stat().st_size > 0
+
+    asyncio.run(run())
+
+
+def test_no_command_waits_while_logs_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            await broker.controller.create_topics([CLICKS])
+            write(broker, "clicks")
+            go_on = threading.Event()
+            real = broker.storage.delete
+            monkeypatch.setattr(
+                broker.storage, "delete", lambda logs: (go_on.wait(20), real(logs))[1]
+            )
+            try:
+                async with asyncio.timeout(10):
+                    await delete(broker, "clicks")
+                    assert broker.topics.by_name("clicks") is None
+                    await broker.controller.administer(lambda controller: None)
+            finally:
+                go_on.set()
+            # The same name again: it waits for the old logs, and gets new ones.
+            await broker.controller.create_topics([CLICKS])
+            assert log_end(broker, "clicks") == 0
+            assert len(list(tmp_path.glob("clicks-*-delete"))) == 2
+
+    asyncio.run(run())
+
+
+def test_what_changes_while_logs_are_made_takes_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            making, go_on = threading.Event(), threading.Event()
+            real = broker.storage.make
+
+            def make(record: TopicRecord) -> None:
+                making.set()
+                go_on.wait(20)
+                real(record)
+
+            monkeypatch.setattr(broker.storage, "make", make)
+            creating = asyncio.create_task(broker.controller.create_topics([CLICKS]))
+            await asyncio.to_thread(making.wait, 10)
+            await delete(broker, "clicks")
+            again = asyncio.create_task(
+                broker.controller.create_topics([TopicToCreate(name="clicks", partitions=3)])
+            )
+            while not await broker.controller.administer(
+                lambda each: "clicks" in each.state.topics
+            ):
+                pass
+            rejection = await broker.controller.administer(
+                lambda each: each.replace_topic_configs("clicks", {"retention.ms": "12345"})
+            )
+            assert rejection is None
+            go_on.set()
+            await asyncio.gather(creating, again)
+
+            topic = broker.topics.by_name("clicks")
+            assert topic is not None
+            assert len(topic.partitions) == 3
+            for partition in topic.partitions:
+                assert partition is not None
+                assert partition.log.config.retention_ms == 12345
+            await broker.applier.topics.settle()
+            for index in range(3):
+                name = TopicPartition("clicks", index)
+                assert broker.storage.log_of(name, topic.topic_id) is not None
+
+    asyncio.run(run())

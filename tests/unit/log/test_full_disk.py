@@ -1,0 +1,217 @@
+"""A full disk, wherever it is met: the directory stays online, and goes on when there is room."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headrace.log.log_directory import LogDirectory
+from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.clock import ManualClock
+from headrace.model.error import DiskFull, StorageError
+from headrace.model.ids import TopicPartition
+from headrace.model.topic_config import LogConfig
+from testkit.fault.crash_disk import CrashDisk
+from testkit.fault.disk_fault import Call, Fault
+from testkit.sample.batch import sample_batch
+from testkit.sample.filled_log import fill
+
+CLICKS = TopicPartition("clicks", 0)
+NEEDS_ROOM = frozenset({"create", "make_directory", "pwritev"})
+
+
+class Broker:
+    """One log directory on a disk that can be full."""
+
+    def __init__(self, disk: CrashDisk, **settings: object) -> None:
+        self.disk = disk
+        self.clock = ManualClock()
+        self.config = LogConfig(**{"index_interval_bytes": 0, **settings})  # type: ignore[arg-type]
+        self.directory = self._open()
+        self.log = self.directory.create(CLICKS)
+
+    def _open(self) -> LogDirectory:
+        return LogDirectory.open(
+            Path("/data"),
+            filesystem=self.disk,
+            clock=self.clock,
+            configs=lambda _: self.config,
+            background=False,
+        )
+
+    def full(self, error: int = errno.ENOSPC, where: str = "") -> Fault:
+        """Fill the disk, for the files whose path holds `where`."""
+
+        def when(call: Call) -> bool:
+            return call.name in NEEDS_ROOM and where in str(call.path)
+
+        return self.disk.inject(Fault(error, when, times=None, written_bytes=3))
+
+    def room(self) -> None:
+        self.disk.faults.clear()
+
+    def restart(self) -> PartitionLog:
+        """Start again after a crash, and return the log."""
+        self.disk.crash(Random(1))
+        self.directory = self._open()
+        return self.directory.get(CLICKS)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker(CrashDisk())
+
+
+FULL = [errno.ENOSPC, errno.EDQUOT]
+
+
+@pytest.mark.parametrize("error", FULL)
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda broker: broker.log.flush(),
+        lambda broker: broker.directory.checkpoint(),
+        lambda broker: broker.log.roll(),
+        lambda broker: broker.log.delete_records(2),
+        lambda broker: broker.log.truncate_to(2),
+        lambda broker: broker.log.truncate_fully_and_start_at(50),
+    ],
+    ids=["flush", "checkpoint", "roll", "delete_records", "truncate", "restart_at"],
+)
+def test_work_that_finds_no_room_is_repeated(
+    broker: Broker, work: Callable[[Broker], object], error: int
+) -> None:
+    fill(broker.log, 5)
+    broker.log.set_high_watermark(5)
+    broker.log.flush()
+    broker.directory.checkpoint()
+    fill(broker.log, 1)
+    broker.log.set_high_watermark(6)
+    before = (broker.log.log_start_offset, broker.log.log_end_offset, broker.log.high_watermark)
+
+    broker.full(error)
+    with pytest.raises(DiskFull, match="no room"):
+        work(broker)
+    assert broker.directory.offline is None
+    broker.log.assert_order()
+    assert before == (
+        broker.log.log_start_offset,
+        broker.log.log_end_offset,
+        broker.log.high_watermark,
+    )
+    with pytest.raises(DiskFull):
+        broker.log.append(sample_batch(b"refused"), 0)
+
+    broker.room()
+    work(broker)
+    broker.log.assert_order()
+    base = broker.log.append(sample_batch(b"accepted"), 0).base_offset
+    assert base == broker.log.log_end_offset - 1
+    broker.log.flush()
+    broker.directory.checkpoint()
+    end = broker.log.log_end_offset
+    assert broker.restart().log_end_offset == end
+
+
+def test_an_index_without_room_costs_no_append(broker: Broker) -> None:
+    fill(broker.log, 60)
+    broker.full(where="index")
+
+    fill(broker.log, 40)
+
+    assert (broker.log.log_end_offset, broker.directory.offline) == (100, None)
+    with pytest.raises(DiskFull):
+        broker.log.flush()
+    broker.room()
+    broker.log.set_high_watermark(100)
+    assert broker.log.flush() == 100
+    broker.directory.checkpoint()
+    log = broker.restart()
+    assert broker.directory.recovered == {}
+    log.segments[0].offset_index.check()
+    found = log.segments[0].find(77)
+    assert found is not None
+    assert found.base_offset == 77
+
+
+def test_an_abort_marker_without_room_for_its_entry_is_remembered(broker: Broker) -> None:
+    log = broker.log
+    for producer_id in (7, 8):
+        batch = sample_batch(
+            b"a", producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True
+        )
+        log.append(batch, 0)
+    broker.full(where="txnindex")
+    log.append_marker(7, 0, 0, commit=False, coordinator_epoch=0)
+    log.append_marker(8, 0, 0, commit=False, coordinator_epoch=0)
+    assert broker.directory.offline is None
+    log.set_high_watermark(4)
+
+    broker.room()
+    log.flush()
+    broker.directory.checkpoint()
+
+    for each in (log, broker.restart()):
+        aborted = each.aborted_transactions(0, 4)
+        assert [entry.producer_id for entry in aborted] == [7, 8]
+
+
+def test_a_roll_without_room_refuses_the_append_and_no_more() -> None:
+    broker = Broker(CrashDisk(), segment_bytes=400)
+    fill(broker.log, 3)
+    broker.full(where=".log")
+    with pytest.raises(DiskFull):
+        fill(broker.log, 10)
+    end = broker.log.log_end_offset
+    assert broker.directory.offline is None
+
+    broker.room()
+    fill(broker.log, 10)
+
+    assert broker.log.log_end_offset == end + 10
+    assert broker.restart().log_end_offset >= end
+
+
+def test_maintenance_goes_on_with_the_other_logs(broker: Broker) -> None:
+    other = broker.directory.create(TopicPartition("other", 0))
+    broker.config = LogConfig(retention_ms=1000, file_delete_delay_ms=0)
+    broker.directory.configure_all()
+    for log in (broker.log, other):
+        fill(log, 2)
+        log.roll()
+        fill(log, 2)
+        log.set_high_watermark(4)
+        log.flush()
+    broker.directory.checkpoint()
+    broker.clock.advance(10_000)
+    broker.full(where="clicks-0")
+
+    with pytest.raises(DiskFull):
+        broker.directory.maintain()
+
+    assert other.log_start_offset > 0
+    broker.room()
+    broker.directory.maintain()
+    assert broker.log.log_start_offset > 0
+
+
+def test_a_stop_on_a_full_disk_leaves_a_directory_that_opens(broker: Broker) -> None:
+    fill(broker.log, 3)
+    broker.log.sync()
+    broker.full()
+    broker.directory.close()
+    broker.room()
+
+    assert broker.restart().log_end_offset == 3
+
+
+@pytest.mark.parametrize("error", FULL)
+def test_a_sync_that_fails_for_want_of_room_is_never_repeated(broker: Broker, error: int) -> None:
+    """The kernel may have dropped the pages that it had no room for."""
+    fill(broker.log, 3)
+    broker.disk.inject(Fault(error, lambda call: call.name == "sync"))
+    with pytest.raises(StorageError, match="cannot sync"):
+        broker.log.sync()
+    assert broker.directory.offline is not None
