@@ -91,6 +91,10 @@ class SimulatedBroker:
         self._asked_ms = 0
         self._committing = False
 
+    @property
+    def leads(self) -> bool:
+        return self.state is not None
+
     def _say(self, what: str) -> None:
         self._host.say(f"broker {self.broker_id}", what)
 

@@ -25,7 +25,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
 from headrace.broker.fastpath.produce import FastProduce, FastProduceCache
-from headrace.broker.handlers.fetch import FollowerFetch
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.metric import FETCH_FOLLOWER, RequestTimes
 from headrace.broker.network.connection import LATER, Answer, Connection, FetchFastPath, Parts

@@ -1,6 +1,6 @@
 """One line at debug level for every request that is refused, whole or in part.
 
-Nobody would look for refusals in the log of a healthy broker, so a response is searched for error
+The log of a healthy broker needs no refusals, so a response is searched for error
 codes only while this module's logger is at debug level. `kafka-configs --entity-type
 broker-loggers` turns it on while the broker runs.
 """

@@ -205,6 +205,10 @@ class LogDirectory:
             return sorted(self._known)
 
     @property
+    def changes(self) -> int:
+        return self._storage.changes  # of log starts, and the failure of the disk
+
+    @property
     def offline(self) -> StorageError | None:
         """The error that took the directory offline; None while it serves."""
         return self._storage.failure
@@ -405,6 +409,14 @@ class LogDirectory:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
+            self._forget_gone(self._high_watermarks)
+
+    def _forget_gone(self, saved: SavedOffsets) -> None:
+        """Drop what was written of partitions that are gone: one that is created again under the
+        same name would begin, after a crash, with the high watermark of the one before."""
+        with self._lock:
+            known = frozenset(self._known)
+        saved.save(known, ())
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:
@@ -456,10 +468,8 @@ class LogDirectory:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush all logs and mark the directory clean, so that the next start has nothing to do.
-
-        An offline directory is only let go of: the next start recovers it.
-        """
+        """Flush all logs and mark the directory clean, so that the next start has nothing to do. An
+        offline directory is only let go of: the next start recovers it."""
         try:
             if self._background is not None:
                 self._background.stop()

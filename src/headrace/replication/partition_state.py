@@ -300,10 +300,11 @@ class PartitionState:
 
     def _count(self) -> bool:
         """Work out again which replicas count."""
-        for each in self._isr - set(self._followers) - {self.broker_id}:
+        counted = self._isr if self._proposed is None else self._isr | self._proposed
+        # One that left the replicas while it is proposed is counted, too, until `set_isr`.
+        for each in counted - set(self._followers) - {self.broker_id}:
             self._followers[each] = _Follower(0)
         self.replicas |= self._isr
-        counted = self._isr if self._proposed is None else self._isr | self._proposed
         self._counted = tuple(counted - {self.broker_id})
         self.alone = not self._counted and self._enough
         return self._advance()

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from testkit.simulation import simulated_broker
-from testkit.simulation.cluster_simulator import ClusterSimulator, Violation
+from testkit.simulation.cluster_simulator import ClusterSimulator
+from testkit.simulation.virtual_cluster import Violation
 
 # Ten milliseconds each. `HEADRACE_SEEDS=20000` plays more of them.
 SEEDS = int(os.environ.get("HEADRACE_SEEDS", "600"))

@@ -207,6 +207,24 @@ def test_a_partition_of_the_same_name_starts_at_zero(open_directory: Open) -> No
     assert open_directory().get(CLICKS).log_start_offset == 0
 
 
+def test_a_partition_of_the_same_name_has_no_high_watermark_of_the_one_before(
+    open_directory: Open,
+) -> None:
+    directory = open_directory()
+    log = directory.create(CLICKS)
+    log.append(sample_batch(b"a", b"b", b"c"), 0)
+    log.set_high_watermark(3)
+    directory.checkpoint()
+    directory.delete(CLICKS)
+    directory.create(CLICKS).append(sample_batch(b"x", b"y"), 0)
+
+    # Killed, with all that was written: no replica in sync has confirmed x and y.
+    again = open_directory()
+
+    assert again.get(CLICKS).log_end_offset == 2
+    assert again.get(CLICKS).high_watermark == 0
+
+
 def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(open_directory: Open) -> None:
     directory = open_directory()
     fill(directory, CLICKS, 3)

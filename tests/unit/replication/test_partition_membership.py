@@ -170,6 +170,19 @@ class TestProposal:
         assert state.proposed is None
         assert state.high_watermark == 11
 
+    def test_a_replica_that_left_meanwhile_counts_until_the_state_ends_it(self):
+        state = leader(isr=(1,), replicas=(1, 2), log_end=10)
+        state.follower_fetched(2, 10, leader_epoch=5)
+        state.propose((1, 2))
+        state.appended(11)
+
+        state.set_replicas((1,), now_ms=100)
+        assert state.high_watermark == 10
+
+        assert state.set_isr((1,))
+        assert state.high_watermark == 11
+        assert state.replicas == {1}
+
 
 class TestMinInsync:
     def test_with_too_few_in_sync_the_high_watermark_stands_still(self):

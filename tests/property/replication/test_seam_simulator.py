@@ -1,0 +1,72 @@
+"""Random histories of brokers made of real parts, with faults and administrators in between."""
+
+import os
+
+import pytest
+import structlog
+
+from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.partition import Partition
+from headrace.log.partition.partition_log import PartitionLog
+from testkit.simulation.seam_simulator import SeamSimulator
+from testkit.simulation.virtual_cluster import Violation
+
+# An eighth of a second each. `HEADRACE_SEAM_SEEDS=20000` plays more of them.
+SEEDS = int(os.environ.get("HEADRACE_SEAM_SEEDS", "40"))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Brokers that are broken all the time have much to log."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, 20))
+def test_no_history_breaks_what_must_hold(start):
+    acknowledged = 0
+    for seed in range(start, start + 20):
+        simulator = SeamSimulator(seed)
+        simulator.run()
+        acknowledged += sum(len(each.acknowledged) for each in simulator.history.topics.values())
+
+    assert acknowledged > 500
+
+
+def test_a_seed_plays_the_same_history_again():
+    histories = []
+    for _ in range(2):
+        simulator = SeamSimulator(5)
+        simulator.run()
+        histories.append(simulator.trace)
+
+    assert histories[0] == histories[1]
+
+
+def violation_of(seeds):
+    """Play histories until one breaks a rule."""
+    with pytest.raises(Violation) as found:
+        for seed in seeds:
+            SeamSimulator(seed).run()
+    return str(found.value).splitlines()[0]
+
+
+class TestWhatIsFoundOut:
+    """A mend that is taken out again breaks a rule within some histories."""
+
+    def test_settings_that_do_not_reach_a_led_partition(self, monkeypatch):
+        monkeypatch.setattr(Partition, "apply_config", lambda self: None)
+
+        assert "min.insync.replicas is 2" in violation_of(range(100))
+
+    def test_a_replica_that_cannot_begin_in_the_middle_of_a_batch(self, monkeypatch):
+        monkeypatch.setattr(PartitionLog, "spans_start", lambda self, records: False)
+
+        assert "did not recover" in violation_of(range(100))
+
+    def test_a_topic_that_finds_the_log_of_its_predecessor(self, monkeypatch):
+        monkeypatch.setattr(
+            LogStorage, "_directory_with", lambda self, name, topic_id: self.directory_of(name)
+        )
+
+        assert violation_of(range(100))
