@@ -351,9 +351,11 @@ class Partition:
         state = self.state
         if record.partition_epoch <= state.partition_epoch:
             return
+        # First who is in sync: a replica that left both must not stay because of the old set.
+        moved = state.set_isr(record.isr, record.partition_epoch)
         if frozenset(record.replicas) != state.replicas:
-            state.set_replicas(record.replicas, now_ms)
-        if state.set_isr(record.isr, record.partition_epoch):
+            moved = state.set_replicas(record.replicas, now_ms) or moved
+        if moved:
             self._advanced(RECHECK)
         self._refuse_if_too_few()
 
