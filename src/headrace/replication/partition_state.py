@@ -216,10 +216,11 @@ class PartitionState:
         self._proposed = frozenset(isr)
         self._count()
 
-    def withdraw(self) -> None:
-        """Drop a proposal that was refused and can never be accepted any more."""
+    def withdraw(self) -> bool:
+        """Drop a proposal that was refused and can never be accepted any more. True when the high
+        watermark moved."""
         self._proposed = None
-        self._count()
+        return self._count()
 
     def expanded(self, broker_id: BrokerId) -> frozenset[BrokerId]:
         """Return the in-sync replicas with this follower, once it may join (rule 5)."""

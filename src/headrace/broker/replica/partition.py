@@ -367,7 +367,8 @@ class Partition:
 
     def withdraw(self) -> None:
         """Forget a proposal that the cluster's state will not adopt."""
-        self.state.withdraw()
+        if self.state.withdraw():
+            self._advanced(RECHECK)
 
     def set_stranded(self, stranded: bool) -> None:
         """Take no more records, or take them again (rule 4)."""

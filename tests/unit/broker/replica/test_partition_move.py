@@ -28,7 +28,7 @@ def partition():
     """Led by 1, with 2 and 3 in sync; 3 has fetched nothing yet."""
     disk, path = CrashDisk(), Path("/data/orders-0")
     disk.make_directory(path)
-    log, _ = load_log(Storage(disk, ManualClock()), NAME, path, LogConfig(min_insync_replicas=3))
+    log, _ = load_log(Storage(disk, ManualClock()), NAME, path, LogConfig(min_insync_replicas=2))
     partition = Partition(NAME, log, 5, 1, record=record((1, 2, 3), (1, 2, 3), 1))
     partition.append(sample_batch(b"a", b"b"), acks_all=True)
     partition.follower_fetched(2, 2, now_ms=10, broker_epoch=0)
@@ -50,8 +50,20 @@ def test_a_replica_that_left_is_none_any_more(partition):
     partition.apply_record(record((1, 2), (1, 2), 2), now_ms=20)
 
     assert partition.state.replicas == {1, 2}
-    # Two of two are enough where min.insync.replicas asks for three.
-    assert partition.append(sample_batch(b"c"), acks_all=True).base_offset == 2
+
+
+def test_a_proposal_that_was_refused_shows_what_it_held_back(partition):
+    partition.apply_record(record((1, 2, 3), (1, 2), 2), now_ms=20)
+    partition.state.propose((1, 2, 3))
+    partition.append(sample_batch(b"c"), acks_all=False)
+    partition.follower_fetched(2, 3, now_ms=30, broker_epoch=0)
+    committed = partition.when_committed(3)
+    assert not committed.done()
+
+    partition.withdraw()
+
+    assert partition.log.high_watermark == 3
+    assert committed.done()
 
 
 def test_an_older_record_changes_nothing(partition):
