@@ -21,6 +21,7 @@ SUITES = (
     "log",
     "compaction",
     "wire",
+    "fetch_session",
     "broker",
     "cluster",
     "background",

@@ -7,7 +7,6 @@ from headrace.groups.classic.message import (
     JoinRequest,
     LeaveRequest,
     LeavingMember,
-    MemberProtocol,
     SyncRequest,
 )
 from headrace.groups.consumer.message import ConsumerHeartbeat
@@ -17,6 +16,7 @@ from headrace.groups.offset.message import (
     FetchedOffset,
     OffsetToCommit,
 )
+from headrace.groups.record import MemberProtocol
 from headrace.model.ids import TopicPartition
 from testkit.simulation.group_shard import GroupShard
 

@@ -7,22 +7,37 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.testing.local_cluster import local_cluster, start_member
+from testkit.sample.monitoring import used_metrics
 
 WAIT_SECONDS = 30
 ADMIN = {"headrace.admin.listener": "127.0.0.1:0"}
 
 
-async def page(server) -> dict:
-    """Return every sample of a broker, by its name and the values of its labels."""
+async def families(server) -> list:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.admin_port)
     writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
     text = (await reader.read()).partition(b"\r\n\r\n")[2].decode()
     writer.close()
     await writer.wait_closed()
+    return list(text_string_to_metric_families(text))
+
+
+async def page(server) -> dict:
+    """Return every sample of a broker, by its name and the values of its labels."""
     return {
         (sample.name.removeprefix("headrace_"), *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in await families(server)
         for sample in family.samples
+    }
+
+
+async def names(server) -> set:
+    """Return the names that a query may use, of metrics without samples too."""
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+    return {
+        family.name + suffix
+        for family in await families(server)
+        for suffix in suffixes[family.type]
     }
 
 
@@ -83,6 +98,8 @@ def test_a_cluster_that_loses_a_broker_and_gets_it_back(ensemble, tmp_path):
             assert await total(servers, "at_min_isr_partitions") == await total(
                 servers, "partitions"
             )
+
+            assert used_metrics() - await names(servers[0]) == set()
 
             gone = servers.pop()
             number = int(gone.broker.node_id)

@@ -17,6 +17,7 @@ SETTINGS = {
     "default.replication.factor": "1",
     "min.insync.replicas": "1",
     "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
 }
 WAIT_SECONDS = 90
 # The last version in which clients add partitions themselves, and the first in which Produce does.

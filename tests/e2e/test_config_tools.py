@@ -1,7 +1,9 @@
 """Kafka's own tools change configurations, and find what they have set."""
 
 import json
+import re
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -65,3 +67,28 @@ def test_kafka_configs_knows_groups_and_loggers(
 
     assert "consumer.session.timeout.ms=50000" in configs("--describe", *one_group)
     assert "headrace.broker.config.settings=ERROR" in configs("--describe", *loggers)
+
+
+def test_metrics_that_a_client_pushes_are_on_the_admin_port(
+    broker: BrokerProcess, kafka_tools: KafkaTools, client: WireClient, topic: str
+) -> None:
+    def subscriptions(*arguments: str) -> str:
+        server = ("--bootstrap-server", broker.address)
+        return kafka_tools.run(KafkaTool.CLIENT_METRICS, *server, *arguments).checked().stdout
+
+    wanted = ("--metrics", "org.apache.kafka.producer.", "--interval", "100")
+    subscriptions("--alter", "--name", "of-tests", *wanted, "--match", "client_id=perf.*")
+    settings = (f"bootstrap.servers={broker.address}", "client.id=perf-1")
+    load = ("--topic", topic, "--num-records", "10", "--record-size", "10", "--throughput", "10")
+    kafka_tools.run(KafkaTool.PRODUCER_PERFORMANCE, *load, "--producer-props", *settings).checked()
+
+    with urlopen(f"{broker.admin_url}/client-metrics") as page:
+        pushed = page.read().decode()
+    described = subscriptions("--describe")
+    subscriptions("--delete", "--name", "of-tests")
+
+    assert re.search(r'org_apache_kafka_producer_record_send_total\{client_id="perf-1"', pushed)
+    assert "of-tests" in described
+    assert "org.apache.kafka.producer." in described
+    answer = client.ask(ApiKey.LIST_CONFIG_RESOURCES, 0, {})
+    assert answer.config_resources == ()

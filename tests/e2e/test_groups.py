@@ -164,6 +164,45 @@ def test_an_incremental_rebalance_takes_away_only_what_moves(
     second.close()
 
 
+@pytest.mark.parametrize("old", [RANGE, COOPERATIVE], ids=["range", "cooperative-sticky"])
+def test_a_group_passes_to_the_new_protocol_and_back_while_it_reads(
+    broker: BrokerProcess, topic: str, group: str, load: Load, old: dict[str, Any]
+) -> None:
+    """KIP-848's rolling upgrade: no record is lost, and no offset is forgotten."""
+
+    def kind() -> str:
+        with WireClient(broker.address) as client:
+            listed = client.ask(ApiKey.LIST_GROUPS, 5, {"states_filter": [], "types_filter": []})
+        return next(each.group_type for each in listed.groups if each.group_id == group)
+
+    first, second = (WatchedMember(broker.address, group, topic, **old) for _ in range(2))
+    share([first, second], PARTITIONS)
+    assert kind() == "classic"
+
+    new = WatchedMember(broker.address, group, topic, **CONSUMER)
+    share([first, second, new], PARTITIONS)
+    assert kind() == "consumer"
+
+    new.close()
+    share([first, second], PARTITIONS)
+    assert kind() == "classic"
+
+    newer = WatchedMember(broker.address, group, topic, **CONSUMER)
+    share([first, second, newer], PARTITIONS)
+    first.close()
+    second.close()
+    share([newer], PARTITIONS)
+    assert kind() == "consumer"
+    load.stop()
+
+    def read() -> set[bytes]:
+        return {value for each in (first, second, new, newer) for value in each.values}
+
+    poll_until([newer], lambda: load.acknowledged <= read(), what="reading everything")
+    assert [each.fatal for each in (first, second, new, newer)] == [None] * 4
+    newer.close()
+
+
 @both_protocols
 def test_a_static_member_comes_back_without_a_rebalance(
     broker: BrokerProcess, topic: str, group: str, protocol: dict[str, Any]

@@ -120,6 +120,38 @@ def test_a_static_java_leader_comes_back_unnoticed(
     own.close()
 
 
+@pytest.mark.parametrize("java_protocol", ["classic", "consumer"])
+def test_java_and_librdkafka_share_a_group_in_the_middle_of_its_upgrade(
+    kafka_tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, java_protocol: str
+) -> None:
+    """One of them speaks the classic protocol, the other the new one; the first leaves, and the
+    other goes on with everything."""
+    create_topic(broker.address, topic, PARTITIONS)
+    more = ["--group-protocol", java_protocol]
+    settings: dict[str, Any] = {"group.protocol": "consumer"}
+    if java_protocol == "classic":
+        strategy = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+        more += ["--assignment-strategy", strategy]
+    else:
+        settings = {"partition.assignment.strategy": "cooperative-sticky"}
+        settings["heartbeat.interval.ms"] = 100
+    java = VerifiableConsumer(kafka_tools, broker.address, group, topic, *more)
+    own: Member | None = None
+    try:
+        wait_until(lambda: len(java.held) == PARTITIONS, what="the first assignment")
+        own = Member(broker.address, group, [topic], **settings)
+
+        def shared() -> bool:
+            own.poll()
+            return len(java.held) == len(own.partitions) == PARTITIONS // 2
+
+        wait_until(shared, what="the share of two")
+    finally:
+        java.stop()
+    share([own], PARTITIONS)
+    own.close()
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_java_and_librdkafka_share_a_group(
     kafka_tools: KafkaTools, broker: BrokerProcess, topic: str, group: str, protocol: str

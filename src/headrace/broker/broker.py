@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
 from headrace.broker.auth.authentication import Authentication
+from headrace.broker.client_metrics.client_metrics import ClientMetrics
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
@@ -30,6 +31,7 @@ from headrace.broker.membership.controller_client import ControllerClient
 from headrace.broker.membership.finalized_features import FinalizedFeatures
 from headrace.broker.membership.membership import Membership
 from headrace.broker.membership.metadata_applier import MetadataApplier
+from headrace.broker.membership.packed_topics import PackedTopics
 from headrace.broker.membership.standalone import StandaloneMember
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.network.callback_future import future_of
@@ -94,7 +96,9 @@ class Broker:
         self.advertised_listeners = advertised_listeners
         self.cluster_view = ClusterView(settings, self.members, advertised_listeners)
         self.topics = TopicTable(settings, self.members)
+        self.packed_topics = PackedTopics(self.topics, self.cluster_view)
         self.quotas = Quotas(clock)
+        self.client_metrics = ClientMetrics(clock)
         self.authentication = authentication
         self.guard = Guard(configured_authorizer(settings), self.topics)
         self.features = FinalizedFeatures(clock)

@@ -25,7 +25,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
 from headrace.broker.fastpath.produce import FastProduce, FastProduceCache
-from headrace.broker.handlers.fetch import FollowerFetch
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.metric import FETCH_FOLLOWER, RequestTimes
 from headrace.broker.network.connection import LATER, Answer, Connection, FetchFastPath, Parts
@@ -210,7 +210,7 @@ class Dispatch:
         try:
             header = call.request.header
             fields = {"error_code": code}
-            self._broker.metrics.count_errors(name, fields)
+            self._broker.metrics.errors[name, code] += 1
             return (
                 pack_response(header.api_key, header.api_version, header.correlation_id, fields),
             )

@@ -39,6 +39,7 @@ import structlog
 
 from headrace.broker.auth.authentication import Authentication
 from headrace.broker.broker import Broker
+from headrace.broker.client_metrics.page import render_page
 from headrace.broker.config.listener import Listener
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.dispatch import Dispatch
@@ -335,6 +336,7 @@ class Server:
             ready=lambda: self._ready,
             problems=broker.storage.problems,
             metrics=MetricsPage(broker, readings),
+            client_metrics=self._client_metrics_page,
         )
         undo.push_async_callback(admin.stop)
         try:
@@ -344,6 +346,10 @@ class Server:
                 f"cannot listen on {address[0]}:{address[1]} for administration: "
                 f"{error.strerror or error}"
             ) from error
+
+    async def _client_metrics_page(self) -> bytes:
+        pushes = self.broker.client_metrics.newest()
+        return await self.broker.in_thread(lambda: render_page(pushes))
 
     async def stop(self) -> None:
         """Drain, flush, mark clean. Call it once."""

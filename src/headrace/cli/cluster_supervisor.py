@@ -162,6 +162,7 @@ class ClusterSupervisor:
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(max(1, min(3, brokers) - 1)),
             "headrace.admin.listener": "127.0.0.1:0",
             **texts,
             "node.id": str(number),

@@ -26,6 +26,7 @@ class GroupConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = _INT_MAX
+    group_consumer_migration_policy: str = "bidirectional"
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * _DAY_MS
@@ -42,3 +43,13 @@ class GroupConfig:
         """Return how often the members of a KIP-848 group report."""
         own = self.own.get(group_id, {})
         return own.get(HEARTBEAT_INTERVAL_MS, self.group_consumer_heartbeat_interval_ms)
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group with members may become a group of the consumer protocol."""
+        return self.group_consumer_migration_policy.lower() in ("upgrade", "bidirectional")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a group becomes classic when only members of the classic protocol are left."""
+        return self.group_consumer_migration_policy.lower() in ("downgrade", "bidirectional")

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.state import ClassicState
-from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.topic import TopicIdPartition
 
 
@@ -67,6 +67,7 @@ class ConsumerMemberDescription:
     client_host: str
     subscribed_topic_names: tuple[str, ...]
     subscribed_topic_regex: str | None
+    is_classic: bool
     assignment: frozenset[TopicIdPartition]
     target_assignment: frozenset[TopicIdPartition]
 
@@ -133,6 +134,7 @@ def describe_consumer(group: ConsumerGroup) -> ConsumerDescription:
                 client_host=metadata.client_host,
                 subscribed_topic_names=metadata.subscribed_topic_names,
                 subscribed_topic_regex=metadata.subscribed_topic_regex,
+                is_classic=metadata.classic is not None,
                 assignment=frozenset() if current is None else current.assigned,
                 target_assignment=image.target.get(member_id, frozenset()),
             )

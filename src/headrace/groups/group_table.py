@@ -9,6 +9,7 @@ from headrace.groups.effect import GroupOutput, Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.event import GroupEvent
 from headrace.groups.group import Group
+from headrace.groups.migration.conversion import downgraded, upgraded
 from headrace.groups.offset.store import OffsetStore
 from headrace.groups.record import (
     GroupEpochRecord,
@@ -101,11 +102,6 @@ class GroupTable:
         group = self.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return group.draft()
-        if isinstance(group, ConsumerGroup) and not group.is_empty:
-            raise Refusal(
-                GroupError.INCONSISTENT_GROUP_PROTOCOL,
-                f"group {request.group_id} has members that use the consumer protocol",
-            )
         if request.member_id != UNKNOWN_MEMBER_ID:
             return self.draft_classic(request.group_id, request.member_id)
         if group is not None:
@@ -115,24 +111,46 @@ class GroupTable:
         out.append(created.record())
         return created
 
-    def draft_consumer(self, request: ConsumerHeartbeat, out: GroupOutput) -> ConsumerGroup:
-        """Return a draft of the KIP-848 group of a heartbeat; the first member creates it."""
+    def draft_mixed(self, group_id: str) -> ConsumerGroup | None:
+        """Return a draft of a KIP-848 group with members, which others may join by the classic
+        protocol; None where there is no such group."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return group.draft()
+        return None
+
+    def draft_consumer(
+        self, request: ConsumerHeartbeat, now_ms: int, out: GroupOutput
+    ) -> ConsumerGroup:
+        """Return a draft of the KIP-848 group of a heartbeat; the first member creates it, or makes
+        it of a classic group."""
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group.draft()
-        if group is not None and not group.is_unused:
-            raise Refusal(
-                GroupError.GROUP_ID_NOT_FOUND,
-                f"group {request.group_id} has members that use the classic protocol",
-            )
         if request.member_epoch != JOIN_EPOCH:
             # Kafka says GROUP_ID_NOT_FOUND, on which clients give up; on this they join again.
             raise Refusal(
                 GroupError.UNKNOWN_MEMBER_ID, f"there is no consumer group {request.group_id}"
             )
+        if group is not None and not group.is_empty:
+            converted = upgraded(group, self.topics, now_ms, out)
+            if converted is None:
+                raise Refusal(
+                    GroupError.GROUP_ID_NOT_FOUND,
+                    f"group {request.group_id} has members that use the classic protocol, and "
+                    "cannot pass to the other one",
+                )
+            return converted
         if group is not None:
             out.append(GroupMetadataRecord(group=request.group_id, value=None))
         return ConsumerGroup(request.group_id, self.config)
+
+    def settled(self, group: ConsumerGroup, now_ms: int, out: GroupOutput) -> Group:
+        """Return what a draft becomes after members have gone: a classic group, if only members of
+        that protocol are left."""
+        known = self.groups.get(group.group_id)
+        epoch = known.image.epoch if isinstance(known, ConsumerGroup) else group.image.epoch
+        return downgraded(group, epoch, self.topics, now_ms, out) or group
 
     def delete(self, group: Group, event: GroupEvent) -> None:
         """Delete a group with the event; one that only holds offsets has no record."""

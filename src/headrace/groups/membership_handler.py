@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.message import (
-    UNKNOWN_MEMBER_ID,
     HeartbeatRequest,
     JoinRequest,
     LeaveReply,
@@ -24,6 +23,7 @@ from headrace.groups.error import GroupError, Refusal, check_text
 from headrace.groups.event import GroupEvent
 from headrace.groups.group import Group
 from headrace.groups.group_table import GroupTable
+from headrace.groups.migration.classic_membership import ClassicMembership
 
 
 class MembershipHandler:
@@ -47,19 +47,38 @@ class MembershipHandler:
                 f"session.timeout.ms must lie between {shortest} and {longest}",
             )
         _check_texts(request)
-        group = self._table.draft_classic_to_join(request, event.out)
         new_member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
+        mixed = self._table.draft_mixed(request.group_id)
+        if mixed is not None:
+            classic = ClassicMembership(mixed, self._table.topics)
+            classic.join(request, new_member_id, event.token, now_ms, event.out)
+            # It may have taken the place of the last member of the consumer protocol.
+            event.groups[request.group_id] = self._table.settled(mixed, now_ms, event.out)
+            return
+        group = self._table.draft_classic_to_join(request, event.out)
         group.join(request, new_member_id, event.token, now_ms, event.out)
         event.groups[request.group_id] = group
 
     def sync(self, request: SyncRequest, event: GroupEvent, now_ms: int) -> None:
         """Handle a SyncGroup."""
+        mixed = self._table.draft_mixed(request.group_id)
+        if mixed is not None:
+            classic = ClassicMembership(mixed, self._table.topics)
+            classic.sync(request, event.token, now_ms, event.out)
+            event.groups[request.group_id] = mixed
+            return
         group = self._table.draft_classic(request.group_id, request.member_id)
         group.sync(request, event.token, now_ms, event.out)
         event.groups[request.group_id] = group
 
     def heartbeat(self, request: HeartbeatRequest, event: GroupEvent, now_ms: int) -> None:
         """Handle a Heartbeat."""
+        mixed = self._table.draft_mixed(request.group_id)
+        if mixed is not None:
+            classic = ClassicMembership(mixed, self._table.topics)
+            classic.heartbeat(request, event.token, now_ms, event.out)
+            event.groups[request.group_id] = mixed
+            return
         group = self._table.draft_classic(request.group_id, request.member_id)
         group.heartbeat(request, event.token, now_ms, event.out)
         event.groups[request.group_id] = group
@@ -67,8 +86,9 @@ class MembershipHandler:
     def leave(self, request: LeaveRequest, event: GroupEvent, now_ms: int) -> None:
         """Handle a LeaveGroup.
 
-        Admin clients send it to groups of both protocols, to remove a static member by its instance
-        id. Versions below 3 have no list to answer with: the broker sends the first error.
+        Members of the classic protocol may be in groups of both kinds, and admin clients remove
+        static members of either by their instance ids. Versions below 3 have no list to answer
+        with: the broker sends the first error.
         """
         known = self._table.groups.get(request.group_id)
         group = None if known is None else known.draft()
@@ -82,7 +102,9 @@ class MembershipHandler:
             left.append(
                 LeftMember(member_id=member_id, instance_id=leaving.instance_id, error=error)
             )
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            event.groups[request.group_id] = self._table.settled(group, now_ms, event.out)
+        elif group is not None:
             event.groups[request.group_id] = group
         event.out.reply(event.token, LeaveReply(members=tuple(left)))
 
@@ -91,9 +113,8 @@ class MembershipHandler:
     ) -> str:
         if isinstance(group, ClassicGroup):
             return group.leave(leaving, now_ms, out)
-        by_instance = leaving.member_id == UNKNOWN_MEMBER_ID and leaving.instance_id is not None
-        if isinstance(group, ConsumerGroup) and by_instance:
-            return group.remove_instance(leaving.instance_id or "", self._table.topics, out)
+        if isinstance(group, ConsumerGroup):
+            return ClassicMembership(group, self._table.topics).leave(leaving, out)
         raise Refusal(
             GroupError.UNKNOWN_MEMBER_ID,
             f"{leaving.member_id!r} is not a member of a classic group",
@@ -105,13 +126,14 @@ class MembershipHandler:
         """Handle a ConsumerGroupHeartbeat."""
         check_heartbeat(request, self._table.config)
         check_text("a member id", request.member_id)
-        group = self._table.draft_consumer(request, event.out)
+        group = self._table.draft_consumer(request, now_ms, event.out)
         topics = self._table.topics
         if request.is_leaving:
             group.leave(request, topics, event.token, event.out)
+            event.groups[request.group_id] = self._table.settled(group, now_ms, event.out)
         else:
             group.heartbeat(request, self._new_id(), topics, event.token, now_ms, event.out)
-        event.groups[request.group_id] = group
+            event.groups[request.group_id] = group
 
 
 def _check_texts(request: JoinRequest) -> None:

@@ -7,7 +7,7 @@ order gives.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from headrace.groups.topic import TopicIdPartition
@@ -70,9 +70,25 @@ class GroupEpoch:
     metadata_hash: int
 
 
+class MemberProtocol(NamedTuple):
+    """One protocol (for consumers: assignor) a member supports, with its bytes for the leader."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicMetadata:
+    """What a member says that takes part in a KIP-848 group by the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[MemberProtocol, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadata:
-    """What a KIP-848 member reports about itself."""
+    """What a KIP-848 member reports about itself. `classic` is set while it speaks the other
+    protocol."""
 
     instance_id: str | None
     rack_id: str | None
@@ -82,6 +98,7 @@ class MemberMetadata:
     subscribed_topic_regex: str | None
     rebalance_timeout_ms: int
     server_assignor: str | None
+    classic: ClassicMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from itertools import groupby
 from headrace.groups.primitive_codec import MalformedRecord, RecordReader, RecordWriter
 from headrace.groups.record import (
     NO_TOPIC_ID,
+    ClassicMetadata,
     CurrentAssignment,
     CurrentAssignmentRecord,
     GroupEpoch,
@@ -22,6 +23,7 @@ from headrace.groups.record import (
     GroupRecord,
     MemberMetadata,
     MemberMetadataRecord,
+    MemberProtocol,
     MemberState,
     OffsetCommitRecord,
     PartitionMetadataRecord,
@@ -189,7 +191,43 @@ def _write_member_metadata(writer: RecordWriter, member: MemberMetadata) -> None
     writer.compact_string(member.subscribed_topic_regex)
     writer.int32(member.rebalance_timeout_ms)
     writer.compact_string(member.server_assignor)
-    writer.tags()
+    writer.tags(_classic_tag(member.classic))
+
+
+def _classic_tag(classic: ClassicMetadata | None) -> list[tuple[int, bytes]]:
+    """Return tag 0: a struct that may be null, so that a byte in front says that it is there."""
+    if classic is None:
+        return []
+    inner = RecordWriter()
+    inner.int8(1)
+    inner.int32(classic.session_timeout_ms)
+
+    def write(protocol: MemberProtocol) -> None:
+        inner.compact_string(protocol.name)
+        inner.compact_blob(protocol.metadata)
+        inner.tags()
+
+    inner.compact_array(classic.protocols, write)
+    inner.tags()
+    return [(0, bytes(inner))]
+
+
+def _read_classic_tag(tag: bytes | None) -> ClassicMetadata | None:
+    if tag is None:
+        return None
+    reader = RecordReader(tag)
+    if reader.int8() < 0:
+        return None
+    session_timeout_ms = reader.int32()
+
+    def read() -> MemberProtocol:
+        protocol = MemberProtocol(reader.compact_string(), reader.compact_blob())
+        reader.tags()
+        return protocol
+
+    protocols = tuple(reader.compact_array(read))
+    reader.tags()
+    return ClassicMetadata(session_timeout_ms=session_timeout_ms, protocols=protocols)
 
 
 def _write_current_assignment(writer: RecordWriter, current: CurrentAssignment) -> None:
@@ -320,6 +358,7 @@ def _decode_member_metadata(key: RecordReader, value: bytes | None) -> MemberMet
         subscribed_topic_regex=reader.compact_nullable_string(),
         rebalance_timeout_ms=reader.int32(),
         server_assignor=reader.compact_nullable_string(),
+        classic=_read_classic_tag(reader.tags().get(0)),
     )
     return MemberMetadataRecord(group=group, member_id=member_id, value=metadata)
 

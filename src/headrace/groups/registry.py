@@ -23,9 +23,10 @@ Rule 3:  events without records are adopted at once; nothing in them survives a 
 Rule 4:  after `adopt` the replies may still wait, for an fsync or for followers. If that fails the
          shard is lost: `unload` answers all that is parked with NOT_COORDINATOR, and the next
          leader of the partition reads the log again.
-Rule 5:  a group id belongs to one protocol at a time. A group without members passes from one to
-         the other with the first member of the other kind; its offsets stay. A group with members
-         does not (Kafka's online migration is not offered).
+Rule 5:  a group is of one kind at a time; its offsets stay when it passes to the other. A group
+         without members passes with the first member of the other kind. One with members becomes a
+         KIP-848 group when a member of that protocol joins, and classic again when the last such
+         member is gone (`migration`, as far as `group.consumer.migration.policy` allows).
 Rule 6:  a group that only holds offsets, for a client without membership, has no record of its own:
          it is there as long as the offsets are.
 """
@@ -241,11 +242,12 @@ class GroupRegistry:
                 continue
             event = GroupEvent(group_id=group_id)
             draft = group.draft()
+            event.groups[group_id] = draft
             if isinstance(draft, ClassicGroup):
                 draft.tick(now_ms, event.out)
             else:
                 draft.tick(self._table.topics, now_ms, event.out)
-            event.groups[group_id] = draft
+                event.groups[group_id] = self._table.settled(draft, now_ms, event.out)
             return self._finish(event)
         return None
 

@@ -205,6 +205,10 @@ class LogDirectory:
             return sorted(self._known)
 
     @property
+    def changes(self) -> int:
+        return self._storage.changes  # of log starts, and the failure of the disk
+
+    @property
     def offline(self) -> StorageError | None:
         """The error that took the directory offline; None while it serves."""
         return self._storage.failure
@@ -464,10 +468,8 @@ class LogDirectory:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush all logs and mark the directory clean, so that the next start has nothing to do.
-
-        An offline directory is only let go of: the next start recovers it.
-        """
+        """Flush all logs and mark the directory clean, so that the next start has nothing to do. An
+        offline directory is only let go of: the next start recovers it."""
         try:
             if self._background is not None:
                 self._background.stop()

@@ -13,6 +13,7 @@ from headrace.log.filesystem import FileSystem, has_no_room
 from headrace.log.index.index_cache import IndexCache
 from headrace.model.clock import Clock
 from headrace.model.error import CorruptLog, DiskFull, LogDirectoryOffline, StorageError
+from headrace.model.ids import TopicPartition
 
 _log = structlog.get_logger(__name__)
 
@@ -31,6 +32,8 @@ class Storage:
     Attributes:
         save_offsets: writes recovery points and log starts of all logs, durable on return. A log
             calls it where a crash must not find the old ones (truncation, DeleteRecords).
+        changes: counts moves of a log start and the failure of the disk, which a reader at the end
+            of a log would learn of only by reading again.
 
     Threads: any.
     """
@@ -49,8 +52,19 @@ class Storage:
         self.files = FilePool(filesystem) if files is None else files
         self.indexes = IndexCache() if indexes is None else indexes
         self.failure: StorageError | None = None
+        self.changes = 0
         self.save_offsets = save_offsets
         self._lock = Lock()
+        self._truncation_listeners: list[Callable[[TopicPartition, int], None]] = []
+
+    def on_truncation(self, listener: Callable[[TopicPartition, int], None]) -> None:
+        """Call `listener` with a partition and its new log end, before any log here is cut. It runs
+        while that log's locks are held, and must not ask for one."""
+        self._truncation_listeners.append(listener)
+
+    def announce_truncation(self, partition: TopicPartition, end: int) -> None:
+        for listener in self._truncation_listeners:
+            listener(partition, end)
 
     def check_online(self) -> None:
         """Refuse to go on after an I/O error.
@@ -70,10 +84,16 @@ class Storage:
             first = self.failure is None
             if first:
                 self.failure = error
+                self.changes += 1
         if not first:
             return LogDirectoryOffline(f"the log directory is offline: {self.failure}")
         _log.error("log_directory_offline", reason=str(error))
         return error
+
+    def log_start_moved(self) -> None:
+        """Count a log start that has moved."""
+        with self._lock:
+            self.changes += 1
 
     def io(self, what: str, *, midway: bool = False) -> "StorageIo":
         """Guard a `with` block: an `OSError` in it becomes a `StorageError` and takes the directory

@@ -10,7 +10,7 @@ from kio.serial import entity_reader, entity_writer
 
 from headrace.wire.api import APIS
 from headrace.wire.message_check import check_body
-from headrace.wire.packer import pack
+from headrace.wire.packer import pack, pack_item
 from headrace.wire.primitive import Frame, Malformed
 from headrace.wire.schema import Field, Schema, request_schema, response_schema
 
@@ -65,6 +65,12 @@ def write_response_body(
     api_key: int, version: int, body: Mapping[str, Any] | Any, out: bytearray
 ) -> None:
     _write(response_schema, api_key, version, body, out)
+
+
+def pack_response_item(api_key: int, version: int, name: str, item: Mapping[str, Any]) -> bytes:
+    """Return one item of an array of a response as bytes, for `packer.PackedItems`."""
+    schema = response_schema(api_key, version)
+    return pack_item(schema, name, item, _history(response_schema, api_key))
 
 
 def _write(

@@ -12,7 +12,7 @@ which makes it several times as fast as kio's field by field writer.
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from headrace.model.error import InvalidArgument
@@ -35,6 +35,27 @@ Write = Callable[[bytearray, Any, History], None]
 
 _NO_ID: Final = bytes(16)
 _NULLABLE_TIMES: Final = frozenset({"datetime_i64"})
+
+
+class PackedItems(NamedTuple):
+    """The items of an array of structures, packed already (`pack_item`), in one piece."""
+
+    number: int
+    data: bytes
+
+
+def pack_item(schema: Schema, name: str, item: Mapping[str, Any], history: History) -> bytes:
+    """Return the bytes of one item of the array `name`, for `PackedItems`.
+
+    Raises:
+        InvalidArgument: there is no such array, or as for `pack`.
+    """
+    field = schema.field(name)
+    if field is None or field.struct is None or not field.array:
+        raise InvalidArgument(f"{schema.name} has no array of structures {name!r}")
+    out = bytearray()
+    _struct_writer(field.struct, (name,))(out, item, history)
+    return bytes(out)
 
 
 def pack(schema: Schema, body: Mapping[str, Any], history: History, out: bytearray) -> None:
@@ -193,6 +214,10 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
         if value is None:
             _check_null(path, history)
             value = ()
+        if type(value) is PackedItems:
+            out += pack_count(value.number, flexible)
+            out += value.data
+            return
         count = len(value)
         out += pack_count(count, flexible)
         if numbers:

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.groups.record import (
+    ClassicMetadata,
     CurrentAssignment,
     CurrentAssignmentRecord,
     GroupEpoch,
@@ -13,6 +14,7 @@ from headrace.groups.record import (
     GroupRecord,
     MemberMetadata,
     MemberMetadataRecord,
+    MemberProtocol,
     MemberState,
     OffsetCommitRecord,
     RegexRecord,
@@ -79,6 +81,12 @@ member_metadata = st.builds(
     subscribed_topic_regex=maybe_text,
     rebalance_timeout_ms=int32,
     server_assignor=maybe_text,
+    classic=st.none()
+    | st.builds(
+        ClassicMetadata,
+        session_timeout_ms=int32,
+        protocols=st.lists(st.builds(MemberProtocol, text, st.binary(max_size=9))).map(tuple),
+    ),
 )
 current_assignment = st.builds(
     CurrentAssignment,

@@ -4,7 +4,6 @@ import pytest
 
 from headrace.groups.classic.message import (
     JoinRequest,
-    MemberProtocol,
 )
 from headrace.groups.config import GroupConfig
 from headrace.groups.effect import Producer
@@ -15,6 +14,7 @@ from headrace.groups.offset.message import (
     OffsetDeleteRequest,
     OffsetToCommit,
 )
+from headrace.groups.record import MemberProtocol
 from headrace.groups.topic import GroupTopic, TopicImage
 from headrace.model.ids import ProducerEpoch, ProducerId, TopicPartition
 from testkit.simulation.group_member import (

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from headrace.groups.record import (
+    ClassicMetadata,
     CurrentAssignment,
     CurrentAssignmentRecord,
     GroupEpoch,
@@ -14,6 +15,7 @@ from headrace.groups.record import (
     GroupRecord,
     MemberMetadata,
     MemberMetadataRecord,
+    MemberProtocol,
     MemberState,
     OffsetCommitRecord,
     PartitionMetadataRecord,
@@ -140,6 +142,27 @@ WRITTEN: dict[str, tuple[str, str | None, GroupRecord]] = {
                 subscribed_topic_regex="x.*",
                 rebalance_timeout_ms=300_000,
                 server_assignor="uniform",
+            ),
+        ),
+    ),
+    "member that uses the classic protocol": (
+        "000500016700016d",
+        "00000002720263032f680202740000000005000100120100000007020672616e6765040102030000",
+        MemberMetadataRecord(
+            group="g",
+            member_id="m",
+            value=MemberMetadata(
+                instance_id=None,
+                rack_id="r",
+                client_id="c",
+                client_host="/h",
+                subscribed_topic_names=("t",),
+                subscribed_topic_regex=None,
+                rebalance_timeout_ms=5,
+                server_assignor=None,
+                classic=ClassicMetadata(
+                    session_timeout_ms=7, protocols=(MemberProtocol("range", b"\1\2\3"),)
+                ),
             ),
         ),
     ),

@@ -7,7 +7,6 @@ from headrace.groups.classic.message import (
     JoinRequest,
     LeaveRequest,
     LeavingMember,
-    MemberProtocol,
     SyncRequest,
 )
 from headrace.groups.consumer.message import ConsumerHeartbeat
@@ -20,6 +19,7 @@ from headrace.groups.offset.message import (
     OffsetDeleteRequest,
     OffsetToCommit,
 )
+from headrace.groups.record import MemberProtocol
 from headrace.groups.request import GroupReply, GroupRequest
 from headrace.model.ids import TopicPartition
 from testkit.simulation.group_member import (
@@ -93,13 +93,13 @@ def test_empty_consumer_group_becomes_a_classic_group(shard: GroupShard) -> None
         assert [group.type for group in each.registry.list_groups()] == [GroupType.CLASSIC]
 
 
-def test_group_with_members_stays_with_its_protocol(shard: GroupShard) -> None:
-    classic_member(shard, "clicks")
+def test_group_of_another_kind_stays_with_its_protocol(shard: GroupShard) -> None:
+    classic_member(shard, "clicks", protocol_type="connect")
     refused = consumer_beat(shard)
 
     other = JoinRequest(
         group_id="k",
-        protocol_type="consumer",
+        protocol_type="connect",
         protocols=(MemberProtocol("range", b""),),
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,

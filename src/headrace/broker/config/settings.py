@@ -155,6 +155,7 @@ class BrokerSettings:
             group_consumer_heartbeat_interval_ms=self["group.consumer.heartbeat.interval.ms"],
             group_consumer_max_size=self["group.consumer.max.size"],
             group_consumer_assignors=self["group.consumer.assignors"],
+            group_consumer_migration_policy=self["group.consumer.migration.policy"],
             offset_metadata_max_bytes=self["offset.metadata.max.bytes"],
             offsets_retention_ms=self["offsets.retention.minutes"] * 60_000,
             own=own,
@@ -169,20 +170,29 @@ class BrokerSettings:
             ],
         )
 
-    def internal_topic(self, name: str, brokers: int = 1) -> TopicToCreate:
-        """Return how a coordinator's topic is created: compacted, with no more replicas than
-        brokers."""
+    @property
+    def alone(self) -> bool:
+        """Whether the broker has its own store, which no other broker shares."""
+        return not self["zookeeper.connect"]
+
+    def internal_topic(self, name: str) -> TopicToCreate:
+        """Return how a coordinator's topic is created: compacted, and in a cluster with as many
+        replicas as are configured, even if fewer brokers are running."""
         prefix = {CONSUMER_OFFSETS: "offsets.topic", TRANSACTION_STATE: "transaction.state.log"}
         key = prefix[name]
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self[f"{key}.segment.bytes"]),
+        }
+        if name == TRANSACTION_STATE:
+            in_sync = 1 if self.alone else self["transaction.state.log.min.isr"]
+            configs["min.insync.replicas"] = str(in_sync)
         return TopicToCreate(
             name=name,
             partitions=self[f"{key}.num.partitions"],
-            replication_factor=max(1, min(self[f"{key}.replication.factor"], brokers)),
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(self[f"{key}.segment.bytes"]),
-            },
+            replication_factor=1 if self.alone else self[f"{key}.replication.factor"],
+            configs=configs,
         )
 
     def log_configs(

@@ -43,7 +43,7 @@ _new: Final = tuple.__new__
 
 
 class SlowFetch(Protocol):
-    """The handler's work for some partitions of a session: `handlers.fetch.FollowerFetch`."""
+    """The handler's work for some partitions of a session: `fetch.follower_fetch`."""
 
     failed: bool
 

@@ -21,8 +21,9 @@ _FIRST_CLIENT_NAMES = 3
 
 def handle(broker: Broker, call: Call) -> dict[str, Any]:
     if call.version >= _FIRST_CLIENT_NAMES:
-        # The client's name is not kept, but a body that cannot be read must end the connection.
-        _ = call.body
+        # A body that cannot be read must end the connection.
+        body = call.body
+        call.connection.software = (body.client_software_name, body.client_software_version)
     return answer(broker)
 
 

@@ -18,7 +18,9 @@ from headrace.wire.error_code import ErrorCode
 
 API = ApiKey.CONSUMER_GROUP_DESCRIBE
 
-_CONSUMER_MEMBER = 1  # 0 would be a classic member in the middle of a migration
+# A member of the classic protocol is in the group while it passes from one to the other.
+_CLASSIC_MEMBER = 0
+_CONSUMER_MEMBER = 1
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def _describe(broker: Broker, group: ConsumerDescription) -> dict[str, Any]:
                 "subscribed_topic_regex": member.subscribed_topic_regex,
                 "assignment": _assignment(broker, member.assignment),
                 "target_assignment": _assignment(broker, member.target_assignment),
-                "member_type": _CONSUMER_MEMBER,
+                "member_type": _CLASSIC_MEMBER if member.is_classic else _CONSUMER_MEMBER,
             }
             for member in group.members
         ],

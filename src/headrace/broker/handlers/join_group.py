@@ -11,7 +11,8 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call, milliseconds
 from headrace.broker.error_mapping import group_code
-from headrace.groups.classic.message import JoinRequest, MemberProtocol
+from headrace.groups.classic.message import JoinRequest
+from headrace.groups.record import MemberProtocol
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
 
@@ -23,7 +24,7 @@ _FIRST_SKIP_ASSIGNMENT = 9  # KIP-814
 
 
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
-    request = _request(call)
+    request = _request(broker, call)
     if broker.guard.denies_group(call, Operation.READ, request.group_id):
         return {"error_code": ErrorCode.group_authorization_failed, "member_id": request.member_id}
     reply = await broker.groups.handle(request)
@@ -46,7 +47,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _request(call: Call) -> JoinRequest:
+def _request(broker: Broker, call: Call) -> JoinRequest:
     body = call.read(JoinGroupRequest)
     session_timeout_ms = milliseconds(body.session_timeout)
     rebalance_timeout_ms = session_timeout_ms
@@ -66,4 +67,5 @@ def _request(call: Call) -> JoinRequest:
         rebalance_timeout_ms=rebalance_timeout_ms,
         require_member_id=call.version >= _FIRST_MEMBER_ID_REQUIRED,
         can_skip_assignment=call.version >= _FIRST_SKIP_ASSIGNMENT,
+        rights=broker.guard.topic_rights(call),
     )

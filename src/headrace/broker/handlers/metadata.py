@@ -1,5 +1,6 @@
 """Metadata (3), versions 0 to 13: the brokers, the topics, and the leaders of their partitions."""
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +17,14 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
+from headrace.broker.membership.packed_topics import pack_topic
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import topic_name_problem
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
+from headrace.wire.packer import PackedItems
 
 API = ApiKey.METADATA
 
@@ -34,26 +37,29 @@ _NO_ID = UUID(int=0)
 async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     request = call.read(MetadataRequest)
     wants_all = request.topics is None or (call.version == _ALL_WHEN_EMPTY and not request.topics)
-    if wants_all:
-        topics = [
-            _describe(broker, topic)
-            for topic in broker.topics
-            if not broker.guard.denies_topic(call, Operation.DESCRIBE, topic.name)
-        ]
+    with_operations = request.include_topic_authorized_operations
+    if wants_all and broker.guard.authorizer is None and not with_operations:
+        packed = broker.packed_topics.all(call.version)
     else:
-        assert request.topics is not None
-        uncreated = await _create_missing(broker, call, request)
-        # A topic that was just created is not unknown: its logs are being made.
-        await broker.controller.served(each.name for each in request.topics if each.name)
-        topics = [_answer(broker, call, wanted, uncreated) for wanted in request.topics]
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            topic["topic_authorized_operations"] = _operations(broker, call, topic)
+        if wants_all:
+            topics: Iterable[HostedTopic | dict[str, Any]] = (
+                topic
+                for topic in broker.topics
+                if not broker.guard.denies_topic(call, Operation.DESCRIBE, topic.name)
+            )
+        else:
+            assert request.topics is not None
+            uncreated = await _create_missing(broker, call, request)
+            # A topic that was just created is not unknown: its logs are being made.
+            await broker.controller.served(each.name for each in request.topics if each.name)
+            topics = (_answer(broker, call, wanted, uncreated) for wanted in request.topics)
+        items = [_pack(broker, call, topic, with_operations) for topic in topics]
+        packed = PackedItems(len(items), b"".join(items))
     return {
         "brokers": broker.cluster_view.describe_nodes(call),
         "cluster_id": broker.cluster_id,
         "controller_id": broker.membership.controller_id,
-        "topics": topics,
+        "topics": packed,
         "cluster_authorized_operations": broker.guard.operations(
             call, ResourceType.CLUSTER, CLUSTER_NAME
         )
@@ -62,10 +68,20 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     }
 
 
-def _operations(broker: Broker, call: Call, topic: dict[str, Any]) -> int:
-    if topic.get("error_code"):
-        return UNKNOWN_OPERATIONS
-    return broker.guard.operations(call, ResourceType.TOPIC, topic["name"])
+def _pack(
+    broker: Broker, call: Call, topic: HostedTopic | dict[str, Any], with_operations: bool
+) -> bytes:
+    """Pack a topic, or the error where there is none. What the client may do with a topic is its
+    own, so that such a response is not kept."""
+    if isinstance(topic, HostedTopic):
+        if not with_operations:
+            return broker.packed_topics.one(topic, call.version)
+        operations = broker.guard.operations(call, ResourceType.TOPIC, topic.name)
+        topic = broker.packed_topics.describe(topic)
+        topic["topic_authorized_operations"] = operations
+    elif with_operations:
+        topic["topic_authorized_operations"] = UNKNOWN_OPERATIONS
+    return pack_topic(topic, call.version)
 
 
 async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) -> set[str]:
@@ -87,9 +103,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
         if not may_create_all and broker.guard.denies_topic(call, Operation.CREATE, name)
     }
     wanted = [
-        broker.settings.internal_topic(name, len(broker.members))
-        if name in INTERNAL
-        else TopicToCreate(name=name)
+        broker.settings.internal_topic(name) if name in INTERNAL else TopicToCreate(name=name)
         for name in dict.fromkeys(missing)
         if name not in denied
     ]
@@ -104,7 +118,7 @@ async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) 
 
 def _answer(
     broker: Broker, call: Call, wanted: MetadataRequestTopic, uncreated: set[str]
-) -> dict[str, Any]:
+) -> HostedTopic | dict[str, Any]:
     denied = broker.guard.denies_topic(call, Operation.DESCRIBE, wanted.name, wanted.topic_id)
     if denied or wanted.name in uncreated:
         return {
@@ -122,16 +136,4 @@ def _answer(
             missing = cluster_code(ClusterError.INVALID_TOPIC_EXCEPTION)
     if topic is None:
         return {"error_code": missing, "name": wanted.name, "topic_id": wanted.topic_id or _NO_ID}
-    return _describe(broker, topic)
-
-
-def _describe(broker: Broker, topic: HostedTopic) -> dict[str, Any]:
-    return {
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.internal,
-        "partitions": [
-            broker.cluster_view.describe_partition(topic, index)
-            for index in range(len(topic.partitions))
-        ],
-    }
+    return topic

@@ -326,12 +326,12 @@ def _answer(
     results: list[ProduceTopicResult],
     unsafe: Unsafe,
 ) -> Appending:
-    if refusals_are_logged():
-        log_refusals(call, _refused(results))
     for topic in results:
         for partition in topic.partitions:
             if partition.error_code:
                 broker.metrics.errors[_NAME, partition.error_code] += 1
+    if refusals_are_logged():
+        log_refusals(call, _refused(results))
     if request.acks == 0:
         _close_on_error(results)
         _throttle(broker, call, request)

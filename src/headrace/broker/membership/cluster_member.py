@@ -11,9 +11,9 @@ led as if it had crashed, and registers with a new broker epoch. It does the sam
 that its registration is gone, for whatever reason.
 Rule 4: it leaves before it stops: leaders move first, so that clients find the next ones at once.
 Rule 5: a broker whose process is gone (its machine refuses connections) is removed from the in-sync
-replicas, and others lead what it led. The first broker that notices does this: the session of the
-one that is gone may last for seconds more. If it runs after all, it has lost its leaderships only:
-it follows, and comes back into sync.
+replicas, and others lead what it led: its session may last for seconds more. Two brokers must have
+noticed, or one and the broker itself does not deny it (`suspicion`). If it runs after all, it has
+lost its leaderships only: it follows, and comes back into sync.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ import structlog
 
 from headrace.broker.membership.isr_manager import IsrManager
 from headrace.broker.membership.member_host import MemberHost
+from headrace.broker.membership.suspicion import Suspicions
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.controller import Controller
@@ -65,6 +66,7 @@ class ClusterMember:
         self._sessions = 0
         self._stopping = False
         self._isr = IsrManager(host, self)
+        self._suspicions = Suspicions(host, store)
         self._replacing: set[asyncio.Task[None]] = set()
 
     @property
@@ -86,6 +88,7 @@ class ClusterMember:
         loop = self._host.loop
         for kind in (*KINDS, TERM_KIND):
             await self._host.in_thread(partial(self._store.watch, kind, self._on_watch_event))
+        await self._suspicions.watch()
         self._store.watch_session(
             lambda alive: _call_on(loop, lambda: self._on_session(alive=alive))
         )
@@ -250,6 +253,8 @@ class ClusterMember:
             task.add_done_callback(self._replacing.discard)
 
     async def _replace(self, record: BrokerRecord) -> None:
+        if not await self._suspicions.confirmed(record):
+            return
         log.warning("broker_gone", broker=record.broker_id)
         try:
             await self._host.controller.administer(

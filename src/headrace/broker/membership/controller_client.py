@@ -134,12 +134,20 @@ class ControllerClient:
         """Return the topic of a coordinator, after creating it if it does not exist.
 
         Raises:
-            HeadraceError: it cannot be created.
+            HeadraceError: it cannot be created, or not yet. With fewer replicas than configured it
+                would keep them for good, and lose groups or transactions with the next broker.
         """
         topic = self._topics.by_name(name)
         if topic is not None:
             return topic
-        new = self._settings.internal_topic(name, len(self._members))
+        new = self._settings.internal_topic(name)
+        running = len(self._members)
+        if new.replication_factor > running:
+            # Without a command: it would read the whole state again before it refuses.
+            raise HeadraceError(
+                f"{name} gets {new.replication_factor} replicas, and {running} brokers are running:"
+                " start more brokers, or configure fewer replicas"
+            )
         plan = await self.create_topics([new])
         outcome = plan.outcomes[name]
         topic = self._topics.by_name(name)

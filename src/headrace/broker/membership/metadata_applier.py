@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from headrace.broker.auth.authentication import Authentication
+from headrace.broker.client_metrics.client_metrics import ClientMetrics
+from headrace.broker.client_metrics.subscription import Subscription
 from headrace.broker.config.internal_topic import TRANSACTION_STATE
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.guard import Guard
@@ -66,6 +68,9 @@ class MetadataTarget(Protocol):
     def group_configs(self) -> dict[str, Mapping[str, int]]: ...
 
     @property
+    def client_metrics(self) -> ClientMetrics: ...
+
+    @property
     def quotas(self) -> Quotas: ...
 
     @property
@@ -103,6 +108,7 @@ class MetadataApplier:
     def apply_members(self) -> None:
         """Adopt the brokers that are registered now."""
         self._target.members.update(self._controller.state.brokers)
+        self._target.topics.members_changed()
 
     async def restore_topics(self) -> None:
         """Serve every topic of the cluster's state.
@@ -160,6 +166,7 @@ class MetadataApplier:
             target.members.pop(broker_id, None)
             target.transaction_client.forget(broker_id)
             target.fetchers.reconnect(broker_id)
+        target.topics.members_changed()
 
     # -- one kind of entity each
 
@@ -183,13 +190,18 @@ class MetadataApplier:
                 partition.apply_config()
 
     def apply_resource_configs(self) -> None:
-        """Apply the keys of single groups. They count from a member's next heartbeat on."""
+        """Apply the keys of single groups, which count from a member's next heartbeat on, and the
+        subscriptions to clients' metrics."""
         own = self._target.group_configs
         own.clear()
+        subscriptions: list[Subscription] = []
         for (kind, name), config in self._controller.state.resource_configs.items():
-            if kind is ResourceKind.GROUP:
+            if kind is ResourceKind.CLIENT_METRICS:
+                subscriptions.append(Subscription.of(config.configs))
+            else:
                 values = GROUP_CONFIG.parse(config.configs).items()
                 own[name] = {key: value for key, value in values if isinstance(value, int)}
+        self._target.client_metrics.set_subscriptions(subscriptions)
 
     def apply_features(self) -> None:
         self._target.features.set(self._controller.state.features.values())

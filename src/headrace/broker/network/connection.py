@@ -102,6 +102,7 @@ class Connection:
 
     Attributes:
         authentication: how far SASL is on a listener that asks for it; None before the handshake.
+        software: the name and version of the client's library, if it sent them (KIP-511).
         touched: the client has sent a whole request or taken bytes of an answer since `last_active`
             was set. `refresh` turns that into a time: reading the clock per request costs too much.
         last_active: when that was seen last.
@@ -119,6 +120,7 @@ class Connection:
         self.peer_host = peer_host
         self.listener = listener
         self.principal = "User:ANONYMOUS"
+        self.software = ("", "")
         self.authenticated = not listener.authenticates
         self.authentication: Attempt | Failure | Session | None = None
         self.repeated_end = 0
@@ -169,6 +171,11 @@ class Connection:
     def idle(self) -> bool:
         """Whether no answer is owed to this client: closing it would lose none."""
         return not self._answers and not self._outbox and not self._waiting
+
+    @property
+    def peer_port(self) -> int:
+        """The client's port; an OSError when the client is gone."""
+        return int(self._sock.getpeername()[1])
 
     @property
     def owed_answers(self) -> int:

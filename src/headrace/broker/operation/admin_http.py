@@ -1,6 +1,6 @@
-"""/healthz, /readyz and /metrics on a port of their own.
+"""/healthz, /readyz, /metrics and /client-metrics on a port of their own.
 
-A deliberately small HTTP server: GET and HEAD, three paths, one response per connection, everything
+A deliberately small HTTP server: GET and HEAD, four paths, one response per connection, everything
 bounded: the head's bytes, the time to send it and to read the response, the connections at once. A
 broker must not need a web framework to report that it is alive.
 """
@@ -34,6 +34,7 @@ class AdminHttp:
         ready: whether clients are served; False while starting and stopping.
         problems: what is wrong but not fatal (an offline directory), one line each.
         metrics: makes the page of /metrics.
+        client_metrics: makes the page of /client-metrics.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class AdminHttp:
         ready: Callable[[], bool],
         problems: Callable[[], list[str]],
         metrics: Callable[[], Awaitable[bytes]],
+        client_metrics: Callable[[], Awaitable[bytes]],
     ) -> None:
         self._ready = ready
         self._problems = problems
         self._metrics = metrics
+        self._client_metrics = client_metrics
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
@@ -115,4 +118,8 @@ class AdminHttp:
             return _Page("503 Service Unavailable", b"not ready\n")
         if path == b"/metrics":
             return _Page("200 OK", await self._metrics(), _PROMETHEUS)
-        return _Page("404 Not Found", b"there are /healthz, /readyz and /metrics\n")
+        if path == b"/client-metrics":
+            return _Page("200 OK", await self._client_metrics(), _PROMETHEUS)
+        return _Page(
+            "404 Not Found", b"there are /healthz, /readyz, /metrics and /client-metrics\n"
+        )

@@ -16,6 +16,15 @@ class GrowthSource(Protocol):
     def remove_waiter(self, waiter: Waiter) -> None: ...
 
 
+class SourceSet(Protocol):
+    """Sources that a session watches on its own; it adds each of them to the fetch that waits when
+    it has grown (`fetch_watch.FetchWatch`)."""
+
+    def add_fetch(self, fetch: "DelayedFetch") -> None: ...
+
+    def remove_fetch(self, fetch: "DelayedFetch") -> None: ...
+
+
 class LogEndGrowth:
     """The growth of a partition up to its log end, for a follower's fetch."""
 
@@ -48,6 +57,10 @@ class DelayedFetch:
 
     `grew` only counts. When the count says that it could be enough, the records are read again,
     after the event that is being served: so the producer's response leaves first.
+
+    Args:
+        sources: what it waits for.
+        watched: waits for these, too.
     """
 
     __slots__ = (
@@ -59,6 +72,7 @@ class DelayedFetch:
         "_scheduled",
         "_sources",
         "_timer",
+        "_watched",
     )
 
     def __init__(
@@ -70,16 +84,26 @@ class DelayedFetch:
         have_bytes: int,
         min_bytes: int,
         max_wait_ms: int,
+        watched: SourceSet | None = None,
     ) -> None:
         self._call_after_event = scheduler.call_after_event
         self._fetch = fetch
-        self._sources = tuple(sources)
+        self._sources = list(sources)
+        self._watched = watched
         self._min_bytes = min_bytes
         self._missing_bytes = min_bytes - have_bytes
         self._scheduled = False
         self._finished = False
         self._timer = scheduler.loop.call_later(max_wait_ms / 1000, self.finish)
         for source in self._sources:
+            source.add_waiter(self)
+        if watched is not None:
+            watched.add_fetch(self)
+
+    def add_source(self, source: GrowthSource) -> None:
+        """Wait for this one, too."""
+        if not self._finished:
+            self._sources.append(source)
             source.add_waiter(self)
 
     def grew(self, size_bytes: int) -> None:
@@ -106,6 +130,8 @@ class DelayedFetch:
         self._timer.cancel()
         for source in self._sources:
             source.remove_waiter(self)
+        if self._watched is not None:
+            self._watched.remove_fetch(self)
 
     def finish(self) -> None:
         """Answer now, with whatever there is."""

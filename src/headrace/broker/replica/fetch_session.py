@@ -20,9 +20,9 @@ Rule 5: a session names topics by name or by id, as its first request did. A cli
 
 import random
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from headrace.wire.error_code import ErrorCode
@@ -33,12 +33,25 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 _MIN_EVICTION_MS = 120_000
 _MAX_PARTITIONS = 1 << 18
-"""Of all sessions together, some 100 MB: one request can name as many."""
+"""Of all sessions together, some 150 MB: one request can name as many."""
 
 PartitionKey = tuple[str | UUID, int]
 
 
-@dataclass(slots=True)
+class SessionWatch(Protocol):
+    """What knows which partitions of a session have something new (`fetch_watch.FetchWatch`)."""
+
+    def wake(self, item: "FetchedPartition") -> None:
+        """Look at a partition with the next fetch: it is new, or the client named it again."""
+
+    def forget(self, item: "FetchedPartition") -> None:
+        """Drop a partition that left the session."""
+
+    def close(self) -> None:
+        """Let go of everything: the session has ended."""
+
+
+@dataclass(slots=True, eq=False)
 class FetchedPartition:
     """A partition of a fetch, with the offsets that the last response held.
 
@@ -61,10 +74,12 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of one client, in the order in which they are read next.
 
-    `changes` counts how often partitions were added or forgotten.
+    Attributes:
+        changes: how often partitions were added or forgotten.
+        watch: learns of every change of the partitions; None until the first fetch that uses it.
     """
 
-    __slots__ = ("by_id", "changes", "epoch", "partitions", "session_id", "used_ms")
+    __slots__ = ("by_id", "changes", "epoch", "partitions", "session_id", "used_ms", "watch")
 
     def __init__(
         self,
@@ -80,21 +95,27 @@ class FetchSession:
         self.by_id = by_id
         self.changes = 0
         self.partitions = OrderedDict((item.key, item) for item in partitions)
+        self.watch: SessionWatch | None = None
 
     def update(self, request: FetchRequest) -> None:
+        watch = self.watch
         for item in fetched_partitions(request):
             known = self.partitions.get(item.key)
             if known is None:
-                self.partitions[item.key] = item
+                known = self.partitions[item.key] = item
                 self.changes += 1
             else:
                 known.requested = item.requested
+            if watch is not None:
+                watch.wake(known)
         for topic in request.forgotten:
             name = topic.topic_id if topic.topic_id is not None else topic.name
             for partition in topic.partitions:
                 if name is not None and (name, partition) in self.partitions:
-                    del self.partitions[name, partition]
+                    gone = self.partitions.pop((name, partition))
                     self.changes += 1
+                    if watch is not None:
+                        watch.forget(gone)
 
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
@@ -106,7 +127,7 @@ class FetchSession:
 class Admission(NamedTuple):
     """The partitions a fetch reads and the session to answer with; or an error."""
 
-    partitions: tuple[FetchedPartition, ...] = ()
+    partitions: Collection[FetchedPartition] = ()
     session: FetchSession | None = None
     incremental: bool = False
     error: ErrorCode = ErrorCode.none
@@ -177,7 +198,8 @@ class FetchSessions:
             self._drop(session.session_id)
             return Admission(error=ErrorCode.fetch_session_id_not_found)
         self.advance(session, now_ms)
-        return Admission(tuple(session.partitions.values()), session, incremental=True)
+        # A view: to copy thousands of partitions would cost more than an idle fetch does.
+        return Admission(session.partitions.values(), session, incremental=True)
 
     def _open(
         self, partitions: tuple[FetchedPartition, ...], now_ms: int, by_id: bool
@@ -210,6 +232,8 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
+            if session.watch is not None:
+                session.watch.close()
 
 
 def fetched_partitions(request: FetchRequest) -> Iterable[FetchedPartition]:

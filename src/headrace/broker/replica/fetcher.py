@@ -8,9 +8,9 @@ Rule 1: an error of one partition concerns that partition alone: it rests and is
 Rule 2: after an error of the connection, or of the session, both begin again.
 Rule 3: records for a partition that was removed meanwhile, or has another epoch by now, are
 dropped.
-Rule 4: a leader whose machine refuses connections, twice, has no process any more. The fetcher
-reports it at once (`ReplicaHost.broker_gone`): the cluster need not wait for the end of its session
-to elect other leaders.
+Rule 4: a leader whose machine refuses connections, twice, seems to have no process any more. The
+fetcher reports it at once (`ReplicaHost.broker_gone`), and again as long as that lasts: the cluster
+need not wait for the end of its session to elect other leaders.
 Rule 5: a silent network cut leaves TCP retransmitting for minutes. A connection is dropped when a
 fetch outlives the time for which a follower counts as in sync, and when either broker has lost its
 registration.
@@ -164,7 +164,7 @@ class ReplicaFetcher:
             return self._backoff_seconds
         self._refusals += 1
         record = self._host.members.get(self.leader)
-        if self._refusals == _REFUSALS and record is not None:
+        if self._refusals % _REFUSALS == 0 and record is not None:
             self._host.broker_gone(record)
         return self._backoff_seconds if self._refusals >= _REFUSALS else _REFUSED_REST_SECONDS
 

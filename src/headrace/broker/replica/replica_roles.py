@@ -95,7 +95,7 @@ class ReplicaRoles:
             elif self._storage.directory_of(TopicPartition(record.name, index)) is not None:
                 self._stop_following(topic, index)
                 unused.append(TopicPartition(record.name, index))
-        self._topics.changed()
+        self._topics.changed(topic)
         self._begin_leading(record.name, led)
         return unused
 
@@ -109,6 +109,7 @@ class ReplicaRoles:
             self._topics.remove(topic)
             self._metrics.forget_topic(name)
             removed[name] = topic.record
+            self._metrics.forget_topic(name)
             for index in range(len(topic.partitions)):
                 self._stop_leading(topic, index)
                 self._stop_following(topic, index)

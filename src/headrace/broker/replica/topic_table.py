@@ -22,10 +22,11 @@ class HostedTopic:
         partitions: by index, those that this broker leads; None where another broker leads.
         followers: by index, those that this broker copies.
         record: the topic in the cluster's state: all replicas, leaders and in-sync replicas.
+        packed: what Metadata says of it, as bytes, by version of the API; emptied when it changes.
         traffic: what clients write and read here.
     """
 
-    __slots__ = ("followers", "name", "partitions", "record", "topic_id", "traffic")
+    __slots__ = ("followers", "name", "packed", "partitions", "record", "topic_id", "traffic")
 
     def __init__(self, record: TopicRecord, traffic: TopicTraffic | None = None) -> None:
         self.name = record.name
@@ -34,6 +35,7 @@ class HostedTopic:
         self.partitions: list[Partition | None] = []
         self.followers: dict[int, Follower] = {}
         self.traffic = TopicTraffic() if traffic is None else traffic
+        self.packed: dict[int, bytes] = {}
 
     @property
     def internal(self) -> bool:
@@ -76,8 +78,15 @@ class TopicTable:
         del self._by_id[topic.topic_id]
         self.version += 1
 
-    def changed(self) -> None:
+    def changed(self, topic: HostedTopic) -> None:
         """Count a change of a topic that is in the table."""
+        topic.packed.clear()
+        self.version += 1
+
+    def members_changed(self) -> None:
+        """Count a change of the brokers that are running: replicas are offline without theirs."""
+        for topic in self._by_name.values():
+            topic.packed.clear()
         self.version += 1
 
     # -- looking up what is here

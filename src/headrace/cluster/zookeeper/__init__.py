@@ -1,1 +1,1 @@
-"""The cluster's state in ZooKeeper: its nodes, their watches, and who may touch them."""
+"""The cluster store in a ZooKeeper ensemble: nodes, watches, login, ACLs and TLS."""

@@ -36,9 +36,9 @@ from headrace.cluster.store import (
     check_data,
     check_path,
 )
+from headrace.cluster.zookeeper.node_acls import NodeAcls
+from headrace.cluster.zookeeper.tls_handler import TlsHandler
 from headrace.cluster.zookeeper.zookeeper_access import ZooKeeperAccess
-from headrace.cluster.zookeeper.zookeeper_acl import NodeAcls
-from headrace.cluster.zookeeper.zookeeper_tls import TlsHandler
 from headrace.cluster.zookeeper.zookeeper_watch import ZooKeeperWatch
 from headrace.model.error import InvalidArgument, StorageError, VersionConflict
 

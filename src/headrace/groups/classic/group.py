@@ -49,8 +49,8 @@ from headrace.groups.classic.message import (
 )
 from headrace.groups.classic.roster import Roster
 from headrace.groups.classic.state import ClassicState
-from headrace.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.config import GroupConfig
+from headrace.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from headrace.groups.effect import GroupOutput, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.record import GroupMetadata, GroupMetadataRecord
@@ -296,9 +296,10 @@ class ClassicGroup:
         if self.state is ClassicState.PREPARING_REBALANCE:
             self._complete_if_all_joined(now_ms, out)
         else:
-            self._prepare_rebalance(now_ms, out)
+            self.prepare_rebalance(now_ms, out)
 
-    def _prepare_rebalance(self, now_ms: int, out: GroupOutput) -> None:
+    def prepare_rebalance(self, now_ms: int, out: GroupOutput) -> None:
+        """Begin a join phase."""
         for member in list(self.members.values()):
             if member.syncing is not None:
                 out.reply(member.syncing, SyncReply(error=GroupError.REBALANCE_IN_PROGRESS))
@@ -444,7 +445,7 @@ class ClassicGroup:
         """Drop the members that joined this generation and never asked for their assignments."""
         for member_id in sorted(self.pending_sync):
             self._remove(self.members[member_id], out)
-        self._prepare_rebalance(now_ms, out)
+        self.prepare_rebalance(now_ms, out)
 
     # Parts.
 

@@ -8,11 +8,10 @@ from headrace.groups.classic.message import (
     JoinedMember,
     JoinReply,
     JoinRequest,
-    MemberProtocol,
     SyncReply,
 )
 from headrace.groups.effect import Token
-from headrace.groups.record import StoredMember
+from headrace.groups.record import MemberProtocol, StoredMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from headrace.groups.error import GroupError
+from headrace.groups.record import MemberProtocol
 from headrace.groups.request import GroupReply, GroupRequest
+from headrace.groups.topic import TopicRights
 
 UNKNOWN_MEMBER_ID = ""
-
-
-class MemberProtocol(NamedTuple):
-    """One protocol (for consumers: assignor) a member supports, with its bytes for the leader."""
-
-    name: str
-    metadata: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +42,7 @@ class JoinRequest(GroupRequest[JoinReply]):
         rebalance_timeout_ms: version 0 has none; its session timeout stands for it.
         require_member_id: the version knows MEMBER_ID_REQUIRED (4 and up, KIP-394).
         can_skip_assignment: the version knows `skip_assignment` (9 and up, KIP-814).
+        rights: which topics the client may see; None where no authorizer restricts it.
     """
 
     member_id: str = UNKNOWN_MEMBER_ID
@@ -60,6 +55,7 @@ class JoinRequest(GroupRequest[JoinReply]):
     rebalance_timeout_ms: int
     require_member_id: bool = True
     can_skip_assignment: bool = True
+    rights: TopicRights | None = field(default=None, compare=False)
 
     def refused(self, error: GroupError) -> JoinReply:
         return JoinReply(error=error, member_id=self.member_id)

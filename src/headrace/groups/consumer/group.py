@@ -32,11 +32,17 @@ from uuid import UUID
 
 from headrace.groups.config import GroupConfig
 from headrace.groups.consumer.assignor import ASSIGNORS, Subscriber
+from headrace.groups.consumer.epoch_check import (
+    check_epoch,
+    check_generation,
+    check_not_stale,
+)
 from headrace.groups.consumer.group_image import (
     ConsumerGroupImage,
     Subscription,
 )
 from headrace.groups.consumer.member_metadata import updated_metadata
+from headrace.groups.consumer.member_timers import MemberTimers
 from headrace.groups.consumer.message import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
@@ -64,7 +70,7 @@ from headrace.groups.record import (
     TargetMemberRecord,
 )
 from headrace.groups.regex import matching_topics
-from headrace.groups.topic import GroupTopic, TopicSource
+from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicRights, TopicSource
 
 
 class ConsumerGroup:
@@ -77,8 +83,7 @@ class ConsumerGroup:
         self.group_id = group_id
         self.config = config
         self.image = ConsumerGroupImage(group_id)
-        self._sessions: dict[str, int] = {}
-        self._revocations: dict[str, int] = {}
+        self.timers = MemberTimers()
         self._visibility = TopicVisibility()
         self._seen_versions: tuple[int, int] | None = None
 
@@ -87,19 +92,16 @@ class ConsumerGroup:
         copy = ConsumerGroup.__new__(ConsumerGroup)
         copy.__dict__.update(self.__dict__)
         copy.image = self.image.copy()
-        copy._sessions = dict(self._sessions)
-        copy._revocations = dict(self._revocations)
+        copy.timers = self.timers.copy()
         copy._visibility = self._visibility.copy()
         return copy
 
     def start_timers(self, now_ms: int) -> None:
         """Give every member a whole session after a reload: it could not reach us meanwhile."""
         for member_id, metadata in self.members.items():
-            self._sessions[member_id] = now_ms + self.config.consumer_session_timeout_ms(
-                self.group_id
-            )
+            self.begin_session(member_id, now_ms)
             if self.image.current_of(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-                self._revocations[member_id] = now_ms + metadata.rebalance_timeout_ms
+                self.timers.revocations[member_id] = now_ms + metadata.rebalance_timeout_ms
 
     # What the registry reads.
 
@@ -135,20 +137,23 @@ class ConsumerGroup:
         """Raise unless this member may commit offsets now."""
         if epoch < 0 and self.is_empty:
             return
-        self._check_known(member_id)
+        self.check_known(member_id)
+        if self.members[member_id].classic is not None:
+            check_generation(self.image, member_id, epoch)
+            return
         if not transactional and not knows_epochs:
             raise Refusal(
                 GroupError.UNSUPPORTED_VERSION,
                 f"group {self.group_id} uses the consumer protocol: commit with version 9 or later",
             )
-        self._check_not_stale(member_id, epoch)
+        check_not_stale(self.image, member_id, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Raise unless this member may fetch offsets; admin clients name none."""
         if member_id is None and epoch < 0:
             return
-        self._check_known(member_id or "")
-        self._check_not_stale(member_id or "", epoch)
+        self.check_known(member_id or "")
+        check_not_stale(self.image, member_id or "", epoch)
 
     # The heartbeat.
 
@@ -165,11 +170,11 @@ class ConsumerGroup:
         member_id = request.member_id or new_member_id
         self._identify(member_id, request, out)
         before = self.image.current_of(member_id)
-        changed = self._store_report(member_id, request, topics, now_ms, out)
-        if self.image.epoch > self.image.target_epoch:
-            self._compute_target(topics, out)
-        self._move(member_id, request, topics, now_ms, out, subscription_changed=changed)
-        self._sessions[member_id] = now_ms + self.config.consumer_session_timeout_ms(self.group_id)
+        self.timers.phases.pop(member_id, None)
+        reported = updated_metadata(self.members.get(member_id), request)
+        changed = self.store_report(member_id, reported, request.rights, topics, now_ms, out)
+        self.move(member_id, request.owned, topics, now_ms, out, subscription_changed=changed)
+        self.begin_session(member_id, now_ms)
         after = self.image.current_of(member_id)
         says_all = request.member_epoch == JOIN_EPOCH or request.is_full
         send_assignment = says_all or before.assigned != after.assigned
@@ -193,9 +198,9 @@ class ConsumerGroup:
         """Handle a heartbeat with epoch -1 or -2."""
         if request.instance_id is not None:
             known = self.image.static_member(request.instance_id)
-            self._check_known(known or "")
+            self.check_known(known or "")
             self._check_instance(request, known)
-        self._check_known(request.member_id)
+        self.check_known(request.member_id)
         if request.member_epoch == LEAVE_STATIC_EPOCH:
             current = self.image.current_of(request.member_id)
             away = replace(
@@ -205,7 +210,7 @@ class ConsumerGroup:
                 pending_revocation=frozenset(),
             )
             self._set_current(request.member_id, away, out)
-            self._revocations.pop(request.member_id, None)
+            self.timers.revocations.pop(request.member_id, None)
         else:
             self.remove(request.member_id, topics, out)
         reply = ConsumerHeartbeatReply(
@@ -222,7 +227,7 @@ class ConsumerGroup:
     def remove_instance(self, instance_id: str, topics: TopicSource, out: GroupOutput) -> str:
         """Remove a static member, as an admin client asks for, and return its member id."""
         member_id = self.image.static_member(instance_id) or ""
-        self._check_known(member_id)
+        self.check_known(member_id)
         self.remove(member_id, topics, out)
         return member_id
 
@@ -230,13 +235,19 @@ class ConsumerGroup:
 
     def deadline_ms(self) -> int | None:
         """Return when `tick` is next needed. An earlier or later call does no harm."""
-        return min([*self._sessions.values(), *self._revocations.values()], default=None)
+        return self.timers.deadline_ms()
+
+    def begin_session(self, member_id: str, now_ms: int) -> None:
+        """Give a member, which has just sent a request, a whole session."""
+        classic = self.members[member_id].classic
+        timeout_ms = self.config.consumer_session_timeout_ms(self.group_id)
+        if classic is not None:
+            timeout_ms = classic.session_timeout_ms
+        self.timers.sessions[member_id] = now_ms + timeout_ms
 
     def tick(self, topics: TopicSource, now_ms: int, out: GroupOutput) -> None:
         """Remove the members whose time is up."""
-        due = [id_ for id_, due_ms in self._sessions.items() if due_ms <= now_ms]
-        due += [id_ for id_, due_ms in self._revocations.items() if due_ms <= now_ms]
-        for member_id in dict.fromkeys(due):
+        for member_id in self.timers.due(now_ms):
             self.remove(member_id, topics, out)
 
     # Step 1: identify the member.
@@ -249,66 +260,74 @@ class ConsumerGroup:
             if known is not None and known != member_id:
                 self._replace_static(known, member_id, request, out)
         if member_id in self.members:
-            self._check_epoch(member_id, request)
+            check_epoch(self.image, member_id, request)
         elif not joins:
-            self._check_known(member_id)
+            self.check_known(member_id)
         else:
-            self._check_capacity()
+            self.check_capacity()
 
     def _replace_static(
         self, old_id: str, member_id: str, request: ConsumerHeartbeat, out: GroupOutput
     ) -> None:
         if request.member_epoch != JOIN_EPOCH:
             self._check_instance(request, old_id)
-        if self.image.current_of(old_id).member_epoch != LEAVE_STATIC_EPOCH:
+        away = self.image.current_of(old_id).member_epoch == LEAVE_STATIC_EPOCH
+        # A member of the classic protocol gives no notice when its instance restarts.
+        if not away and self.members[old_id].classic is None:
             raise Refusal(
                 GroupError.UNRELEASED_INSTANCE_ID,
                 f"instance {request.instance_id} of group {self.group_id} is still member {old_id}",
             )
+        self.replace_member(old_id, member_id, out)
+
+    def replace_member(self, old_id: str, member_id: str, out: GroupOutput) -> None:
+        """Let a static member that came back inherit partitions and place of its former self."""
         metadata = self.members[old_id]
         target = self.image.target.get(old_id)
         current = replace(
             self.image.current_of(old_id), member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
         )
         self._forget_member(old_id, out)
-        self._emit(
+        self.emit(
             MemberMetadataRecord(group=self.group_id, member_id=member_id, value=metadata), out
         )
         if target is not None:
-            self._emit(
+            self.emit(
                 TargetMemberRecord(group=self.group_id, member_id=member_id, value=target), out
             )
         self._set_current(member_id, current, out)
 
     # Step 2: store what the member reports, and bump the epoch if there is a reason.
 
-    def _store_report(
+    def store_report(
         self,
         member_id: str,
-        request: ConsumerHeartbeat,
+        reported: MemberMetadata,
+        rights: TopicRights | None,
         topics: TopicSource,
         now_ms: int,
         out: GroupOutput,
     ) -> bool:
-        """Return whether the topics the member subscribes to are other ones now."""
+        """Store what a member reports, and bump the epoch if that is a reason.
+
+        Return whether the topics the member subscribes to are other ones now.
+        """
         known = self.members.get(member_id)
-        reported = updated_metadata(known, request)
         if reported != known:
             record = MemberMetadataRecord(group=self.group_id, member_id=member_id, value=reported)
-            self._emit(record, out)
+            self.emit(record, out)
         changed = (
             known is None
             or known.subscribed_topic_names != reported.subscribed_topic_names
             or known.subscribed_topic_regex != reported.subscribed_topic_regex
         )
-        other_rights = self._visibility.store(member_id, request.rights)
-        versions = (topics.version, 0 if request.rights is None else request.rights.version)
+        other_rights = self._visibility.store(member_id, rights)
+        versions = (topics.version, 0 if rights is None else rights.version)
         seen = self._seen_versions == versions and not other_rights
         if not changed and self.image.epoch > 0 and seen:
             return False
         self._drop_unused_regexes(out)
-        restricted = request.rights is not None
-        self._resolve_regexes(topics, now_ms, out, restricted=restricted)
+        self._resolve_regexes(topics, now_ms, out, restricted=rights is not None)
         hidden_otherwise = self._visibility.hide(self.members, self.image.regexes)
         self._seen_versions = versions
         if (
@@ -323,7 +342,7 @@ class ConsumerGroup:
     def _drop_unused_regexes(self, out: GroupOutput) -> None:
         used = self.image.used_regexes()
         for regex in [regex for regex in self.image.regexes if regex not in used]:
-            self._emit(RegexRecord(group=self.group_id, regex=regex, value=None), out)
+            self.emit(RegexRecord(group=self.group_id, regex=regex, value=None), out)
 
     def _resolve_regexes(
         self, topics: TopicSource, now_ms: int, out: GroupOutput, *, restricted: bool
@@ -340,13 +359,13 @@ class ConsumerGroup:
                 resolved = ResolvedRegex(
                     topics=matches, version=topics.version, timestamp_ms=now_ms
                 )
-                self._emit(RegexRecord(group=self.group_id, regex=regex, value=resolved), out)
+                self.emit(RegexRecord(group=self.group_id, regex=regex, value=resolved), out)
 
     def _bump(self, topics: TopicSource, out: GroupOutput) -> None:
         value = GroupEpoch(epoch=self.image.epoch + 1, metadata_hash=self.image.topic_hash(topics))
-        self._emit(GroupEpochRecord(group=self.group_id, value=value), out)
+        self.emit(GroupEpochRecord(group=self.group_id, value=value), out)
         if self.image.has_partition_metadata:
-            self._emit(PartitionMetadataRecord(group=self.group_id, value=None), out)
+            self.emit(PartitionMetadataRecord(group=self.group_id, value=None), out)
 
     # Step 3: compute the target.
 
@@ -369,26 +388,32 @@ class ConsumerGroup:
         plan = ASSIGNORS[self.assignor](subscribers, known)
         for member_id in sorted(plan):
             if self.image.target.get(member_id) != plan[member_id]:
-                self._emit(
+                self.emit(
                     TargetMemberRecord(
                         group=self.group_id, member_id=member_id, value=plan[member_id]
                     ),
                     out,
                 )
-        self._emit(TargetEpochRecord(group=self.group_id, value=self.image.epoch), out)
+        self.emit(TargetEpochRecord(group=self.group_id, value=self.image.epoch), out)
 
     # Step 4: move this member.
 
-    def _move(
+    def move(
         self,
         member_id: str,
-        request: ConsumerHeartbeat,
+        owned: frozenset[TopicIdPartition] | None,
         topics: TopicSource,
         now_ms: int,
         out: GroupOutput,
         *,
         subscription_changed: bool,
     ) -> None:
+        """Compute the target if it is behind the group, and move a member towards it.
+
+        `owned` is what the member reports to hold, or None when it does not say.
+        """
+        if self.image.epoch > self.image.target_epoch:
+            self._compute_target(topics, out)
         current = self.image.current_of(member_id)
         reconciled = self.image.is_reconciled(member_id)
         if reconciled and not subscription_changed:
@@ -399,7 +424,7 @@ class ConsumerGroup:
             target_epoch=self.image.target_epoch,
             target=self.image.target.get(member_id, frozenset()),
             subscribed=self.image.existing_topics(subscription, topics).keys(),
-            owned=request.owned,
+            owned=owned,
             held_by_others=self.image.held_by_others(member_id),
             subscription_changed=subscription_changed,
         )
@@ -408,25 +433,24 @@ class ConsumerGroup:
         self._set_current(member_id, moved, out)
         if moved.state is MemberState.UNREVOKED_PARTITIONS:
             timeout_ms = self.members[member_id].rebalance_timeout_ms
-            self._revocations[member_id] = now_ms + timeout_ms
+            self.timers.revocations[member_id] = now_ms + timeout_ms
         else:
-            self._revocations.pop(member_id, None)
+            self.timers.revocations.pop(member_id, None)
 
     # Parts.
 
-    def _emit(self, record: ConsumerGroupRecord, out: GroupOutput) -> None:
+    def emit(self, record: ConsumerGroupRecord, out: GroupOutput) -> None:
         out.append(record)
         self.image.apply(record)
 
     def _set_current(self, member_id: str, current: CurrentAssignment, out: GroupOutput) -> None:
         record = CurrentAssignmentRecord(group=self.group_id, member_id=member_id, value=current)
-        self._emit(record, out)
+        self.emit(record, out)
 
     def _forget_member(self, member_id: str, out: GroupOutput) -> None:
         for record in self.image.member_tombstones(member_id):
-            self._emit(record, out)
-        self._sessions.pop(member_id, None)
-        self._revocations.pop(member_id, None)
+            self.emit(record, out)
+        self.timers.forget(member_id)
         self._visibility.forget(member_id)
 
     def _subscription(self, member_id: str) -> Subscription:
@@ -434,7 +458,7 @@ class ConsumerGroup:
 
     # Checks. Each raises `Refusal`.
 
-    def _check_known(self, member_id: str) -> None:
+    def check_known(self, member_id: str) -> None:
         if member_id not in self.members:
             raise Refusal(
                 GroupError.UNKNOWN_MEMBER_ID,
@@ -448,35 +472,7 @@ class ConsumerGroup:
                 f"instance {request.instance_id} of group {self.group_id} is now member {known}",
             )
 
-    def _check_epoch(self, member_id: str, request: ConsumerHeartbeat) -> None:
-        current = self.image.current_of(member_id)
-        if request.member_epoch == JOIN_EPOCH:
-            return
-        # A state that only a later version knows: start this member from nothing.
-        understood = current.state is not MemberState.UNKNOWN
-        if request.member_epoch == current.member_epoch and understood:
-            return
-        answer_lost = (
-            request.member_epoch == current.previous_member_epoch
-            and request.owned is not None
-            and request.owned <= current.assigned
-        )
-        if request.member_epoch > current.member_epoch or not (answer_lost and understood):
-            raise Refusal(
-                GroupError.FENCED_MEMBER_EPOCH,
-                f"member {member_id} of group {self.group_id} is at epoch {current.member_epoch}, "
-                f"not {request.member_epoch}: give up all partitions and join again",
-            )
-
-    def _check_not_stale(self, member_id: str, epoch: int) -> None:
-        known = self.image.current_of(member_id).member_epoch
-        if epoch != known:
-            raise Refusal(
-                GroupError.STALE_MEMBER_EPOCH,
-                f"member {member_id} of group {self.group_id} is at epoch {known}, not {epoch}",
-            )
-
-    def _check_capacity(self) -> None:
+    def check_capacity(self) -> None:
         if len(self.members) >= self.config.group_consumer_max_size:
             raise Refusal(
                 GroupError.GROUP_MAX_SIZE_REACHED,

@@ -17,7 +17,7 @@ from headrace.log.compaction.cleanable_range import (
 from headrace.log.offset_checkpoint import CLEANER_NAME, OffsetCheckpoint
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.log.storage import Storage
-from headrace.model.error import UncleanableLog
+from headrace.model.error import CompactionStopped, CorruptLog, UncleanableLog
 from headrace.model.ids import TopicPartition
 from headrace.model.offset import Offset
 
@@ -51,6 +51,7 @@ class CompactionScheduler:
         self._changed = Condition()
         self._running: set[TopicPartition] = set()
         self._paused: Counter[TopicPartition] = Counter()
+        storage.on_truncation(self._lower_progress)
         # Compaction cannot open something in these; another round would fail the same way.
         self.uncleanable: dict[TopicPartition, str] = {}
         # What the last look found worth compacting, for metrics.
@@ -69,12 +70,15 @@ class CompactionScheduler:
         chosen = self._take_dirtiest()
         if chosen is None:
             return None
-        log, cleanable = chosen
+        log, cleanable, truncations = chosen
+
+        def stopping() -> bool:
+            # A round that maps keys of records which are gone would drop older ones for them.
+            return self._paused[log.partition] > 0 or log.truncations != truncations
+
         try:
-            stats = compactor.clean(
-                log, cleanable, stopping=lambda: self._paused[log.partition] > 0
-            )
-            self._save(log.partition, stats.end_offset)
+            stats = compactor.clean(log, cleanable, stopping=stopping)
+            self._save(log, stats.end_offset, truncations)
         except UncleanableLog as error:
             self.uncleanable[log.partition] = str(error)
             _log.error("log_uncleanable", partition=str(log.partition), reason=str(error))
@@ -137,6 +141,13 @@ class CompactionScheduler:
             if progress.get(partition, Offset(0)) > offset:
                 self._write(progress | {partition: Offset(offset)})
 
+    def _lower_progress(self, partition: TopicPartition, end: int) -> None:
+        """Hear of a truncation; a damaged checkpoint is compaction's trouble, not the log's."""
+        try:
+            self.truncated(partition, end)
+        except CorruptLog as error:
+            _log.error("cleaner_checkpoint_damaged", reason=str(error))
+
     def forget(self, *partitions: TopicPartition) -> None:
         """Drop the progress of deleted logs, durably; others of the same names may follow."""
         with self._changed:
@@ -148,28 +159,33 @@ class CompactionScheduler:
             if len(progress) < len(before):
                 self._write(progress)
 
-    def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange] | None:
+    def _take_dirtiest(self) -> tuple[PartitionLog, CleanableRange, int] | None:
+        """Return the log to compact, what of it, and how many truncations it had had by then."""
         candidates = []
         for log in self._logs():
             if log.config.compacted and log.partition not in self.uncleanable:
+                truncations = log.truncations
                 cleanable = self.cleanable(log)
                 if cleanable.worthwhile(log.config):
-                    candidates.append((log, cleanable))
+                    candidates.append((log, cleanable, truncations))
         self.due_logs = len(candidates)
-        self.due_bytes = sum(cleanable.dirty_bytes for _, cleanable in candidates)
+        self.due_bytes = sum(cleanable.dirty_bytes for _, cleanable, _ in candidates)
         candidates.sort(key=lambda candidate: candidate[1].dirty_ratio, reverse=True)
         with self._changed:
-            for log, cleanable in candidates:
+            for log, cleanable, truncations in candidates:
                 if log.partition not in self._running and not self._paused[log.partition]:
                     self._running.add(log.partition)
-                    return log, cleanable
+                    return log, cleanable, truncations
         return None
 
-    def _save(self, partition: TopicPartition, end_offset: Offset) -> None:
+    def _save(self, log: PartitionLog, end_offset: Offset, truncations: int) -> None:
         present = {log.partition for log in self._logs()}
         with self._changed:
+            if log.truncations != truncations:
+                # It was cut right after the round, and may be shorter than what was compacted.
+                raise CompactionStopped(f"{log.partition} was truncated")
             progress = {key: at for key, at in self._progress().items() if key in present}
-            self._write(progress | {partition: end_offset})
+            self._write(progress | {log.partition: end_offset})
 
     def _progress(self) -> dict[TopicPartition, Offset]:
         if self._first_dirty is None:

@@ -32,7 +32,6 @@ from headrace.log.compaction.rewrite_plan import RewritePlan, plan_mapping
 from headrace.log.compaction.segment_chunk import ChunkReader, SegmentChunk
 from headrace.log.compaction.segment_group import group_segments
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.log.producer.producer_entry import ProducerEntry
 from headrace.log.segment.segment import Segment
 from headrace.model.clock import Clock
 from headrace.model.error import (
@@ -139,6 +138,7 @@ class _Round:
         stopping: Callable[[], bool],
     ) -> None:
         self._log = log
+        self._truncations = log.truncations
         self._cleanable = cleanable
         self._clock = owner._clock
         self._map = owner._map
@@ -173,7 +173,7 @@ class _Round:
             range_end=end,
             now_ms=now_ms,
             aborted=self._log.aborted_transactions(first, end),
-            producers=self._producers(),
+            producers=self._log.producer_entries(),
         )
         config = self._log.config
         groups = group_segments(
@@ -199,14 +199,6 @@ class _Round:
             self._log.flush()
         with self._log.storage.io(f"checkpoint {self._log.partition} before compaction"):
             self._log.storage.save_offsets()
-
-    def _producers(self) -> list[ProducerEntry]:
-        """List the producers; retry when a new one among the appends breaks the iteration."""
-        while True:
-            try:
-                return list(self._log.producer_entries())
-            except RuntimeError:
-                continue
 
     # -- the first pass: keys into the map
 
@@ -259,7 +251,7 @@ class _Round:
             bytes_written=self._stats.bytes_written + segment.size_bytes,
         )
         try:
-            log.replace_segments(group, (segment,))
+            log.replace_segments(group, (segment,), self._truncations)
         except InvalidArgument:
             # Retention or a truncation took one of them meanwhile.
             segment.remove()

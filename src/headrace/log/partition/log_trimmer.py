@@ -10,7 +10,7 @@ from headrace.log.partition.log_state import LogState
 from headrace.log.partition.retention import deletable_segments
 from headrace.log.partition.segment_roller import SegmentRoller
 from headrace.log.segment.segment import Segment
-from headrace.model.error import OffsetOutOfRange
+from headrace.model.error import InvalidArgument, OffsetOutOfRange
 from headrace.model.offset import LogStartOffset
 
 _log = structlog.get_logger(__name__)
@@ -75,6 +75,7 @@ class LogTrimmer:
                 # A start that a crash would undo is none: the caller comes again.
                 log.log_start = before
                 raise
+            log.storage.log_start_moved()
             with log.lock:
                 log.epochs.truncate_from_start(offset)
 
@@ -116,7 +117,9 @@ class LogTrimmer:
             )
             return count
 
-    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+    def replace_segments(
+        self, old: Sequence[Segment], new: Sequence[Segment], truncations: int | None = None
+    ) -> None:
         """Put compacted segments in the place of their sources: at once for readers, and whole or
         not at all in a crash.
 
@@ -124,13 +127,18 @@ class LogTrimmer:
             old: neighbours in the log, not the active one.
             new: written aside with the stage `.cleaned`, their bytes and indexes synced. None, when
                 nothing of the old ones is left.
+            truncations: how many there were when `old` was read. A record that made an older one
+                superfluous may be gone with a later one.
 
         Raises:
-            InvalidArgument: `old` is not in the log any more (retention was faster); drop `new`.
+            InvalidArgument: `old` is not in the log any more (retention was faster), or the log was
+                truncated since; drop `new`.
         """
         log = self._log
         with log.structure_lock, log.storage.io(f"replace segments of {log.partition}"):
             log.check_open()
+            if truncations is not None and truncations != log.truncations:
+                raise InvalidArgument(f"{log.partition} was truncated while it was compacted")
             if old and log.recovery_point < old[-1].end_offset:
                 self._flusher.flush()
             # Recovery counts a gap between segments above this point as a loss.

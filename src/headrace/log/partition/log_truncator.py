@@ -50,6 +50,7 @@ class LogTruncator:
                 self._restart_at(offset, offset)
                 return True
             self._lower_offsets(end)
+            log.storage.announce_truncation(log.partition, end)
             self._cut(kept, offset, end)
             _log.info("log_truncated", partition=str(log.partition), end_offset=end)
             return True
@@ -95,6 +96,8 @@ class LogTruncator:
         """
         log = self._log
         self._lower_offsets(base, log_start=offset)
+        log.storage.log_start_moved()
+        log.storage.announce_truncation(log.partition, base)
         with log.storage.io(f"truncate {log.partition}", midway=True):
             log.high_watermark = offset
             segments = log.segments

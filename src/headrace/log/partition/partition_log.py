@@ -1,6 +1,6 @@
 """The log of one partition: batches in segments, and in memory only what it takes to find them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.log.filesystem import Bytes
 from headrace.log.index.transaction_index import AbortedTransactionEntry
@@ -98,9 +98,14 @@ class PartitionLog:
         """Where read_committed readers stop: the oldest transaction that is not both decided and
         replicated, or the high watermark."""
         state = self._state
-        unstable = state.producers.first_unstable_offset()
-        if unstable is None or unstable >= state.high_watermark:
-            return state.high_watermark  # type: ignore[return-value]
+        # First: a transaction that begins after this look lies above it.
+        high_watermark = state.high_watermark
+        if not state.producers.has_unstable:
+            return high_watermark  # type: ignore[return-value]
+        with state.lock:
+            unstable = state.producers.first_unstable_offset()
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark  # type: ignore[return-value]
         return LastStableOffset(max(unstable, state.log_start))
 
     @property
@@ -188,9 +193,17 @@ class PartitionLog:
 
     # -- producers -----------------------------------------------------------------------------
 
-    def producer_entries(self) -> Iterator[ProducerEntry]:
-        """Return the producers known here, for DescribeProducers."""
-        return self._state.producers.entries()
+    @property
+    def truncations(self) -> int:
+        """How many there were since the log was opened."""
+        return self._state.truncations
+
+    def producer_entries(self) -> list[ProducerEntry]:
+        """Return the producers known here as they are now, for DescribeProducers and compaction:
+        appends change the originals, and expiry removes them, in other threads."""
+        state = self._state
+        with state.lock:
+            return [entry.copy() for entry in state.producers.entries()]
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether this producer has records here that no marker has decided (KIP-890)."""
@@ -304,9 +317,11 @@ class PartitionLog:
         """Drop the segments that are too old or too many (`LogTrimmer.apply_retention`)."""
         return self._trimmer.apply_retention()
 
-    def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+    def replace_segments(
+        self, old: Sequence[Segment], new: Sequence[Segment], truncations: int | None = None
+    ) -> None:
         """Put compacted segments in the place of others (`LogTrimmer.replace_segments`)."""
-        self._trimmer.replace_segments(old, new)
+        self._trimmer.replace_segments(old, new, truncations)
 
     def remove_deleted(self) -> int:
         """Remove the files of segments that left the log file.delete.delay.ms ago."""

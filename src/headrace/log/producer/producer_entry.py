@@ -65,6 +65,19 @@ class ProducerEntry:
         self.batches: deque[BatchMetadata] = deque(batches, REMEMBERED_BATCHES)
         self.next_sequence = add_sequence(self.last_sequence, 1)
 
+    def copy(self) -> "ProducerEntry":
+        """Return the same producer, which does not change with this one."""
+        copy = ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            self.coordinator_epoch,
+            self.last_timestamp_ms,
+            self.transaction_first_offset,
+            self.batches,
+        )
+        copy.next_sequence = self.next_sequence
+        return copy
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE

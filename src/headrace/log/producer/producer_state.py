@@ -317,6 +317,12 @@ class ProducerState:
         """Return where the oldest open transaction begins; compaction stops there."""
         return Offset(next(iter(self._ongoing))) if self._ongoing else None
 
+    @property
+    def has_unstable(self) -> bool:
+        """Whether a transaction is open, or decided by a marker that is not replicated yet. Any
+        thread may ask; `first_unstable_offset` needs the lock of the log."""
+        return bool(self._ongoing or self._unreplicated)
+
     def first_unstable_offset(self) -> Offset | None:
         """Return where the oldest transaction begins that is open, or decided by a marker that is
         not replicated yet. The last stable offset is this, within log start and high watermark.

@@ -83,6 +83,14 @@ GROUP_KEYS = [
         choices=("uniform", "range"),
     ),
     broker_key(
+        "group.consumer.migration.policy",
+        ConfigType.STRING,
+        "bidirectional",
+        "Whether a group with members may pass from the classic to the consumer protocol (upgrade) "
+        "when a member of the new one joins, and back (downgrade) when the last of those leaves.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    ),
+    broker_key(
         "offset.metadata.max.bytes",
         ConfigType.INT,
         4096,
@@ -114,7 +122,8 @@ GROUP_KEYS = [
         "offsets.topic.replication.factor",
         ConfigType.SHORT,
         3,
-        "Replicas of __consumer_offsets; as many as there are brokers when there are fewer.",
+        "Replicas of __consumer_offsets. The topic is not created before so many brokers run; a "
+        "broker without others creates it with one.",
         minimum=1,
     ),
     broker_key(

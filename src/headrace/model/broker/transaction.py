@@ -33,6 +33,13 @@ TRANSACTION_KEYS = [
         minimum=1,
     ),
     broker_key(
+        "transaction.state.log.min.isr",
+        ConfigType.INT,
+        2,
+        "min.insync.replicas that __transaction_state is created with; 1 on a broker alone.",
+        minimum=1,
+    ),
+    broker_key(
         "transaction.state.log.num.partitions",
         ConfigType.INT,
         50,
@@ -43,7 +50,8 @@ TRANSACTION_KEYS = [
         "transaction.state.log.replication.factor",
         ConfigType.SHORT,
         3,
-        "Replicas of __transaction_state; as many as there are brokers when there are fewer.",
+        "Replicas of __transaction_state. The topic is not created before so many brokers run; a "
+        "broker without others creates it with one.",
         minimum=1,
     ),
     broker_key(

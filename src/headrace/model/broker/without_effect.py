@@ -86,9 +86,6 @@ _KEYS: Mapping[str, str] = {
         fetch.purgatory.purge.interval.requests int 1000
         producer.purgatory.purge.interval.requests int 1000
     """,
-    "a group changes its protocol when it is empty": """
-        group.consumer.migration.policy string bidirectional
-    """,
     "the broker chooses the sizes of its buffers itself": """
         group.coordinator.append.linger.ms int -1
         log.cleaner.io.buffer.load.factor double 0.9 dynamic
@@ -280,9 +277,6 @@ _KEYS: Mapping[str, str] = {
     """,
     "every transaction is verified": """
         transaction.partition.verification.enable boolean true dynamic
-    """,
-    "min.insync.replicas of the topic applies": """
-        transaction.state.log.min.isr int 2
     """,
     "two-phase commit is not served": """
         transaction.two.phase.commit.enable boolean false

@@ -12,7 +12,6 @@ from headrace.groups.classic.message import (
     JoinRequest,
     LeaveRequest,
     LeavingMember,
-    MemberProtocol,
     SyncReply,
     SyncRequest,
 )
@@ -20,6 +19,7 @@ from headrace.groups.classic.state import ClassicState
 from headrace.groups.config import GroupConfig
 from headrace.groups.description import describe_classic
 from headrace.groups.error import GroupError
+from headrace.groups.record import MemberProtocol
 from testkit.simulation.group_shard import GroupShard
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=3_000, new_member_join_timeout_ms=60_000)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.config.internal_topic import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headrace.broker.config.settings import BrokerSettings
 from headrace.model.error import ConfigError
 
@@ -123,3 +124,20 @@ def test_the_older_names_of_a_key_count_where_the_newer_is_not_written() -> None
     assert (older.log_dirs, older.node_id) == ((Path("/a"), Path("/b")), 7)
     assert (both.log_dirs, both.node_id) == ((Path("/c"),), 8)
     assert BrokerSettings({"broker.id": "-1"}).node_id == 1
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_coordinators_topics_have_the_configured_replicas_in_a_cluster(name: str) -> None:
+    alone, member = BrokerSettings({}), BrokerSettings({"zookeeper.connect": "127.0.0.1:2181"})
+    assert alone.internal_topic(name).replication_factor == 1
+    assert member.internal_topic(name).replication_factor == 3
+
+
+def test_the_transaction_log_has_its_own_minimum_of_replicas_in_sync() -> None:
+    texts = {"zookeeper.connect": "127.0.0.1:2181"}
+    key = "min.insync.replicas"
+    assert BrokerSettings({}).internal_topic(TRANSACTION_STATE).configs[key] == "1"
+    assert BrokerSettings(texts).internal_topic(TRANSACTION_STATE).configs[key] == "2"
+    texts["transaction.state.log.min.isr"] = "3"
+    assert BrokerSettings(texts).internal_topic(TRANSACTION_STATE).configs[key] == "3"
+    assert key not in BrokerSettings(texts).internal_topic(CONSUMER_OFFSETS).configs

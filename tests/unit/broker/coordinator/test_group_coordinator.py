@@ -10,10 +10,11 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.groups.classic.message import JoinReply, JoinRequest, MemberProtocol
+from headrace.groups.classic.message import JoinReply, JoinRequest
 from headrace.groups.effect import Producer
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.offset.message import CommitReply, CommitRequest, OffsetToCommit
+from headrace.groups.record import MemberProtocol
 from headrace.groups.registry import GroupRegistry
 from headrace.model.clock import ManualClock
 from headrace.model.coordinator import coordinator_partition

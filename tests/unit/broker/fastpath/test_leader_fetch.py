@@ -11,6 +11,7 @@ import pytest
 
 from headrace.broker.call import Call
 from headrace.broker.fastpath.leader_fetch import FastLeaderFetch
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
@@ -48,7 +49,7 @@ class Follower:
         self.broker = server.broker
         # Only an authorizer looks at who asks.
         self._connection = cast(Connection, None)
-        slow_fetch = partial(fetch.FollowerFetch, counted=True)
+        slow_fetch = partial(FollowerFetch, counted=True)
         self.fast_path = FastLeaderFetch(self.broker, self._connection, slow_fetch)
         topic = self.broker.topics.by_name("clicks")
         assert topic is not None
@@ -271,7 +272,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
         topic = follower.broker.topics.by_name("clicks")
         assert topic is not None
         topic.partitions[0] = None
-        follower.broker.topics.changed()
+        follower.broker.topics.changed(next(iter(follower.broker.topics)))
         follower.partitions[0].resign()
         await turns()
 
@@ -286,7 +287,7 @@ def test_a_leader_that_steps_down_says_so_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda follower: follower.broker.topics.changed(),
+        lambda follower: follower.broker.topics.changed(next(iter(follower.broker.topics))),
         lambda follower: follower.ends.__setitem__(0, 99),
         lambda follower: setattr(follower, "session_epoch", 77),
         lambda follower: take_away(follower.partitions[0]),

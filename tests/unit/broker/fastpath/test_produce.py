@@ -181,7 +181,7 @@ def test_a_request_that_is_not_answered_or_not_known_is_not_learned(tmp_path: Pa
 def test_it_declines_when_the_topic_is_gone(tmp_path: Path) -> None:
     async def scenario(producer: Producer) -> None:
         end = producer.learn(frame_of(sample_batch(b"a")))
-        producer.broker.topics.changed()
+        producer.broker.topics.changed(next(iter(producer.broker.topics)))
 
         assert producer.serve(frame_of(sample_batch(b"b")), end) is None
 

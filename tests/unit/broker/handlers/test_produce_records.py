@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.model.ids import TopicPartition
+from headrace.log.partition.partition_log import PartitionLog
 from headrace.records.batch import Batch, build_head, iter_batches
 from headrace.records.compression import Codec
 from headrace.records.recompress import recompressed
@@ -63,6 +63,12 @@ def packed(codec: Codec, batch: bytes) -> bytes:
     return bytes(recompressed(Batch(batch), codec, None, max_inflated_bytes=2**27).data)
 
 
+def log_of(server: Server) -> PartitionLog:
+    partition = server.broker.topics.find("t", None, 0)
+    assert partition is not None
+    return partition.log
+
+
 def test_records_without_a_key_are_named_in_the_answer(tmp_path: Path) -> None:
     def scenario(client: WireClient, server: Server) -> None:
         for codec in (Codec.NONE, Codec.ZSTD):
@@ -104,8 +110,7 @@ def test_garbage_is_refused_after_sound_batches_too(tmp_path: Path) -> None:
         for _ in range(3):
             assert answer_of(client, sample_batch(b"a")).error_code == ErrorCode.none
             assert answer_of(client, head + rows).error_code == ErrorCode.invalid_record
-        log = server.broker.storage.log_of(TopicPartition("t", 0))
-        assert log is not None
+        log = log_of(server)
         assert (log.log_end_offset, len(log.segments)) == (3, 1)
 
     run(tmp_path, {}, scenario)
@@ -171,8 +176,7 @@ def test_batches_are_appended_in_order_however_long_each_takes(tmp_path: Path) -
             result_of(client.receive(ApiKey.PRODUCE, 11, number)).base_offset for number in sent
         ]
         assert bases == list(range(6))
-        stored = server.broker.storage.log_of(TopicPartition("t", 0))
-        assert stored is not None
+        stored = log_of(server)
         batches = list(iter_batches(stored.read(0, 2**20).read()))
         assert {batch.compression for batch in batches} == {Codec.ZSTD}
         sizes = [batch.size_bytes for batch in batches]

@@ -21,6 +21,9 @@ class State:
             raise RuntimeError("no metrics")
         return self.metrics
 
+    async def client_page(self) -> bytes:
+        return b"pushed 1.0\n"
+
     async def exchange(self, request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -41,7 +44,10 @@ def run(scenario: Callable[[State], Awaitable[None]]) -> None:
     async def main() -> None:
         state = State()
         server = AdminHttp(
-            ready=lambda: state.ready, problems=lambda: state.problems, metrics=state.page
+            ready=lambda: state.ready,
+            problems=lambda: state.problems,
+            metrics=state.page,
+            client_metrics=state.client_page,
         )
         state.port = await server.start("127.0.0.1", 0)
         try:
@@ -82,6 +88,13 @@ def test_a_broker_that_starts_or_stops_is_not_ready() -> None:
 def test_metrics_are_served_with_a_query_behind_the_path() -> None:
     async def scenario(state: State) -> None:
         assert await state.get("/metrics?name=x") == (200, state.metrics)
+
+    run(scenario)
+
+
+def test_what_clients_have_pushed_is_a_page_of_its_own() -> None:
+    async def scenario(state: State) -> None:
+        assert await state.get("/client-metrics") == (200, b"pushed 1.0\n")
 
     run(scenario)
 

@@ -68,7 +68,7 @@ def test_what_does_not_exist_is_unknown_by_name_or_by_id() -> None:
 def test_every_change_has_another_version() -> None:
     topics, topic = table()
     versions = [topics.version]
-    topics.changed()
+    topics.changed(topic)
     versions.append(topics.version)
     topics.remove(topic)
     versions.append(topics.version)

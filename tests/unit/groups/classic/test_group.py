@@ -10,13 +10,13 @@ from headrace.groups.classic.message import (
     LeaveRequest,
     LeavingMember,
     LeftMember,
-    MemberProtocol,
     SyncReply,
     SyncRequest,
 )
 from headrace.groups.classic.state import ClassicState
 from headrace.groups.config import GroupConfig
 from headrace.groups.error import GroupError
+from headrace.groups.record import MemberProtocol
 from testkit.simulation.group_shard import GroupShard
 
 RANGE = MemberProtocol("range", b"r")

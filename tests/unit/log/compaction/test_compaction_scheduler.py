@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -131,13 +132,36 @@ def test_a_truncated_log_is_dirty_from_there_on(shop: Shop) -> None:
     log = shop.fill("all", 5)
     shop.clean()
 
-    with shop.scheduler.paused(log.partition):
-        log.truncate_to(3)
-        shop.scheduler.truncated(log.partition, 3)
-
+    log.truncate_to(3)
     shop.fill("all", 5)
 
     assert shop.scheduler.cleanable(log).first_dirty == 3
+
+
+@pytest.mark.parametrize("at", range(4))  # what comes before the first exchange of segments
+def test_a_truncation_during_a_round_costs_no_record(shop: Shop, at: int) -> None:
+    """The second segment has a newer value of the key. When it goes, the older one counts again."""
+    log = shop.fill("all", 5)
+    shop.fill("all", 5)
+    # Segments of 5 batches are not joined: the first is exchanged before the second.
+    log.config = LogConfig(
+        cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.3, segment_bytes=500
+    )
+    reads = iter(range(100))
+
+    def truncate(size_bytes: int) -> None:
+        if next(reads) == at:
+            log.truncate_to(5)
+
+    with suppress(CompactionStopped):
+        shop.scheduler.run_once(Compactor(shop.clock, memory_bytes=1 << 16, on_bytes=truncate))
+
+    assert next(reads) > at
+    assert log.log_end_offset == 5
+    left = log.read(0, 1 << 20, max_offset=5).read()
+    values = [record.value for batch in read_batches(left) for record in batch.records]
+    assert values[-1:] == [b"4"]
+    assert shop.scheduler.cleanable(log).first_dirty <= 5
 
 
 def test_truncation_above_the_progress_changes_nothing(shop: Shop) -> None:

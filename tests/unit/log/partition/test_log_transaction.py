@@ -1,6 +1,8 @@
 """Transactions in one partition."""
 
+import sys
 from collections.abc import Callable
+from threading import Event, Thread
 
 import pytest
 
@@ -107,3 +109,56 @@ def test_all_aborted_transactions_of_a_whole_log_are_listed(log: PartitionLog) -
 
     assert set(listed) == set(range(50))
     assert log.aborted_in(start, log.read(start, 300, max_offset=start)) == []
+
+
+def test_producers_are_listed_as_they_are_now(log: PartitionLog) -> None:
+    def batch(sequence: int) -> bytes:
+        return sample_batch(b"a", producer_id=1, producer_epoch=0, sequence=sequence)
+
+    log.append(batch(0), 0)
+    listed = log.producer_entries()
+    log.append(batch(1), 0)
+    log.append(sample_batch(b"b", producer_id=2, producer_epoch=0, sequence=0), 0)
+
+    assert [(entry.producer_id, entry.last_sequence) for entry in listed] == [(1, 0)]
+
+
+def test_the_last_stable_offset_can_be_read_while_transactions_come_and_go(
+    log: PartitionLog,
+) -> None:
+    """As compaction reads it, in a thread of its own. Records have even offsets, their markers
+    the next ones: a record is shown only when its marker is there."""
+    wrong: list[object] = []
+    done = Event()
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                stable = log.last_stable_offset
+            except (IndexError, RuntimeError, StopIteration) as error:
+                wrong.append(error)
+                return
+            if stable % 2 and log.log_end_offset <= stable:
+                wrong.append(stable)
+
+    reader = Thread(target=read)
+    reader.start()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for sequence in range(1500):
+            log.append(
+                sample_batch(
+                    b"a", producer_id=1, producer_epoch=0, sequence=sequence, transactional=True
+                ),
+                0,
+            )
+            log.set_high_watermark(log.log_end_offset)
+            log.append_marker(1, 0, 0, commit=True, coordinator_epoch=0)
+            log.set_high_watermark(log.log_end_offset)
+    finally:
+        sys.setswitchinterval(before)
+        done.set()
+        reader.join(10)
+
+    assert wrong == []

@@ -1,0 +1,1 @@
+"""A fetch on its way: a consumer's, one of a session, a follower's."""

@@ -1,0 +1,412 @@
+"""A group with members passes from the classic to the consumer protocol, and back (KIP-848)."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic.message import (
+    HeartbeatRequest,
+    JoinReply,
+    JoinRequest,
+    LeaveRequest,
+    LeavingMember,
+    SyncReply,
+    SyncRequest,
+)
+from headrace.groups.classic.state import ClassicState
+from headrace.groups.config import GroupConfig
+from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer_protocol import read_assignment, write_assignment
+from headrace.groups.description import GroupType
+from headrace.groups.error import GroupError
+from headrace.groups.record import MemberProtocol
+from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicImage
+from headrace.model.ids import TopicPartition
+from testkit.simulation.classic_consumer import subscription_blob
+from testkit.simulation.group_member import commit, consumer_beat, fetch
+from testkit.simulation.group_shard import GroupShard
+
+CLICKS = UUID(int=1)
+P0, P1 = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+def new_shard(**config: Any) -> GroupShard:
+    settings = GroupConfig(group_initial_rebalance_delay_ms=0, **config)
+    return GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
+
+
+@pytest.fixture
+def shard() -> GroupShard:
+    return new_shard()
+
+
+def join_request(member_id: str = "", **changes: Any) -> JoinRequest:
+    owned = changes.pop("owned", ())
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": member_id,
+        "client_id": "c",
+        "protocol_type": "consumer",
+        "protocols": (MemberProtocol("range", subscription_blob(["clicks"], owned)),),
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "require_member_id": False,
+    }
+    return JoinRequest(**fields | changes)
+
+
+def sync(shard: GroupShard, member_id: str, generation: int, **assignments: bytes) -> SyncReply:
+    return shard.ask(
+        SyncRequest(
+            group_id="g", member_id=member_id, generation=generation, assignments=assignments
+        )
+    )
+
+
+def beat(shard: GroupShard, member_id: str, generation: int) -> GroupError | None:
+    request = HeartbeatRequest(group_id="g", member_id=member_id, generation=generation)
+    error: GroupError | None = shard.ask(request).error
+    return error
+
+
+def stable_classic(shard: GroupShard, **changes: Any) -> str:
+    """Make a classic group of one member at generation 1 that has both partitions."""
+    token = shard.send(join_request(**changes))
+    shard.advance(0)
+    reply: JoinReply = shard.answer(token)
+    assignments = {reply.member_id: write_assignment(1, [P0, P1])}
+    request = SyncRequest(
+        group_id="g", member_id=reply.member_id, generation=1, assignments=assignments
+    )
+    assert shard.ask(request).error is None
+    return reply.member_id
+
+
+def partitions(reply: SyncReply) -> frozenset[TopicPartition]:
+    assert reply.error is None
+    assignment = read_assignment(reply.assignment)
+    assert assignment is not None
+    return assignment.partitions
+
+
+def kind(shard: GroupShard) -> GroupType:
+    (group,) = shard.registry.list_groups()
+    return group.type
+
+
+# Upgrade.
+
+
+def test_a_member_of_the_new_protocol_converts_the_group(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    commit(shard, member_id=old, generation=1)
+
+    reply = consumer_beat(shard, "new")
+
+    assert (reply.error, reply.member_epoch) == (None, 2)
+    assert reply.assignment == frozenset(), "the old member has not given up anything yet"
+    for each in (shard, shard.reopened()):
+        assert kind(each) is GroupType.CONSUMER
+        assert fetch(each).offset == 5
+        described = each.registry.describe_consumer("g")
+        assert described is not None
+        held = {member.member_id: member.assignment for member in described.members}
+        assert held[old] == {TopicIdPartition(CLICKS, 0), TopicIdPartition(CLICKS, 1)}
+        types = {member.member_id: member.is_classic for member in described.members}
+        assert types == {old: True, "new": False}
+
+
+def test_an_eager_member_joins_again_and_gets_its_share(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+
+    assert beat(shard, old, 1) is GroupError.REBALANCE_IN_PROGRESS
+    joined = shard.ask(join_request(old))
+    kept = partitions(sync(shard, old, joined.generation))
+    reply = consumer_beat(shard, "new", epoch=2)
+
+    assert (joined.generation, joined.leader) == (2, "")
+    assert len(kept) == 1
+    assert reply.assignment is not None
+    assert len(reply.assignment) == 1
+    assert beat(shard, old, 2) is None
+
+
+def test_a_cooperative_member_gives_up_before_another_gets(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+
+    joined = shard.ask(join_request(old, owned=[P0, P1]))
+    kept = partitions(sync(shard, old, joined.generation))
+    waiting = consumer_beat(shard, "new", epoch=2)
+    again = shard.ask(join_request(old, owned=kept))
+    reply = consumer_beat(shard, "new", epoch=2)
+
+    assert joined.generation == 1, "its epoch moves when it has nothing left to give up"
+    assert len(kept) == 1
+    assert waiting.assignment is None
+    assert again.generation == 2
+    assert partitions(sync(shard, old, 2)) == kept
+    assert reply.assignment is not None
+    assert len(reply.assignment) == 1
+
+
+def test_what_a_cooperative_member_still_owns_is_not_given_to_the_new_one(
+    shard: GroupShard,
+) -> None:
+    """The leader has taken a partition from it, and it has not joined again without it."""
+    token = shard.send(join_request(owned=[P0, P1]))
+    shard.advance(0)
+    old = shard.answer(token).member_id
+    sync(shard, old, 1, **{old: write_assignment(1, [P0])})
+
+    reply = consumer_beat(shard, "new")
+
+    assert reply.assignment == frozenset()
+    shard.ask(join_request(old, owned=[P0]))
+    assert consumer_beat(shard, "new", epoch=2).assignment == {TopicIdPartition(CLICKS, 1)}
+
+
+def test_parked_requests_are_answered(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    parked = shard.send(join_request())
+
+    consumer_beat(shard, "new")
+
+    assert shard.answer(parked).error is GroupError.REBALANCE_IN_PROGRESS
+    assert beat(shard, old, 1) is GroupError.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
+def test_the_policy_can_forbid_it(policy: str) -> None:
+    shard = new_shard(group_consumer_migration_policy=policy)
+    stable_classic(shard)
+
+    assert consumer_beat(shard, "new").error is GroupError.GROUP_ID_NOT_FOUND
+    assert kind(shard) is GroupType.CLASSIC
+
+
+@pytest.mark.parametrize(
+    ("assignor", "error"),
+    [("stream", GroupError.GROUP_ID_NOT_FOUND), ("cooperative-sticky", None)],
+)
+def test_an_assignor_that_needs_data_of_its_own_keeps_the_group_classic(
+    shard: GroupShard, assignor: str, error: GroupError | None
+) -> None:
+    """Kafka Streams: the broker could not give its members what their assignor needs."""
+    protocols = (MemberProtocol(assignor, subscription_blob(["clicks"])),)
+    token = shard.send(join_request(protocols=protocols))
+    shard.advance(0)
+    old = shard.answer(token).member_id
+    blob = write_assignment(1, [P0])[:-4] + b"\0\0\0\1x"
+    sync(shard, old, 1, **{old: blob})
+
+    assert consumer_beat(shard, "new").error is error
+
+
+def test_a_conversion_that_cannot_be_written_leaves_the_group_classic(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    shard.fail_appends = True
+    refused = consumer_beat(shard, "new")
+    shard.fail_appends = False
+
+    assert refused.error is GroupError.COORDINATOR_NOT_AVAILABLE
+    assert beat(shard, old, 1) is None
+
+
+# Members of the classic protocol in a group of the other kind.
+
+
+def test_a_classic_member_may_join_a_consumer_group(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    required = shard.ask(join_request(require_member_id=True))
+    joined = shard.ask(join_request(required.member_id))
+    consumer_beat(shard, "new", epoch=1, owned=frozenset())
+
+    assert required.error is GroupError.MEMBER_ID_REQUIRED
+    assert joined.error is None
+    assert beat(shard, joined.member_id, joined.generation) is GroupError.REBALANCE_IN_PROGRESS
+    again = shard.ask(join_request(joined.member_id))
+    assert len(partitions(sync(shard, joined.member_id, again.generation))) == 1
+
+
+def test_a_member_that_was_removed_gives_up_before_it_joins(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    refused = shard.ask(join_request("was-here", owned=[P0]))
+    assert refused.error is GroupError.UNKNOWN_MEMBER_ID
+
+
+def test_an_assignor_that_the_others_lack_is_refused(shard: GroupShard) -> None:
+    stable_classic(shard)
+    consumer_beat(shard, "new")
+    other = (MemberProtocol("other", subscription_blob(["clicks"])),)
+
+    assert shard.ask(join_request(protocols=other)).error is GroupError.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_generation_that_has_passed_is_refused(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    shard.ask(join_request(old))
+
+    assert beat(shard, old, 1) is GroupError.ILLEGAL_GENERATION
+    assert sync(shard, old, 1).error is GroupError.ILLEGAL_GENERATION
+    assert commit(shard, member_id=old, generation=1).error is GroupError.ILLEGAL_GENERATION
+    assert commit(shard, member_id=old, generation=2).error is None
+
+
+def test_a_sync_that_a_change_overtook_must_join_again(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    shard.ask(join_request(old))
+    consumer_beat(shard, "newer")
+
+    assert sync(shard, old, 2).error is GroupError.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_of_the_new_protocol_has_no_classic_requests(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    assert beat(shard, "new", 1) is GroupError.UNKNOWN_MEMBER_ID
+    leave = LeaveRequest(group_id="g", members=(LeavingMember(member_id="new"),))
+    (left,) = shard.ask(leave).members
+    assert left.error is GroupError.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_member_that_does_not_go_on_in_time_is_removed(shard: GroupShard, joins: bool) -> None:
+    """It sends heartbeats, but neither joins again nor syncs."""
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    generation = shard.ask(join_request(old)).generation if joins else 1
+    epoch = 2
+    for _ in range(REBALANCE_MS // 5_000 + 1):
+        beat(shard, old, generation)
+        epoch = consumer_beat(shard, "new", epoch=epoch).member_epoch
+        shard.advance(5_000)
+
+    assert beat(shard, old, generation) is GroupError.UNKNOWN_MEMBER_ID
+
+
+def test_a_classic_member_has_its_own_session(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    shard = shard.reopened()
+
+    shard.advance(SESSION_MS)
+
+    group = shard.group("g")
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == ["new"]
+    assert beat(shard, old, 1) is GroupError.UNKNOWN_MEMBER_ID
+
+
+class NoRights:
+    version = 1
+
+    def may_describe(self, name: str) -> bool:
+        return False
+
+
+def test_a_classic_member_learns_nothing_about_topics_it_may_not_see(shard: GroupShard) -> None:
+    """Its topics stand in bytes that no handler looks into."""
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(rights=NoRights()))
+    consumer_beat(shard, "new", epoch=joined.generation - 1, owned=frozenset())
+    again = shard.ask(join_request(joined.member_id, rights=NoRights()))
+
+    assert partitions(sync(shard, joined.member_id, again.generation)) == frozenset()
+
+
+# Downgrade.
+
+
+def mixed(shard: GroupShard) -> str:
+    """Make a group at epoch 2 with one member of each protocol."""
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    sync(shard, old, shard.ask(join_request(old)).generation)
+    consumer_beat(shard, "new", epoch=2)
+    return old
+
+
+def test_the_last_member_of_the_new_protocol_leaves_a_classic_group(shard: GroupShard) -> None:
+    old = mixed(shard)
+    commit(shard, member_id=old, generation=2)
+
+    consumer_beat(shard, "new", epoch=-1)
+
+    for each in (shard, shard.reopened()):
+        assert kind(each) is GroupType.CLASSIC
+        assert fetch(each).offset == 5
+    assert beat(shard, old, 2) is GroupError.REBALANCE_IN_PROGRESS
+    assert commit(shard, member_id=old, generation=2).error is None, "before it gives up"
+    joined = shard.ask(join_request(old))
+    assert (joined.generation, joined.leader) == (3, old)
+
+
+def test_a_silent_last_member_leaves_a_classic_group_too(shard: GroupShard) -> None:
+    old = mixed(shard)
+    for _ in range(10):
+        shard.advance(5_000)
+        if isinstance(shard.group("g"), ConsumerGroup):
+            assert beat(shard, old, 2) is None
+
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.state is ClassicState.PREPARING_REBALANCE
+    assert consumer_beat(shard, "new", epoch=2).error is GroupError.UNKNOWN_MEMBER_ID
+    assert consumer_beat(shard, "new").error is None, "and it may come back"
+
+
+def test_the_policy_can_forbid_the_way_back() -> None:
+    shard = new_shard(group_consumer_migration_policy="upgrade")
+    mixed(shard)
+
+    consumer_beat(shard, "new", epoch=-1)
+
+    assert kind(shard) is GroupType.CONSUMER
+
+
+def test_the_last_classic_member_leaves_a_consumer_group(shard: GroupShard) -> None:
+    old = mixed(shard)
+    leave = LeaveRequest(group_id="g", members=(LeavingMember(member_id=old),))
+    (left,) = shard.ask(leave).members
+
+    assert left.error is None
+    assert kind(shard) is GroupType.CONSUMER
+    reply = consumer_beat(shard, "new", epoch=2)
+    assert reply.assignment is not None
+    assert len(reply.assignment) == 2
+
+
+# Static members.
+
+
+def test_a_restarted_instance_takes_its_place_over_with_the_new_protocol(shard: GroupShard) -> None:
+    old = stable_classic(shard, instance_id="i")
+
+    reply = consumer_beat(shard, "new", instance_id="i")
+
+    assert reply.assignment == {TopicIdPartition(CLICKS, 0), TopicIdPartition(CLICKS, 1)}
+    group = shard.group("g")
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == ["new"]
+    request = HeartbeatRequest(group_id="g", member_id=old, generation=1, instance_id="i")
+    assert shard.ask(request).error is GroupError.FENCED_INSTANCE_ID
+
+
+def test_a_restarted_instance_takes_its_place_over_with_the_classic_protocol(
+    shard: GroupShard,
+) -> None:
+    consumer_beat(shard, "new", instance_id="i")
+
+    joined = shard.ask(join_request(instance_id="i"))
+
+    assert joined.error is None
+    assert kind(shard) is GroupType.CLASSIC, "no member of the new protocol is left"
+    again = consumer_beat(shard, "new", epoch=1, instance_id="i")
+    assert again.error is GroupError.UNKNOWN_MEMBER_ID
