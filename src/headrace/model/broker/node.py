@@ -29,8 +29,9 @@ NODE_KEYS = [
         "num.recovery.threads.per.data.dir",
         ConfigType.INT,
         2,
-        "Threads that check a directory's logs after a crash.",
+        "Threads that check a directory's logs after a crash; a change counts at the next start.",
         minimum=1,
+        dynamic=True,
     ),
     broker_key(
         "headrace.debug.loop.ms",
