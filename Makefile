@@ -8,6 +8,7 @@ PEERS_STAMP := $(VENV)/.peers
 # Tests mostly wait for servers that start; more than the cores would make them wait for each other.
 JOBS ?= 2
 SAMPLE ?= 200
+FAULTS ?= 1000
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test unit mutants check format bench chaos lock clean
@@ -57,8 +58,8 @@ format: $(STAMP)  ## Put the code in shape
 bench: setup $(PEERS_STAMP)  ## Run the benchmarks and write bench/RESULTS.md
 	$(PYTHON) -m bench
 
-chaos: setup  ## Break a cluster of real processes 200 times and write docs/chaos.md
-	$(PYTHON) tools/chaos 200
+chaos: setup  ## Break a cluster of real processes FAULTS=1000 times and write docs/chaos.md
+	$(PYTHON) tools/chaos $(FAULTS)
 
 lock: $(STAMP)  ## Take the newest allowed version of every dependency into requirements.lock
 	tools/lock $(VENV) --upgrade

@@ -7,12 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.client.error import ClientError
 from headrace.testing.readiness import wait_until
 from testkit.fault.broken_network import CLIENTS, Point, broker_point, zookeeper_point
 from testkit.fault.cluster_process import ClusterProcess
 from testkit.fault.history import Anomaly
+from testkit.fault.seam import Seams
 from testkit.fault.small_disk import SmallDisk
 from testkit.fault.workload import Workload
 
@@ -79,6 +81,7 @@ class Chaos:
         self._random = random.Random(seed)
         self._workload = Workload(cluster.address, topic, partitions)
         self._now = ""
+        self._seams = Seams(cluster, self._random, self._go_on)
         self.report = ChaosReport(seed)
 
     def faults(self) -> dict[str, Callable[[], None]]:
@@ -102,6 +105,9 @@ class Chaos:
             }
             if self._cluster.network.CUTS_CLIENTS:
                 found["leader unplugged"] = lambda: self._isolate(self._leader(), CLIENTS)
+        found["replica moved away and back, leader killed"] = self._move_away_and_back
+        for name, seam in self._seams.all().items():
+            found[name] = partial(self._cross, seam)
         if self._disks:
             found["leader's disk full"] = lambda: self._fill_disk(self._leader())
             found["follower's disk full"] = lambda: self._fill_disk(self._follower())
@@ -144,7 +150,7 @@ class Chaos:
         report.sent, report.acknowledged = workload.sent, workload.acknowledged
         report.transactions = workload.transactions
         report.failures = workload.failures
-        report.anomalies = workload.history.check(workload.read_all())
+        report.anomalies += workload.history.check(workload.read_all())
         return report
 
     def _go_on(self) -> None:
@@ -265,6 +271,22 @@ class Chaos:
         finally:
             network.mend()
         self._go_on()
+
+    def _cross(self, seam: Callable[[], list[Anomaly]]) -> None:
+        """Break the cluster where two features meet, and note what must not be."""
+        self.report.anomalies += seam()
+        self._go_on()
+
+    def _move_away_and_back(self) -> None:
+        """Move the replica of one broker away from a partition of the workload, and back."""
+        partition = self._random.randrange(3)
+        everyone = sorted(self._cluster.brokers)
+        gone = self._follower()
+        self._seams.move(self._topic, partition, [each for each in everyone if each != gone])
+        # Two are left, and two must be in sync: no broker may be killed now.
+        self._go_on()
+        self._seams.move(self._topic, partition, everyone)
+        self._kill(self._leader())
 
     def _fill_disk(self, number: int) -> None:
         """Fill a disk. A broker whose disk was full is started again, as Kafka's would be."""

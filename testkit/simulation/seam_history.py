@@ -9,7 +9,7 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.topic import NO_LEADER
 from headrace.log.partition.partition_log import PartitionLog
 from testkit.sample.keyed_batch import read_batches
-from testkit.simulation.seam_broker import TOPIC, SeamBroker
+from testkit.simulation.seam_broker import PARTITION, TOPIC, SeamBroker
 
 _READ_BYTES = 1 << 20
 _MIN_INSYNC = "min.insync.replicas"
@@ -50,7 +50,7 @@ class SeamHistory:
     def __init__(self, host: HistoryHost) -> None:
         self.topics: dict[UUID, _Topic] = {}
         self._host = host
-        self._verified: dict[tuple[int, int], int] = defaultdict(int)
+        self._verified: dict[PartitionLog, int] = defaultdict(int)
 
     def topic_of(self, broker: SeamBroker) -> _Topic | None:
         hosted = broker.topics.by_name(TOPIC)
@@ -138,12 +138,11 @@ class SeamHistory:
                 f"broker {broker.broker_id} starts at {log.log_start_offset}, and records below "
                 f"{topic.deleted_to} at most were deleted"
             )
-        key = (broker.broker_id, id(log))
         high_watermark = log.high_watermark
-        seen = self._verified[key]
+        seen = self._verified[log]
         if high_watermark > seen:
             self._compare(broker, topic, log, seen, high_watermark)
-        self._verified[key] = high_watermark
+        self._verified[log] = high_watermark
 
     def _compare(
         self, broker: SeamBroker, topic: _Topic, log: PartitionLog, start: int, end: int
@@ -193,7 +192,9 @@ class SeamHistory:
         for number, broker in brokers.items():
             log = broker.log
             if number not in partition.replicas:
-                if any(each.partitions for each in broker.storage.directories):
+                # One of an earlier topic stays if there was no topic at all when it was opened.
+                found = [each for each in broker.storage.directories if PARTITION in each]
+                if any(each.topic_id(PARTITION) == record.topic_id for each in found):
                     self._host.fail(f"broker {number} has a log that it has no replica of")
                 continue
             topic = self.topic_of(broker)

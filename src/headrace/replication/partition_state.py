@@ -157,14 +157,18 @@ class PartitionState:
         self._proposed = None
         return self._count()
 
-    def set_replicas(self, replicas: Iterable[BrokerId], now_ms: int) -> None:
-        """Forget the replicas that left a moving partition, and expect the new ones."""
+    def set_replicas(self, replicas: Iterable[BrokerId], now_ms: int) -> bool:
+        """Forget the replicas that left a moving partition, and expect the new ones. True when the
+        high watermark moved.
+
+        Those that are in sync stay: call `set_isr` first.
+        """
         self.replicas = frozenset(replicas) | {self.broker_id}
         for gone in set(self._followers) - self.replicas:
             del self._followers[gone]
         for new in self.replicas - set(self._followers) - {self.broker_id}:
             self._followers[new] = _Follower(now_ms if new in self._isr else -(2**62))
-        self._count()
+        return self._count()
 
     def set_min_insync(self, min_insync: int) -> bool:
         """Apply a change of min.insync.replicas. True when the high watermark moved."""
@@ -212,10 +216,11 @@ class PartitionState:
         self._proposed = frozenset(isr)
         self._count()
 
-    def withdraw(self) -> None:
-        """Drop a proposal that was refused and can never be accepted any more."""
+    def withdraw(self) -> bool:
+        """Drop a proposal that was refused and can never be accepted any more. True when the high
+        watermark moved."""
         self._proposed = None
-        self._count()
+        return self._count()
 
     def expanded(self, broker_id: BrokerId) -> frozenset[BrokerId]:
         """Return the in-sync replicas with this follower, once it may join (rule 5)."""

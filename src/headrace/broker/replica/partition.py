@@ -351,9 +351,11 @@ class Partition:
         state = self.state
         if record.partition_epoch <= state.partition_epoch:
             return
+        # First who is in sync: a replica that left both must not stay because of the old set.
+        moved = state.set_isr(record.isr, record.partition_epoch)
         if frozenset(record.replicas) != state.replicas:
-            state.set_replicas(record.replicas, now_ms)
-        if state.set_isr(record.isr, record.partition_epoch):
+            moved = state.set_replicas(record.replicas, now_ms) or moved
+        if moved:
             self._advanced(RECHECK)
         self._refuse_if_too_few()
 
@@ -365,7 +367,8 @@ class Partition:
 
     def withdraw(self) -> None:
         """Forget a proposal that the cluster's state will not adopt."""
-        self.state.withdraw()
+        if self.state.withdraw():
+            self._advanced(RECHECK)
 
     def set_stranded(self, stranded: bool) -> None:
         """Take no more records, or take them again (rule 4)."""

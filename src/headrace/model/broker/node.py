@@ -33,4 +33,11 @@ NODE_KEYS = [
         minimum=1,
         dynamic=True,
     ),
+    broker_key(
+        "headrace.debug.loop.ms",
+        ConfigType.INT,
+        0,
+        "Log the stack of whatever holds the event loop for longer than this; 0: of nothing.",
+        minimum=0,
+    ),
 ]
