@@ -112,7 +112,7 @@ class TestTerm:
 
     def test_without_it_nothing_is_settled(self, ensemble):
         _, one = member(ensemble, 1)
-        store, two = member(ensemble, 2)
+        store, _ = member(ensemble, 2)
         create(one, [2, 1])
         one.claim_term(1)
         one.end_term()
@@ -127,7 +127,7 @@ class TestTerm:
     def test_a_settlement_of_an_older_term_is_fenced(self, ensemble):
         store, one = member(ensemble, 1)
         _, two = member(ensemble, 2)
-        stays, three = member(ensemble, 3)
+        stays, _ = member(ensemble, 3)
         create(two, [3, 2])
         one.claim_term(1)
         store.close()
