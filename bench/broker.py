@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import end_to_end, rdkafka_client, socket_client
+from bench import end_to_end, rdkafka_client, socket_client, topic_admin
 from bench.broker_pair import (
     Broker,
     Figures,
@@ -330,6 +330,16 @@ def start(folder: Path) -> list[Row]:
     ]
 
 
+def topics(pair: Pair, _: Path) -> list[Row]:
+    both = alternate_rounds(pair, topic_admin.measure, rounds=ROUNDS)
+    what = "100 topics of 4 partitions, on a broker with 1,500 logs"
+    return [
+        _row(f"create {what}", both, "created", "s", at_most=2),
+        _row("the same, until every partition has its leader", both, "led", "s", at_most=2),
+        _row(f"delete {what}", both, "deleted", "s", at_most=2),
+    ]
+
+
 def _row(
     name: str,
     both: tuple[Rounds, Rounds],
@@ -365,4 +375,5 @@ _WITH_PAIR: dict[str, Callable[[Pair, Path], list[Row]]] = {
     "steady": steady,
     "connections": connections,
     "many": many,
+    "topics": topics,
 }

@@ -1,5 +1,5 @@
 """An idle incremental fetch of many partitions (KIP-227), in this process: what a broker pays for a
-consumer that waits for thousands of partitions of which none has anything new.
+consumer, or a follower, that waits for thousands of partitions of which none has anything new.
 
 The partitions share a few logs: an idle fetch reads none of them. CPU seconds are those of the
 event loop, and a figure is the median of ten fetches."""
@@ -19,7 +19,7 @@ from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
-from headrace.model.ids import TopicId, TopicPartition
+from headrace.model.ids import BrokerId, TopicId, TopicPartition
 from headrace.testing.local_broker import local_broker
 from headrace.wire.fetch_request import (
     FetchPartition,
@@ -36,6 +36,7 @@ _LOGS = 10
 _GROWING = _LOGS - 1
 """The partition that has a log of its own."""
 _ROUNDS = 10
+_FOLLOWER = BrokerId(9)
 _VERSION = 17
 _BODY_AT = 9
 _WAIT_MS = 20
@@ -74,6 +75,12 @@ async def _rows(broker: Broker, partitions: int) -> list[Row]:
     name = f"an idle incremental fetch of {partitions:,} partitions"
     waiting = [await session.idle(_WAIT_MS) for _ in range(_ROUNDS)]
     one = [await session.one_append() for _ in range(_ROUNDS)]
+    for each in topic.partitions:
+        state = cast(Partition, each).state
+        state.set_replicas({state.broker_id, _FOLLOWER}, 0)
+        state.set_isr({state.broker_id, _FOLLOWER})
+    follower = _Session(broker, topic.topic_id, partitions, replica_id=_FOLLOWER)
+    following = [await follower.idle(_WAIT_MS) for _ in range(_ROUNDS)]
     return [
         Row(
             name=f"{name}: CPU of the broker",
@@ -84,22 +91,36 @@ async def _rows(broker: Broker, partitions: int) -> list[Row]:
             reached=median(waiting) <= _BAR_MS,
         ),
         Row(name=f"{name}, one of which grows: CPU", ours=median(one), unit="ms"),
+        Row(
+            name=f"a follower's idle fetch of {partitions:,} partitions: CPU of the leader",
+            ours=median(following),
+            unit="ms",
+            spread=spread(following),
+            bar=f"at most {_BAR_MS:g} ms",
+            reached=median(following) <= _BAR_MS,
+        ),
     ]
 
 
 class _Session:
     """One consumer's session, at the end of every partition."""
 
-    def __init__(self, broker: Broker, topic_id: TopicId, partitions: int) -> None:
+    def __init__(
+        self, broker: Broker, topic_id: TopicId, partitions: int, *, replica_id: int = -1
+    ) -> None:
         self._broker = broker
+        self._replica_id = replica_id
         self._topic_id = topic_id
         everything = [FetchPartition(index, -1, 0, -1, -1, 1 << 20) for index in range(partitions)]
+        end = cast(Partition, broker.topics.find(None, topic_id, _GROWING)).log.log_end_offset
+        everything[_GROWING] = everything[_GROWING]._replace(fetch_offset=end)
         self._epoch = 0
         self._session_id = 0
         parts = cast(Parts, self._ask(everything, 0))
         content = b"".join(bytes(cast(bytes, each)) for each in parts)
         self._session_id = read_fetch_response(_VERSION, memoryview(content), _BODY_AT).session_id
-        self._ask([], 0)
+        for _ in range(3):
+            self._ask([], 0)
 
     def _ask(self, wanted: list[FetchPartition], max_wait_ms: int) -> Answer:
         request = FetchRequest(
@@ -110,6 +131,7 @@ class _Session:
             topics=[FetchTopic(None, self._topic_id, wanted)] if wanted else [],
             session_id=self._session_id,
             session_epoch=self._epoch,
+            replica_id=self._replica_id,
         )
         self._epoch += 1
         frame = pack_fetch_request(_VERSION, 1, "bench", request)[4:]

@@ -156,14 +156,23 @@ class GroupShard:
         self._replicated = len(self.log)
         return self._replica
 
-    def reopened(self) -> "GroupShard":
-        """Return a new shard from the same log, as after a restart; parked requests are lost."""
+    def reopened(self, *, compacted: bool = False) -> "GroupShard":
+        """Return a new shard from the same log, as after a restart; parked requests are lost.
+
+        Args:
+            compacted: keep only the last record of each key, as compaction does in the end.
+        """
         shard = GroupShard(self.config, self.topics.image, self.now_ms)
-        shard.log = list(self.log)
+        shard.log = _compacted(self.log) if compacted else list(self.log)
         shard._ids = count(10_000 + len(self.log))
-        _replay(self.log, shard.registry)
+        _replay(shard.log, shard.registry)
         shard.registry.start(self.now_ms)
         return shard
+
+
+def _compacted(log: list[LoggedRecord | LoggedMarker]) -> list[LoggedRecord | LoggedMarker]:
+    last = {entry.key: entry for entry in log if isinstance(entry, LoggedRecord)}
+    return [entry for entry in log if isinstance(entry, LoggedMarker) or last[entry.key] is entry]
 
 
 def _replay(log: list[LoggedRecord | LoggedMarker], registry: GroupRegistry) -> None:

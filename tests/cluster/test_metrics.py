@@ -6,6 +6,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.client.settings import ClientSettings
+from headrace.console.status.cluster_poller import ClusterPoller
+from headrace.console.status.partition_health import PartitionHealth
 from headrace.testing.local_cluster import local_cluster, start_member
 from testkit.sample.monitoring import used_metrics
 
@@ -69,6 +72,16 @@ def address_of(servers) -> str:
     return ",".join(each.listeners[0].address for each in servers)
 
 
+def console_health(address: str) -> PartitionHealth:
+    """Return what the console's overview shows."""
+    poller = ClusterPoller(ClientSettings.of({"bootstrap.servers": address}))
+    try:
+        poller.poll_once()
+        return PartitionHealth.of(poller.snapshot.metadata, poller.snapshot.min_isr)
+    finally:
+        poller.release()
+
+
 def test_a_cluster_that_loses_a_broker_and_gets_it_back(ensemble, tmp_path):
     async def scenario():
         async with local_cluster(ensemble, tmp_path, brokers=2, settings=ADMIN) as servers:
@@ -111,6 +124,9 @@ def test_a_cluster_that_loses_a_broker_and_gets_it_back(ensemble, tmp_path):
             await until_total(servers, under, "under_replicated_partitions")
             await until_total(servers, under, "under_min_isr_partitions")
             assert await total(servers, "isr_shrinks_total") > 0
+            shown = await asyncio.to_thread(console_health, address_of(servers))
+            assert (shown.under_replicated, shown.under_min_isr) == (under, under)
+            assert (shown.partitions, shown.offline) == (under, 0)
 
             servers.append(await start_member(ensemble, tmp_path, number, ADMIN))
 

@@ -359,12 +359,13 @@ class TestReaders:
                 follower = next(each for each in servers if each is not leader)
                 await append(leader, b"one", b"two")
                 rack = follower.broker.settings.rack
-                before = follower.broker.metrics.fetched_bytes
+                traffic = follower.broker.topics.by_name("orders").traffic
+                before = traffic.bytes_out
 
                 read = await asyncio.to_thread(consume, leader.listeners[0].address, rack, 2)
 
                 assert read == [b"one", b"two"]
-                assert follower.broker.metrics.fetched_bytes > before
+                assert traffic.bytes_out > before
 
         asyncio.run(scenario())
 

@@ -69,6 +69,7 @@ def ten(broker: BrokerProcess) -> str:
 def test_the_overview_counts_the_cluster(client: ConsoleClient) -> None:
     found = client.get("overview").json()
     assert (len(found["brokers"]), found["offline"], found["under_replicated"]) == (1, 0, 0)
+    assert (found["under_min_isr"], found["controller"]) == (0, found["brokers"][0]["id"])
 
 
 def test_throughput_is_reported_in_records_and_in_bytes(

@@ -268,6 +268,23 @@ def test_bytes_are_counted(broker: BrokerProcess, topic: str) -> None:
     assert counted("headrace_fetched_bytes_total") - fetched == len(batch)
 
 
+def test_what_went_wrong_is_counted_by_api_and_error(broker: BrokerProcess) -> None:
+    def counted(api: str) -> float:
+        labels = f'{{api="{api}",error="UNKNOWN_TOPIC_OR_PARTITION"}}'
+        with urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
+            lines = answer.read().decode().splitlines()
+        name = f"headrace_request_errors_total{labels} "
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+    before = {api: counted(api) for api in ("Produce", "Fetch", "DeleteTopics")}
+    partition = FetchPartition(0, -1, 0, -1, -1, 1 << 20)
+    with WireClient(broker.address) as client:
+        client.produce("missing", sample_batch(b"x"))
+        client.fetch(12, FetchRequest(0, 1, 1 << 20, 0, [FetchTopic("missing", None, [partition])]))
+        client.ask(ApiKey.DELETE_TOPICS, 5, {"topic_names": ["missing"], "timeout": 1000})
+    assert {api: counted(api) - before[api] for api in before} == dict.fromkeys(before, 1.0)
+
+
 # -- a full disk
 
 

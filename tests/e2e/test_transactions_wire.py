@@ -440,6 +440,26 @@ def test_offsets_count_when_the_transaction_commits(
     assert committed(transaction.client, group, created) == (42 if commit else -1)
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_are_stable_as_soon_as_the_transaction_has_ended(
+    transaction: Transaction, created: str, group: str, commit: bool
+) -> None:
+    """KIP-447: a reader that asks for stable offsets waits for the transaction, and no longer."""
+
+    def stable() -> tuple[ErrorCode, int]:
+        topics = [{"name": created, "partition_indexes": [0]}]
+        body = {"groups": [{"group_id": group, "topics": topics}], "require_stable": True}
+        answer = transaction.client.ask(ApiKey.OFFSET_FETCH, 9, body)
+        found = answer.groups[0].topics[0].partitions[0]
+        return ErrorCode(found.error_code), found.committed_offset
+
+    transaction.init()
+    commit_offset(transaction, 5, group, created, 42)
+    assert stable() == (ErrorCode.unstable_offset_commit, -1)
+    transaction.end(5, commit=commit)
+    assert stable() == (NONE, 42 if commit else -1)
+
+
 @versions(ApiKey.ADD_OFFSETS_TO_TXN)
 def test_a_group_is_added(transaction: Transaction, group: str, version: int) -> None:
     transaction.init()

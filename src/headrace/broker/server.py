@@ -25,7 +25,7 @@ Construction order
       ControllerClient                         runs commands, then the applier
       Membership                               StandaloneMember, or ClusterMember(MemberHost)
     Dispatch(Broker) -> Acceptor               frames to handlers; sockets and connections
-    AdminHttp, Maintenance                     health, metrics, background chores
+    LoopWatch, AdminHttp, Maintenance          loop lag, health, metrics, background chores
 
 Names in brackets are the protocols through which a part reaches the broker; it never imports it.
 """
@@ -54,9 +54,11 @@ from headrace.broker.operation.compaction_worker import CompactionLimits, Compac
 from headrace.broker.operation.gauge import (
     client_readings,
     cluster_readings,
+    loop_readings,
     request_readings,
     storage_readings,
 )
+from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.broker.operation.maintenance import Chore, Maintenance
 from headrace.broker.operation.metrics_page import MetricsPage
 from headrace.broker.replica.log_storage import LogStorage
@@ -186,6 +188,9 @@ class Server:
         settings, loop = self._settings, asyncio.get_running_loop()
         self._controller = await loop.run_in_executor(None, Controller, store)
         cluster_id = await loop.run_in_executor(None, _cluster_id, store, settings["cluster.id"])
+        self._loop_watch = LoopWatch(loop, limit_ms=settings["headrace.debug.loop.ms"])
+        self._loop_watch.start()
+        undo.callback(self._loop_watch.stop)
         self._poller = Poller(loop)
         undo.callback(self._poller.close)
         broker = Broker(
@@ -287,6 +292,11 @@ class Server:
                 "checkpoint", settings["log.flush.offset.checkpoint.interval.ms"], self._checkpoint
             ),
             Chore(
+                "high watermark checkpoint",
+                settings["replica.high.watermark.checkpoint.interval.ms"],
+                self._save_high_watermarks,
+            ),
+            Chore(
                 "offset expiry",
                 settings["offsets.retention.check.interval.ms"],
                 lambda: broker.loop.call_soon_threadsafe(broker.groups.expire),
@@ -317,6 +327,10 @@ class Server:
         for directory in self._storage.online:
             directory.sync_due()
 
+    def _save_high_watermarks(self) -> None:
+        for directory in self._storage.online:
+            directory.save_high_watermarks()
+
     def _checkpoint(self) -> None:
         for directory in self._storage.online:
             directory.checkpoint()
@@ -328,6 +342,7 @@ class Server:
             *cluster_readings(broker),
             *client_readings(broker, self.acceptor),
             *storage_readings(broker, self._compaction, self._sync_times),
+            *loop_readings(self._loop_watch),
         ]
         address = self._settings.admin_address
         if address is None:

@@ -400,10 +400,14 @@ class LogDirectory:
         recovery needs any more. Once a minute is what Kafka does."""
         with self._storage.io(f"checkpoint {self.path}"):
             self._save_offsets()
-            with self._saving:
-                self._save(self._high_watermarks, lambda log: log.high_watermark)
+        self.save_high_watermarks()
         for log in self.open_logs():
             log.prune_snapshots(self._recovery_points.get(log.partition))
+
+    def save_high_watermarks(self) -> None:
+        """Write down high watermarks: every five seconds, as Kafka does."""
+        with self._storage.io(f"checkpoint {self.path}"), self._saving:
+            self._save(self._high_watermarks, lambda log: log.high_watermark)
 
     def _save_offsets(self) -> None:
         with self._saving:
@@ -432,13 +436,7 @@ class LogDirectory:
         full: DiskFull | None = None
         for partition in self.partitions:
             try:
-                log = self.get(partition)
-                # First, because it makes room.
-                log.remove_deleted()
-                log.apply_retention()
-                log.expire_producers(producer_expiration_ms)
-                if len(log.segments) > 1 and log.recovery_point < log.segments[-1].base_offset:
-                    log.flush()
+                self.get(partition).maintain(producer_expiration_ms)
             except (InvalidArgument, LogClosed):
                 continue  # deleted meanwhile
             except DiskFull as error:

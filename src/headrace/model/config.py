@@ -202,3 +202,18 @@ class ConfigTable:
     def parse(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
         """Return the typed values of exactly the keys that were written."""
         return {name: self[name].parse(text) for name, text in texts.items()}
+
+    def problems(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Return what is wrong with texts that were stored, by key. Another version of this program
+        may have stored them, and what it knew must not keep this one from working.
+
+        >>> ConfigTable("a topic").problems({"no.such.key": "1"})
+        {'no.such.key': "a topic has no configuration key 'no.such.key'"}
+        """
+        found: dict[str, str] = {}
+        for name, text in texts.items():
+            try:
+                self[name].parse(text)
+            except ConfigError as error:
+                found[name] = str(error)
+        return found

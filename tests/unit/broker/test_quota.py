@@ -1,5 +1,7 @@
 """Client quotas: which limit counts, and how long a client waits."""
 
+from typing import Any, cast
+
 from headrace.broker.quota import CONSUMER, PRODUCER, WINDOW_SECONDS, Entity, Quotas
 from headrace.model.clock import ManualClock
 
@@ -127,3 +129,27 @@ def test_new_limits_count_from_now_on() -> None:
     made.set_limits({(user("anna"),): {PRODUCER: 10.0**9}})
 
     assert made.record(PRODUCER, "anna", "app", KIB) == 0
+
+
+def test_waits_are_counted_by_quota() -> None:
+    class Muted:
+        principal = "User:anna"
+        client_id = "app"
+
+        @property
+        def connection(self) -> "Muted":
+            return self
+
+        def mute(self, duration_ms: int) -> None:
+            self.muted_ms = duration_ms
+
+    call = cast(Any, Muted())
+    made = quotas({(user("anna"),): {PRODUCER: KIB}})
+
+    assert made.throttle_produce(call, 1) == 0
+    assert made.throttled_requests == {}
+    waited_ms = made.throttle_produce(call, 2 * WINDOW_SECONDS * KIB)
+
+    assert waited_ms == call.muted_ms > 0
+    assert made.throttled_requests == {PRODUCER: 1}
+    assert made.throttled_ms == {PRODUCER: waited_ms}

@@ -16,7 +16,7 @@ from headrace.broker.config.listener import (
 )
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.config import GroupConfig
-from headrace.model.broker_config import parse_broker_config, topic_defaults
+from headrace.model.broker_config import BROKER_CONFIG, parse_broker_config, topic_defaults
 from headrace.model.config import ConfigValue
 from headrace.model.error import ConfigError
 from headrace.model.ids import BrokerId
@@ -67,14 +67,18 @@ class BrokerSettings:
 
     def set_dynamic(self, texts: Mapping[str, str]) -> None:
         """Set what was changed while the broker runs, on top of what it was started with, and call
-        every subscriber (KIP-226)."""
+        every subscriber (KIP-226). What this version does not know is left out."""
+        for key, problem in BROKER_CONFIG.problems(texts).items():
+            log.error("config_key_skipped", key=key, reason=problem)
         self._values = self.with_dynamic(texts)
         for subscriber in self._subscribers:
             subscriber()
 
     def with_dynamic(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
         """Return the values that `set_dynamic` would bring into force. Any thread may ask."""
-        return parse_broker_config({**self.written, **texts})
+        problems = BROKER_CONFIG.problems(texts)
+        known = {key: text for key, text in texts.items() if key not in problems}
+        return parse_broker_config({**self.written, **known})
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
         """Call `subscriber` after every change; it reads the values it needs again."""
@@ -202,7 +206,13 @@ class BrokerSettings:
         over the broker's defaults."""
 
         def config_of(topic: str) -> LogConfig:
-            own = TOPIC_CONFIG.parse(topic_configs(topic))
+            texts = topic_configs(topic)
+            problems = TOPIC_CONFIG.problems(texts)
+            for key, problem in problems.items():
+                log.error("config_key_skipped", topic=topic, key=key, reason=problem)
+            own = TOPIC_CONFIG.parse(
+                {key: text for key, text in texts.items() if key not in problems}
+            )
             try:
                 return LogConfig.of({**topic_defaults(self._values), **own})
             except ConfigError as error:

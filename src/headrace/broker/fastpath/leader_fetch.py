@@ -10,9 +10,10 @@ mostly the batch that a producer has just sent, which is still in memory (`Parti
 
 Rule 1: the fast path serves a request completely or declines it. `None` means that nothing has
 happened, and the handler serves the request.
-Rule 2: at least every `_LOOK_MS` the fast path declines, and the handler looks at all partitions of
-the session. So a leader learns of an idle partition that its follower is alive, and a follower
-learns of a high watermark that moved without new records.
+Rule 2: at least every `_LOOK_MS` the fast path declines, and the handler looks at the partitions of
+the session that may have something new, now and then at all (`fetch.session_fetch`). So a leader
+learns of an idle partition that its follower is alive, and a follower learns of a high watermark
+that moved without new records.
 Rule 3: a partition stays due until the follower has fetched from its log end: what was sent and not
 appended is sent again.
 Rule 4: what was learned is good for one version of `TopicTable` and one set of partitions. Where

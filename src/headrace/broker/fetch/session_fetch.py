@@ -1,55 +1,58 @@
-"""A consumer's incremental fetch (KIP-227)."""
+"""Incremental fetches (KIP-227) look only at the partitions that may have something new
+(`replica.fetch_watch`)."""
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.fetch.consumer_fetch import READ_COMMITTED, ConsumerFetch
+from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.replica.delayed_fetch import GrowthSource
+from headrace.broker.replica.delayed_fetch import GrowthSource, ReplicaGrowth
 from headrace.broker.replica.fetch_result import Result, has_news
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition, FetchSession
 from headrace.broker.replica.fetch_watch import FetchWatch, FindSource
+from headrace.model.ids import BrokerId
 from headrace.wire.fetch_request import FetchRequest
 
+# How often a leader looks at all partitions of a follower, as parts of the time after which a
+# follower without a fetch counts as late.
+_LOOKS_PER_LAG = 6
+_SHORTEST_LOOK_MS = 250
+_LONGEST_LOOK_MS = 5000
 
-class SessionFetch(ConsumerFetch):
-    """A consumer's incremental fetch: it looks only at partitions that may have something new
-    (`replica.fetch_watch`)."""
 
-    __slots__ = ("_watch",)
+class _WatchedFetch(ConsumerFetch):
+    """The part that a consumer's and a follower's incremental fetch have in common."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        call: Call,
-        request: FetchRequest,
-        admission: Admission,
-        session: FetchSession,
-    ) -> None:
-        super().__init__(broker, call, request, admission)
+    __slots__ = ()
+
+    _watch: FetchWatch
+
+    def _watch_of(self, session: FetchSession) -> FetchWatch:
         watch = session.watch
         if not isinstance(watch, FetchWatch):
             watch = session.watch = FetchWatch(self._finder(), session.partitions.values())
-        self._watch = watch
-        self._refresh()
+        return watch
 
     def _finder(self) -> FindSource:
-        topics = self._broker.topics
+        """Return what finds the partition behind an item; it outlives this fetch."""
+        raise NotImplementedError
 
-        def find(item: FetchedPartition) -> GrowthSource | None:
-            key = (item.name, item.topic_id, item.requested.partition)
-            return topics.find(*key) or topics.follower(*key)
+    def _token(self) -> object:
+        """Return what must be as it was for partitions to go on resting."""
+        raise NotImplementedError
 
-        return find
+    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+        """Return whether there is nothing more to send before the partition grows."""
+        raise NotImplementedError
 
-    def _refresh(self) -> None:
+    def _changes(self) -> tuple[object, ...]:
         broker, authorizer = self._broker, self._broker.guard.authorizer
         changes = sum([each.changes for each in broker.storage.directories])
-        who = None if authorizer is None else (authorizer.version, self._call.principal)
-        self._watch.refresh(broker.topics.version, (changes, who, self._request.isolation_level))
+        return changes, None if authorizer is None else (authorizer.version, self._call.principal)
 
     def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
-        self._refresh()
         watch = self._watch
+        watch.refresh(self._broker.topics.version, self._token())
         budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
         results: list[tuple[FetchedPartition, Result]] = []
         size = 0
@@ -58,22 +61,15 @@ class SessionFetch(ConsumerFetch):
             size += result.records_bytes
             if result.error_code:
                 self.failed = True
-            if self._at_end(item, result) and not has_news(item, result):
+            if (
+                result.records_bytes == 0
+                and not has_news(item, result)
+                and self._at_end(item, result)
+            ):
                 watch.rest(item)
             else:
                 results.append((item, result))
         return results, size
-
-    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
-        """Return whether there is nothing more to send before the partition grows."""
-        committed = self._request.isolation_level == READ_COMMITTED
-        bound = result.last_stable_offset if committed else result.high_watermark
-        return (
-            not result.error_code
-            and result.records_bytes == 0
-            and result.diverging_epoch is None
-            and item.requested.fetch_offset >= bound
-        )
 
     def _delay(self, results: list[tuple[FetchedPartition, Result]], have_bytes: int) -> Answer:
         watch = self._watch
@@ -87,6 +83,86 @@ class SessionFetch(ConsumerFetch):
         for item, result in results:
             if result.records_bytes:
                 self._watch.rotate(item)
-            elif self._at_end(item, result):
+            elif (
+                not result.error_code
+                and result.diverging_epoch is None
+                and self._at_end(item, result)
+            ):
                 self._watch.rest(item)
         return parts
+
+
+class SessionFetch(_WatchedFetch):
+    """A consumer's incremental fetch."""
+
+    __slots__ = ("_watch",)
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        request: FetchRequest,
+        admission: Admission,
+        session: FetchSession,
+    ) -> None:
+        super().__init__(broker, call, request, admission)
+        self._watch = self._watch_of(session)
+
+    def _finder(self) -> FindSource:
+        topics = self._broker.topics
+
+        def find(item: FetchedPartition) -> GrowthSource | None:
+            key = (item.name, item.topic_id, item.requested.partition)
+            return topics.find(*key) or topics.follower(*key)
+
+        return find
+
+    def _token(self) -> object:
+        return *self._changes(), self._request.isolation_level
+
+    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+        committed = self._request.isolation_level == READ_COMMITTED
+        bound = result.last_stable_offset if committed else result.high_watermark
+        return item.requested.fetch_offset >= bound
+
+
+class FollowerSessionFetch(_WatchedFetch, FollowerFetch):
+    """A follower's incremental fetch.
+
+    A partition rests only while the follower is in sync: out of sync, every fetch may bring it
+    back. Now and then all partitions are looked at, so that the follower counts as alive in each.
+    """
+
+    __slots__ = ("_look", "_watch")
+
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        request: FetchRequest,
+        admission: Admission,
+        session: FetchSession,
+    ) -> None:
+        super().__init__(broker, call, request, admission)
+        self._watch = self._watch_of(session)
+        lag_ms = int(broker.settings["replica.lag.time.max.ms"])
+        look_ms = min(_LONGEST_LOOK_MS, max(_SHORTEST_LOOK_MS, lag_ms // _LOOKS_PER_LAG))
+        self._look = broker.clock.monotonic_ms() // look_ms
+
+    def _finder(self) -> FindSource:
+        topics, replica_id = self._broker.topics, BrokerId(self._request.replica_id)
+
+        def find(item: FetchedPartition) -> GrowthSource | None:
+            partition = topics.find(item.name, item.topic_id, item.requested.partition)
+            if partition is None or replica_id not in partition.state.isr:
+                return None
+            return ReplicaGrowth(partition)
+
+        return find
+
+    def _token(self) -> object:
+        return *self._changes(), self._request.replica_epoch, self._look
+
+    def _at_end(self, item: FetchedPartition, result: Result) -> bool:
+        partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
+        return partition is not None and partition.log.log_end_offset == item.requested.fetch_offset

@@ -107,6 +107,7 @@ def _find(
     return [
         (BROKER_CONFIG[name], [(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
         for name, text in _dynamic(state, None).items()
+        if name in BROKER_CONFIG
     ]
 
 

@@ -9,7 +9,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
 from headrace.broker.fetch.follower_fetch import FollowerFetch
-from headrace.broker.fetch.session_fetch import SessionFetch
+from headrace.broker.fetch.session_fetch import FollowerSessionFetch, SessionFetch
 from headrace.broker.network.connection import Answer
 from headrace.wire.api import ApiKey
 from headrace.wire.fetch_request import FIRST_TOPIC_ID, FetchRequest
@@ -27,10 +27,13 @@ def handle(broker: Broker, call: Call) -> Answer:
         return pack_fetch_response(
             call.version, call.request.header.correlation_id, (), error_code=admission.error
         )
+    session = admission.session if admission.incremental else None
     if request.replica_id >= 0:
+        if session is not None:
+            return FollowerSessionFetch(broker, call, request, admission, session).run()
         return FollowerFetch(broker, call, request, admission).run()
     # A leader may send a client on the rack of a follower there at any time (KIP-392).
     to_racks = request.rack_id and broker.settings["replica.selector.class"]
-    if admission.incremental and admission.session is not None and not to_racks:
-        return SessionFetch(broker, call, request, admission, admission.session).run()
+    if session is not None and not to_racks:
+        return SessionFetch(broker, call, request, admission, session).run()
     return ConsumerFetch(broker, call, request, admission).run()

@@ -8,6 +8,8 @@ do the same at the start with everything there is.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+import structlog
+
 from headrace.broker.auth.authentication import Authentication
 from headrace.broker.client_metrics.client_metrics import ClientMetrics
 from headrace.broker.client_metrics.subscription import Subscription
@@ -33,6 +35,8 @@ from headrace.cluster.state import Change, Put
 from headrace.cluster.topic import TopicRecord
 from headrace.model.group_config import GROUP_CONFIG
 from headrace.model.ids import BrokerId
+
+log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
@@ -196,7 +200,10 @@ class MetadataApplier:
         own.clear()
         subscriptions: list[Subscription] = []
         for (kind, name), config in self._controller.state.resource_configs.items():
-            if kind is ResourceKind.CLIENT_METRICS:
+            problems = kind.table.problems(config.configs)
+            if problems:
+                log.error("configuration_skipped", kind=kind.value, name=name, reason=problems)
+            elif kind is ResourceKind.CLIENT_METRICS:
                 subscriptions.append(Subscription.of(config.configs))
             else:
                 values = GROUP_CONFIG.parse(config.configs).items()

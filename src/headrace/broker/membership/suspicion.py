@@ -73,15 +73,21 @@ class Suspicions:
                 return True
             if path not in reports:
                 return False
-            return await asyncio.wait_for(answer, self._answer_seconds)
-        except TimeoutError:
-            return True
+            return await self._answered(answer, path)
         except StorageError as error:
             log.warning("suspicion_not_reported", broker=record.broker_id, reason=str(error))
             return False
         finally:
             del self._open[suspect]
             self._begin_withdrawing(path)
+
+    async def _answered(self, answer: "asyncio.Future[bool]", path: str) -> bool:
+        try:
+            return await asyncio.wait_for(answer, self._answer_seconds)
+        except TimeoutError:
+            # A node that came and went at once may cause no watch event.
+            denied = await self._host.in_thread(partial(self._store.get, path)) is None
+            return not denied
 
     def _report(self, path: str) -> list[Node]:
         with suppress(VersionConflict):

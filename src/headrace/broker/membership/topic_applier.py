@@ -93,9 +93,9 @@ class TopicApplier:
 
     async def served(self, names: Iterable[str]) -> None:
         """Return when the logs of these topics are no longer being made."""
-        wanted = set(names)
-        if wanted.isdisjoint(self._pending):
+        if not self._pending:
             return
+        wanted = set(names)
         async with self._served:
             await self._served.wait_for(lambda: wanted.isdisjoint(self._pending))
 
@@ -145,13 +145,17 @@ class TopicApplier:
         storage, failed = self._target.storage, set()
         try:
             storage.delete(doomed)
-        except HeadraceError as error:
-            log.error("logs_not_deleted", reason=str(error))
+        except Exception as error:
+            # Whatever it was: topics that wait to be served must not wait for ever.
+            log.error("logs_not_deleted", exc_info=error)
         for record in records:
             try:
                 storage.make(record)
             except HeadraceError as error:
                 log.error("logs_not_made", topic=record.name, reason=str(error))
+                failed.add(record.name)
+            except Exception as error:
+                log.error("logs_not_made", topic=record.name, exc_info=error)
                 failed.add(record.name)
         return failed
 
@@ -172,6 +176,9 @@ class TopicApplier:
             unused = self._target.roles.apply(record)
         except StorageError as error:
             log.error("topic_not_served", topic=record.name, reason=str(error))
+            return
+        except Exception as error:
+            log.error("topic_not_served", topic=record.name, exc_info=error)
             return
         if configured is not None and configured != record.configs:
             self._reconfigure(record.name)

@@ -8,6 +8,7 @@ from headrace.broker.membership.cluster_member import ClusterMember
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.network.acceptor import Acceptor
 from headrace.broker.operation.compaction_worker import CompactionWorker
+from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.telemetry.histogram import Histogram
 from headrace.telemetry.reading import Reading
 from headrace.wire.error_code import ErrorCode
@@ -198,6 +199,16 @@ def client_readings(broker: Broker, acceptor: Acceptor) -> list[Reading]:
             "Partitions of all incremental fetch sessions together.",
             lambda: broker.fetch_sessions.partition_count,
         ),
+    ]
+
+
+def loop_readings(watch: LoopWatch) -> list[Reading]:
+    return [
+        _histogram(
+            "headrace_event_loop_lag_seconds",
+            "How late the event loop, which serves all requests, runs its timers.",
+            lambda: watch.lag,
+        )
     ]
 
 

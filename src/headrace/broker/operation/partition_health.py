@@ -8,7 +8,7 @@ from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.topic import NO_LEADER
 
 # Partitions between two turns of the event loop: about a millisecond.
-_PARTITIONS_PER_TURN = 1000
+_PARTITIONS_PER_TURN = 500
 
 
 @dataclass(slots=True)
@@ -34,34 +34,37 @@ class PartitionHealth:
     offline: int = 0
     not_preferred: int = 0
 
-    def add(self, topic: HostedTopic, broker: Broker) -> None:
-        """Count the partitions of a topic."""
-        controller = broker.membership.controller_id == broker.node_id
-        self.followed += len(topic.followers)
-        for record, partition in zip(topic.record.partitions, topic.partitions, strict=False):
-            if controller:
-                self.offline += record.leader == NO_LEADER
-                self.not_preferred += record.leader not in (NO_LEADER, record.replicas[0])
-            if partition is None:
-                self.offline += record.leader == broker.node_id
-                continue
-            self.led += 1
-            self.size_bytes += partition.log.size_bytes
-            state, min_insync = partition.state, partition.log.config.min_insync_replicas
-            self.under_replicated += len(state.isr) < len(record.replicas) - len(record.adding)
-            if not state.has_enough(min_insync):
-                self.under_min_isr += 1
-            elif len(record.replicas) > 1:
-                self.at_min_isr += len(state.isr) <= min_insync
+    def add(self, topic: HostedTopic, index: int, broker: Broker, *, controller: bool) -> None:
+        """Count a partition of a topic, which this broker leads, follows or only knows."""
+        record, partition = topic.record.partitions[index], topic.partitions[index]
+        self.followed += index in topic.followers
+        if controller:
+            self.offline += record.leader == NO_LEADER
+            self.not_preferred += record.leader not in (NO_LEADER, record.replicas[0])
+        if partition is None:
+            self.offline += record.leader == broker.node_id
+            return
+        self.led += 1
+        self.size_bytes += partition.log.size_bytes
+        state, min_insync = partition.state, partition.log.config.min_insync_replicas
+        self.under_replicated += len(state.isr) < len(record.replicas) - len(record.adding)
+        if not state.has_enough(min_insync):
+            self.under_min_isr += 1
+        elif len(record.replicas) > 1:
+            self.at_min_isr += len(state.isr) <= min_insync
 
 
 async def partition_health(broker: Broker) -> PartitionHealth:
     """Count everything, and let the event loop turn in between."""
     health, visited = PartitionHealth(), 0
+    controller = broker.membership.controller_id == broker.node_id
     for topic in list(broker.topics):
-        health.add(topic, broker)
-        visited += len(topic.record.partitions)
-        if visited >= _PARTITIONS_PER_TURN:
-            visited = 0
-            await asyncio.sleep(0)
+        index = 0
+        # The topic may change at each turn: its partitions are counted again.
+        while index < min(len(topic.partitions), len(topic.record.partitions)):
+            health.add(topic, index, broker, controller=controller)
+            index += 1
+            visited += 1
+            if visited % _PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
     return health

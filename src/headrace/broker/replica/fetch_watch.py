@@ -1,9 +1,9 @@
-"""Which partitions of a consumer's fetch session may have something new.
+"""Which partitions of a fetch session may have something new.
 
 Theory of operation
 -------------------
-A consumer may fetch thousands of partitions of which hardly any has something new. To look at all
-of them for every fetch, and to wait for each of them, costs milliseconds per fetch. So the session
+A session may hold thousands of partitions of which hardly any has something new. To look at all of
+them for every fetch, and to wait for each of them, costs milliseconds per fetch. So the session
 knows which are *ready*: a fetch looks at those only. A partition that was found at its end, with
 nothing to report, *rests*: a watcher is left with it, which makes it ready again when it grows.
 
@@ -85,7 +85,7 @@ class FetchWatch:
             changed = [
                 item
                 for item, watcher in self._resting.items()
-                if self._find(item) is not watcher.source
+                if self._find(item) != watcher.source
             ]
             for item in changed:
                 self.wake(item)

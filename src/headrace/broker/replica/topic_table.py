@@ -34,8 +34,8 @@ class HostedTopic:
         self.record = record
         self.partitions: list[Partition | None] = []
         self.followers: dict[int, Follower] = {}
-        self.traffic = TopicTraffic() if traffic is None else traffic
         self.packed: dict[int, bytes] = {}
+        self.traffic = TopicTraffic() if traffic is None else traffic
 
     @property
     def internal(self) -> bool:

@@ -15,6 +15,7 @@ from headrace.console.flow_map import FlowMapInput, flow_map
 from headrace.console.internal import is_internal_group, is_internal_topic
 from headrace.console.request import state_of
 from headrace.console.status.flow_status import FlowStatus
+from headrace.console.status.partition_health import PartitionHealth
 from headrace.console.status.snapshot import Snapshot
 from headrace.console.status.snapshot_history import SnapshotHistory
 from headrace.model.broker_config import BROKER_CONFIG
@@ -24,14 +25,7 @@ from headrace.model.config_code import ConfigResourceType
 async def show(request: Request) -> Response:
     state = state_of(request)
     snapshot, history = state.cluster_poller.snapshot, state.cluster_poller.history
-    leaders: Counter[int] = Counter()
-    partitions = under = offline = 0
-    for topic in snapshot.metadata.topics.values():
-        for each in topic.partitions.values():
-            partitions += 1
-            leaders[each.leader] += 1
-            under += each.under_replicated
-            offline += each.leader < 0
+    health = PartitionHealth.of(snapshot.metadata, snapshot.min_isr)
     groups = [each for each in snapshot.groups.values() if not is_internal_group(each.group)]
     statuses = Counter(str(each.status) for each in groups)
     return JSONResponse(
@@ -42,12 +36,14 @@ async def show(request: Request) -> Response:
             "cluster_id": snapshot.metadata.cluster_id,
             "controller": snapshot.metadata.controller,
             "brokers": [
-                _broker(snapshot, number, leaders) for number in sorted(snapshot.metadata.brokers)
+                _broker(snapshot, number, health.leads)
+                for number in sorted(snapshot.metadata.brokers)
             ],
             "topics": sum(not is_internal_topic(each) for each in snapshot.metadata.topics),
-            "partitions": partitions,
-            "under_replicated": under,
-            "offline": offline,
+            "partitions": health.partitions,
+            "under_replicated": health.under_replicated,
+            "under_min_isr": health.under_min_isr,
+            "offline": health.offline,
             "bytes": sum(snapshot.sizes.brokers.values()),
             "groups": len(groups),
             "group_status": dict(statuses),

@@ -14,6 +14,7 @@ from headrace.client.network.pool import ConnectionPool
 from headrace.client.read.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from headrace.client.settings import ClientSettings
 from headrace.console.status.log_size import log_sizes
+from headrace.console.status.partition_health import troubled_min_isr
 from headrace.console.status.polling_thread import PollingThread
 from headrace.console.status.record_size import RecordSizes
 from headrace.console.status.snapshot import Snapshot
@@ -126,8 +127,9 @@ class ClusterPoller(PollingThread):
         if full or before is None:
             metadata = pool.metadata()
             sizes = log_sizes(pool, sorted(metadata.brokers))
+            min_isr = troubled_min_isr(pool, metadata)
         else:
-            metadata, sizes = before.metadata, before.sizes
+            metadata, sizes, min_isr = before.metadata, before.sizes, before.min_isr
         partitions = [
             topic.partition(index)
             for topic in metadata.topics.values()
@@ -143,10 +145,14 @@ class ClusterPoller(PollingThread):
         if before is None:
             # The first read of committed offsets covers minutes of commits. Pages that do not need
             # them are served meanwhile.
-            self._snapshot = Snapshot(at_ms, metadata, ends, starts, sizes, {}, 0, record_bytes)
+            self._snapshot = Snapshot(
+                at_ms, metadata, ends, starts, sizes, {}, 0, record_bytes, min_isr
+            )
         groups = {each.group: each for each in self._lag.look(pool, ends)}
         took_ms = round((time.monotonic() - began) * 1000)
-        snapshot = Snapshot(at_ms, metadata, ends, starts, sizes, groups, took_ms, record_bytes)
+        snapshot = Snapshot(
+            at_ms, metadata, ends, starts, sizes, groups, took_ms, record_bytes, min_isr
+        )
         self.history.add(snapshot)
         self._snapshot = snapshot
         self._polls += 1

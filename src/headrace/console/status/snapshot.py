@@ -17,6 +17,7 @@ class Snapshot:
         groups: empty in the very first snapshot, which does not wait for committed offsets.
         took_ms: how long the poll took.
         bytes_per_record: per topic, averaged.
+        min_isr: min.insync.replicas of topics with replicas out of sync.
     """
 
     at_ms: int
@@ -27,3 +28,4 @@ class Snapshot:
     groups: dict[str, GroupLag]
     took_ms: int
     bytes_per_record: dict[str, float] = field(default_factory=dict)
+    min_isr: dict[str, int] = field(default_factory=dict)

@@ -226,7 +226,9 @@ class Appender:
         last = placed[-1]
         try:
             segment = log.tip.segment
-            if segment.should_roll(log.config, size_bytes, last.last_offset, last.max_timestamp_ms):
+            if segment.should_roll(
+                log.config, size_bytes, last.last_offset, last.max_timestamp_ms
+            ) and self._roller.may_roll(size_bytes, last.last_offset):
                 segment = self._roller.start_segment(placed[0].base_offset, last.last_offset)
             for item in placed:
                 epoch = item.batch.leader_epoch if leader_epoch is None else leader_epoch

@@ -327,6 +327,15 @@ class PartitionLog:
         """Remove the files of segments that left the log file.delete.delay.ms ago."""
         return self._trimmer.remove_deleted()
 
+    def maintain(self, producer_expiration_ms: int) -> None:
+        """Do what is due: delayed deletion, which makes room, retention, expiry, and a flush of
+        segments that were rolled."""
+        self.remove_deleted()
+        self.apply_retention()
+        self.expire_producers(producer_expiration_ms)
+        if len(self.segments) > 1 and self.recovery_point < self.segments[-1].base_offset:
+            self.flush()
+
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -9,23 +9,29 @@ from headrace.log.segment.segment_list import floor
 from headrace.model.ids import TopicPartition
 
 _INT_MAX = 2**31 - 1
+_LEAST_DEFERRED_BYTES = 1024 * 1024
 
 
 class SegmentRoller:
     """Starts a new active segment at the log end.
 
-    Invariant: unsynced data lies in the last two segments only. Rolling waits until the segment
-    before the closing one is synced; recovery relies on it (`loader`, rule 2).
+    Invariant: unsynced data lies in the last two segments only, so that a roll needs the segment
+    before the closing one synced; recovery relies on it (`loader`, rule 2).
+
+    An append does not wait for that: the active segment goes on, up to twice segment.bytes, until
+    a thread has synced the one before (`may_roll`). Only past that, or where no index can hold what
+    comes, does the append wait. Segments below `_LEAST_DEFERRED_BYTES` are rolled at once.
 
     Threads: the appender, and retention when everything in the log is too old.
     """
 
-    __slots__ = ("_log", "_on_roll")
+    __slots__ = ("_asked_for", "_log", "_on_roll")
 
     def __init__(self, log: LogState, on_roll: Callable[[TopicPartition], object]) -> None:
         """`on_roll` is called after each roll, while the log's lock is held: it must not wait."""
         self._log = log
         self._on_roll = on_roll
+        self._asked_for: Segment | None = None
 
     def roll(self) -> Segment:
         """Close the active segment and start a new one at the log end; no-op when it is empty."""
@@ -34,6 +40,33 @@ class SegmentRoller:
             if log.tip.segment.size_bytes == 0:
                 return log.tip.segment
             return self.start_segment(log.tip.end_offset, log.tip.end_offset)
+
+    def may_roll(self, size_bytes: int, last_offset: int) -> bool:
+        """Return whether an append of this size, which is due for a new segment, should start one:
+        it can without waiting for the disk, or must."""
+        log, config = self._log, self._log.config
+        segments = log.segments
+        closing = log.tip.segment
+        if not self._must_wait() or config.segment_bytes < _LEAST_DEFERRED_BYTES:
+            return True
+        most_bytes = min(2 * config.segment_bytes, _INT_MAX)
+        if (
+            closing.size_bytes + size_bytes > most_bytes
+            or not closing.can_hold(last_offset)
+            or closing.size_bytes >= closing.indexable_bytes(config)
+        ):
+            return True
+        if self._asked_for is not segments.active:
+            self._asked_for = segments.active
+            self._on_roll(log.partition)
+        return False
+
+    def _must_wait(self) -> bool:
+        segments = self._log.segments
+        if len(segments.all) < 2:
+            return False
+        previous = segments.all[-2]
+        return previous.synced_bytes < previous.size_bytes or segments.names_changed
 
     def start_segment(self, base_offset: int, last_offset: int) -> Segment:
         """Start a segment for a write from `base_offset` to `last_offset`. The caller holds `lock`.

@@ -248,7 +248,7 @@ class Segment:
         if self.size_bytes == 0:
             return not self.can_hold(last_offset)
         roll_ms = self._roll_ms(config)
-        indexable_bytes = self._indexable_bytes(config)
+        indexable_bytes = self.indexable_bytes(config)
         if (
             self.size_bytes + size_bytes > config.segment_bytes
             or self._waited_ms(timestamp_ms) > roll_ms
@@ -265,7 +265,7 @@ class Segment:
         )
         return False
 
-    def _indexable_bytes(self, config: LogConfig) -> int:
+    def indexable_bytes(self, config: LogConfig) -> int:
         """Return up to which size no index is full, as far as can be said without counting entries
         again; never less than the present size unless one is full now.
 

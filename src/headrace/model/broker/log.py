@@ -26,6 +26,13 @@ LOG_KEYS = [
         minimum=0,
     ),
     broker_key(
+        "replica.high.watermark.checkpoint.interval.ms",
+        ConfigType.LONG,
+        5000,
+        "How often the high watermarks are written down.",
+        minimum=1,
+    ),
+    broker_key(
         "log.cleaner.enable", ConfigType.BOOLEAN, True, "Whether compacted topics are compacted."
     ),
     broker_key(

@@ -29,7 +29,15 @@ NODE_KEYS = [
         "num.recovery.threads.per.data.dir",
         ConfigType.INT,
         2,
-        "Threads that check a directory's logs after a crash.",
+        "Threads that check a directory's logs after a crash; a change counts at the next start.",
         minimum=1,
+        dynamic=True,
+    ),
+    broker_key(
+        "headrace.debug.loop.ms",
+        ConfigType.INT,
+        0,
+        "Log the stack of whatever holds the event loop for longer than this; 0: of nothing.",
+        minimum=0,
     ),
 ]

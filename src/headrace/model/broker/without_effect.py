@@ -189,9 +189,6 @@ _KEYS: Mapping[str, str] = {
         remote.log.storage.manager.impl.prefix string rsm.config.
         remote.log.storage.system.enable boolean false
     """,
-    "log.flush.offset.checkpoint.interval.ms is for all checkpoints": """
-        replica.high.watermark.checkpoint.interval.ms long 5000
-    """,
     "the kernel sizes socket buffers by itself": """
         replica.socket.receive.buffer.bytes int 65536
         socket.receive.buffer.bytes int 102400

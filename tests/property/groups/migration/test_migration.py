@@ -120,7 +120,8 @@ class History:
             if chance.random() < 0.7:
                 member.leave(shard)
         elif dice < 0.15:
-            self.shard = shard.reopened()
+            self.shard = shard.reopened(compacted=chance.random() < 0.5)
+            assert durable(self.shard) == durable(shard)
             for each in self.members:
                 each.forget_requests()
         elif dice < 0.25:
@@ -153,6 +154,14 @@ class History:
         assert all(count == 1 for count in owned.values()), owned
         for where, offset in self.committed.items():
             assert self.shard.registry.fetch_offsets("g", [where])[where].offset == offset
+
+
+def durable(shard: GroupShard) -> object:
+    """Return what the log alone says about the group."""
+    group = shard.durable_group("g")
+    if isinstance(group, ConsumerGroup):
+        return vars(group.image)
+    return None if group is None else group.record()
 
 
 def check_image(group: ConsumerGroup, shard: GroupShard) -> None:

@@ -141,3 +141,14 @@ def test_the_transaction_log_has_its_own_minimum_of_replicas_in_sync() -> None:
     texts["transaction.state.log.min.isr"] = "3"
     assert BrokerSettings(texts).internal_topic(TRANSACTION_STATE).configs[key] == "3"
     assert key not in BrokerSettings(texts).internal_topic(CONSUMER_OFFSETS).configs
+
+
+def test_what_another_version_has_stored_does_not_keep_this_one_from_working() -> None:
+    settings = BrokerSettings({"num.partitions": "2"})
+    stored = {"no.such.key": "1", "num.partitions": "many", "log.retention.ms": "5"}
+
+    settings.set_dynamic(stored)
+    config_of = settings.log_configs(lambda _: {"no.such.key": "1", "segment.bytes": "2048"})
+
+    assert (settings.num_partitions, settings["log.retention.ms"]) == (2, 5)
+    assert config_of("clicks").segment_bytes == 2048

@@ -290,6 +290,9 @@ def test_every_other_setting_that_may_change_is_read_again(tmp_path: Path) -> No
             "max.connections": lambda: limits.limits.max_connections,
             "max.connections.per.ip": lambda: limits.limits.max_connections_per_host,
             "num.partitions": lambda: broker.settings.num_partitions,
+            "num.recovery.threads.per.data.dir": lambda: broker.settings[
+                "num.recovery.threads.per.data.dir"
+            ],
             "producer.id.expiration.ms": lambda: broker.settings["producer.id.expiration.ms"],
         }
 

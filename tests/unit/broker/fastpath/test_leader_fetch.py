@@ -15,6 +15,7 @@ from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
+from headrace.broker.replica.fetch_watch import FetchWatch, _Watcher
 from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.config_command import ConfigAlteration
@@ -352,7 +353,104 @@ def test_a_follower_that_is_gone_is_sent_nothing_any_more(tmp_path: Path) -> Non
         await turns()
 
         assert waiting.cancelled()
-        assert not any(each._replica_waiters for each in follower.partitions)
+        # Its session outlives the connection, and leaves a watcher with each partition at most.
+        left = [type(each) for one in follower.partitions for each in one._replica_waiters]
+        assert set(left) <= {_Watcher}
+        assert len(left) < PARTITIONS
+
+    run(tmp_path, scenario)
+
+
+def watch_of(follower: Follower) -> FetchWatch:
+    session = follower.broker.fetch_sessions.find(follower.session_id)
+    assert session is not None
+    assert isinstance(session.watch, FetchWatch)
+    return session.watch
+
+
+def get_idle(follower: Follower) -> None:
+    """Have everything, high watermarks too, so that nothing is left to say."""
+    follower.get_in_step()
+    for _ in range(3):
+        follower.append_response(follower.ask_handler(follower.frame(wait_ms=0)))
+    assert not watch_of(follower).ready
+
+
+def fetched_ms(follower: Follower, index: int) -> int:
+    return follower.partitions[index].state._followers[FOLLOWER].fetched_ms
+
+
+def test_an_idle_fetch_looks_at_no_partition(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, clock: ManualClock) -> None:
+        get_idle(follower)
+        before = fetched_ms(follower, 1)
+        clock.advance(1)
+
+        waiting = follower.ask_handler(follower.frame())
+        assert isinstance(waiting, CallbackFuture)
+        assert fetched_ms(follower, 1) == before
+        follower.append(1)
+        follower.append(2)
+        await turns()
+
+        follower.append_response(waiting)
+        assert follower.in_step()
+        assert len(watch_of(follower)) == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_leader_counts_an_idle_follower_as_alive_in_every_partition(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, clock: ManualClock) -> None:
+        get_idle(follower)
+        max_lag_ms = int(follower.broker.settings["replica.lag.time.max.ms"])
+        for _ in range(12):
+            clock.advance(max_lag_ms // 4)
+            follower.append_response(follower.ask_handler(follower.frame(wait_ms=0)))
+        now_ms = clock.monotonic_ms()
+
+        for each in follower.partitions:
+            assert not each.state.followers_are_silent(now_ms, max_lag_ms)
+        follower.append(1)
+        assert not follower.partitions[1].state.late(now_ms, max_lag_ms)
+
+    run(tmp_path, scenario)
+
+
+def test_a_high_watermark_that_moved_is_sent_to_an_idle_follower(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, _: ManualClock) -> None:
+        get_idle(follower)
+        partition = follower.partitions[1]
+        # Another replica holds the high watermark back, and lets go.
+        other = BrokerId(8)
+        partition.state.set_replicas({partition.state.broker_id, FOLLOWER, other}, 0)
+        partition.state.set_isr({partition.state.broker_id, FOLLOWER, other})
+        follower.append(1)
+        for _ in range(3):
+            follower.append_response(follower.ask_handler(follower.frame(wait_ms=0)))
+        assert not watch_of(follower).ready
+        assert follower.received_high_watermarks[1] == 0
+
+        partition.follower_fetched(other, 1, now_ms=0, broker_epoch=1)
+        follower.append_response(follower.ask_handler(follower.frame(wait_ms=0)))
+
+        assert follower.received_high_watermarks[1] == 1
+
+    run(tmp_path, scenario)
+
+
+def test_every_fetch_of_a_follower_that_is_out_of_sync_counts(tmp_path: Path) -> None:
+    async def scenario(follower: Follower, clock: ManualClock) -> None:
+        get_idle(follower)
+        partition = follower.partitions[1]
+        partition.state.set_isr({partition.state.broker_id})
+        follower.broker.topics.changed()
+        for _ in range(2):
+            clock.advance(1)
+            follower.append_response(follower.ask_handler(follower.frame(wait_ms=0)))
+
+            assert fetched_ms(follower, 1) == clock.monotonic_ms()
+            assert fetched_ms(follower, 2) < clock.monotonic_ms()
 
     run(tmp_path, scenario)
 

@@ -67,6 +67,18 @@ def test_a_broker_that_does_not_deny_it_has_ended() -> None:
     run(scenario)
 
 
+def test_a_denial_without_a_watch_event_counts_as_well() -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        member = Member(ensemble, 1)
+        # It never hears of anything.
+        reporter = Suspicions(member, member.store, answer_seconds=0.05)  # type: ignore[arg-type]
+        await Member(ensemble, 3).start()
+
+        assert not await reporter.confirmed(SUSPECT)
+
+    run(scenario)
+
+
 def test_a_broker_that_was_started_again_does_not_answer_for_its_last_run() -> None:
     async def scenario(ensemble: Ensemble) -> None:
         reporter = await Member(ensemble, 1).start(answer_seconds=0.01)

@@ -21,6 +21,7 @@ from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.consumer_protocol import read_assignment, write_assignment
 from headrace.groups.description import GroupType
 from headrace.groups.error import GroupError
+from headrace.groups.offset.message import DeleteGroupRequest
 from headrace.groups.record import MemberProtocol
 from headrace.groups.topic import GroupTopic, TopicIdPartition, TopicImage
 from headrace.model.ids import TopicPartition
@@ -381,6 +382,25 @@ def test_the_last_classic_member_leaves_a_consumer_group(shard: GroupShard) -> N
     reply = consumer_beat(shard, "new", epoch=2)
     assert reply.assignment is not None
     assert len(reply.assignment) == 2
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_nothing_of_the_former_kind_comes_back_from_the_log(
+    shard: GroupShard, compacted: bool
+) -> None:
+    old = mixed(shard)
+    consumer_beat(shard, "new", epoch=-1)
+    consumer_beat(shard, "newer")
+    leave = LeaveRequest(group_id="g", members=(LeavingMember(member_id=old),))
+    shard.ask(leave)
+
+    group = shard.reopened(compacted=compacted).group("g")
+
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == ["newer"]
+    consumer_beat(shard, "newer", epoch=-1)
+    shard.ask(DeleteGroupRequest(group_id="g"))
+    assert shard.reopened(compacted=compacted).group("g") is None
 
 
 # Static members.

@@ -169,3 +169,40 @@ def test_readers_and_background_work_do_not_disturb_appends(open_log: OpenLog) -
 
     assert problems == []
     assert log.log_end_offset == 3000
+
+
+# -- rolling without waiting -----------------------------------------------------------------------
+
+MIB = 1024 * 1024
+
+
+def test_an_append_does_not_wait_for_the_segment_before_to_be_synced(
+    open_log: OpenLog, disk: CrashDisk
+) -> None:
+    """The active segment goes on, until the one before is synced or it has twice its size."""
+    log = open_log(segment_bytes=MIB)
+    large = b"v" * (MIB // 4)
+    for _ in range(4):
+        log.append(sample_batch(large), 0)
+    assert len(log.segments) == 2
+    before = disk.sync_count
+
+    for _ in range(4):
+        log.append(sample_batch(large), 0)
+    assert (len(log.segments), disk.sync_count) == (2, before)
+
+    log.sync()
+    log.append(sample_batch(large), 0)
+    assert len(log.segments) == 3
+
+
+def test_an_append_waits_when_a_segment_has_twice_its_size(
+    open_log: OpenLog, disk: CrashDisk
+) -> None:
+    log = open_log(segment_bytes=MIB)
+    for _ in range(12):
+        log.append(sample_batch(b"v" * (MIB // 4)), 0)
+
+    assert len(log.segments) == 3
+    assert all(segment.size_bytes <= 2 * MIB for segment in log.segments)
+    assert disk.unsynced_bytes(log.segments[0].path) == 0

@@ -40,7 +40,7 @@ export function render(root) {
   root.append(
     h("h1", {}, "Overview"), problem,
     h("div", { class: "tiles" }, tile("in", "Written"), tile("out", "Read"), tile("topics", "Topics"),
-      tile("health", "Partitions"), tile("groups", "Groups"), tile("disk", "On disk")),
+      tile("health", "Partitions"), tile("groups", "Groups"), tile("brokers", "Brokers")),
     h("section", { class: "card" }, h("h2", {}, "Flow"), scene, rest),
     h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Throughput"), h("div", { class: "buttons", role: "group", "aria-label": "Measured in" }, units)), chart.element),
     h("section", { class: "card" }, h("h2", {}, "Brokers"), brokers.element));
@@ -53,13 +53,17 @@ export function render(root) {
     set("in", rate(mean(written)), `${bytes(mean(writtenBytes))}/s`);
     set("out", rate(mean(read)), `${bytes(mean(readBytes))}/s`);
     set("topics", count(found.topics), plural(found.partitions, "partition"));
-    const well = !found.offline && !found.under_replicated;
-    set("health", well ? "all well" : `${found.offline + found.under_replicated} to mend`,
-      `${found.offline} offline, ${found.under_replicated} under-replicated`, well ? "good" : "bad");
+    const urgent = found.offline + found.under_min_isr;
+    const ill = found.offline || found.under_replicated;
+    const dangers = [[found.offline, "offline"], [found.under_min_isr, "under min ISR"], [found.under_replicated, "under-replicated"]];
+    set("health", ill ? `${Math.max(found.under_replicated, urgent)} to mend` : "all well",
+      ill ? dangers.filter(([number]) => number).map(([number, what]) => `${count(number)} ${what}`).join(", ") : "all replicas in sync",
+      urgent ? "bad" : ill ? "warn" : "good");
     const bad = (found.group_status.ERR ?? 0) + (found.group_status.WARN ?? 0);
     set("groups", count(found.groups), bad ? `${found.group_status.ERR ?? 0} ERR, ${found.group_status.WARN ?? 0} WARN` : `lag ${short(found.lag)}`,
       found.group_status.ERR ? "bad" : bad ? "warn" : "");
-    set("disk", bytes(found.bytes), plural(found.brokers.length, "broker"));
+    const led = found.brokers.some((each) => each.id === found.controller);
+    set("brokers", count(found.brokers.length), `${led ? `controller ${found.controller}` : "no controller"}, ${bytes(found.bytes)} on disk`, led ? "" : "bad");
     plot(found.rates);
     // A node that has the keyboard focus must keep it: do not redraw now.
     if (!scene.contains(document.activeElement) || scene === document.activeElement) {
