@@ -35,13 +35,9 @@ def member(ensemble, number):
     return store, controller
 
 
-def create(controller, replicas, **configs):
+def create(controller, replicas):
     controller.reload()
-    new = TopicToCreate(
-        name="orders",
-        assignments={0: replicas},
-        configs={key.replace("_", "."): value for key, value in configs.items()},
-    )
+    new = TopicToCreate(name="orders", assignments={0: replicas})
     controller.create_topics([new], defaults=TopicDefaults())
 
 
@@ -183,7 +179,7 @@ class TestLeaving:
     def test_a_broker_that_leaves_alone_stays_in_sync(self, ensemble):
         _, one = member(ensemble, 1)
         _, two = member(ensemble, 2)
-        create(one, [1, 2], unclean_leader_election_enable="false")
+        create(one, [1, 2])
         two.reload()
         two.leave(2)
         assert partition(one).isr == (1,)
