@@ -451,7 +451,7 @@ class History:
 
 
 @pytest.mark.parametrize("committed", [False, True])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_it_says_what_a_look_at_all_partitions_says(
     tmp_path: Path, seed: int, committed: bool
 ) -> None:
