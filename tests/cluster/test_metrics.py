@@ -1,6 +1,8 @@
 """What /metrics shows of a real cluster, while it is well and while it is not."""
 
 import asyncio
+import re
+from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -13,6 +15,7 @@ from headrace.testing.local_cluster import local_cluster, start_member
 from testkit.sample.monitoring import used_metrics
 
 WAIT_SECONDS = 30
+DOCS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 ADMIN = {"headrace.admin.listener": "127.0.0.1:0"}
 
 
@@ -42,6 +45,11 @@ async def names(server) -> set:
         for family in await families(server)
         for suffix in suffixes[family.type]
     }
+
+
+def bare(name: str) -> str:
+    """Return how the documentation names it: a histogram without what its samples end with."""
+    return re.sub("_(bucket|sum|count)$", "", name) if "_seconds_" in name else name
 
 
 async def total(servers, name: str, *labels: str) -> float:
@@ -112,7 +120,9 @@ def test_a_cluster_that_loses_a_broker_and_gets_it_back(ensemble, tmp_path):
                 servers, "partitions"
             )
 
-            assert used_metrics() - await names(servers[0]) == set()
+            served = await names(servers[0])
+            assert used_metrics() - served == set()
+            assert {name for name in served if f"`{bare(name)}" not in DOCS} == set()
 
             gone = servers.pop()
             number = int(gone.broker.node_id)
