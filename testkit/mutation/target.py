@@ -17,12 +17,13 @@ _FILES: dict[str, tuple[str, ...]] = {
     "groups/classic/*.py": ("groups/classic", "groups/test_registry.py"),
     "transactions/*.py": ("transactions",),
     "cluster/controller.py": (
+        "cluster/test_controller_term.py",
         "cluster/test_controller.py",
         "cluster/test_membership.py",
         "cluster/test_topic_command.py",
         "cluster/test_partition_command.py",
     ),
-    "cluster/election.py": ("cluster/test_election.py", "cluster/test_controller.py"),
+    "cluster/election.py": ("cluster/test_election.py", "cluster/test_controller_term.py"),
     "broker/fastpath/*.py": ("broker/fastpath", "broker/replica/test_fast_follower.py"),
 }
 

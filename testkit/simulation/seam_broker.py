@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from headrace.broker.auth.authentication import Authentication
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.error_mapping import code_of
 from headrace.broker.guard import Guard
@@ -180,8 +179,9 @@ class SeamBroker:
         self.guard = Guard(None, self.topics)
         self.features = FinalizedFeatures(self.clock)
         self.group_configs: dict[str, Mapping[str, int]] = {}
-        self.authentication: Authentication = _NoAuthentication()  # type: ignore[assignment]
-        self.transaction_client: Any = _NoTransactions()
+        self.authentication: Any = _Nothing()
+        self.transaction_client: Any = _Nothing()
+        self.client_metrics: Any = _Nothing()
         self.storage = LogStorage(self.broker_id, _NoCompaction())
         self.threads = InlineExecutor()
         self.fetcher = InlineFetcher(self.settings, self.clock)
@@ -572,11 +572,8 @@ class _NoCompaction:
         yield
 
 
-class _NoAuthentication:
-    def set_credentials(self, credentials: object) -> None:
-        """Do nothing: no one logs in."""
+class _Nothing:
+    """A part of a broker that no history needs: every call does nothing."""
 
-
-class _NoTransactions:
-    def forget(self, broker_id: BrokerId) -> None:
-        """Do nothing: no connection is kept."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
