@@ -59,7 +59,7 @@ async def total(servers, name: str, *labels: str) -> float:
 async def until_total(servers, wanted: float, name: str, *labels: str) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
         while await total(servers, name, *labels) != wanted:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.25)
 
 
 def write_and_read(address: str, topic: str) -> None:
