@@ -108,6 +108,8 @@ class Seams:
         topic, victim = self._topic(3), self._any()
         self._produce(topic, [f"old-{each}" for each in range(5 * _BATCH)])
         self._cluster.broker(victim).kill()
+        # While it counts as alive, the new topic would get a replica there, and wait for it.
+        wait_until(lambda: self._is_gone(victim), what="a session's end", timeout_seconds=60)
         self._admin(lambda admin: admin.delete_topics([topic]))
         wait_until(lambda: not self._exists(topic), what="the deletion", timeout_seconds=60)
         self._create(topic, 2)
@@ -237,6 +239,12 @@ class Seams:
         try:
             return bool(self._cluster.metadata(topic).topics[topic].partitions)
         except (ClientError, KeyError):
+            return False
+
+    def _is_gone(self, number: int) -> bool:
+        try:
+            return number not in self._cluster.metadata().brokers
+        except ClientError:
             return False
 
     def _replicas(self, topic: str, partition: int = 0) -> list[int]:
