@@ -43,3 +43,11 @@ class SavedOffsets:
         if now != self._saved:
             self._file.write(now)
             self._saved = now
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop the entry of a partition before another of the same name is created.
+
+        There is one only if the file could not be written when the partition was deleted.
+        """
+        if partition in self._saved:
+            self.save(self._saved.keys() - {partition}, ())
