@@ -322,6 +322,9 @@ class LogDirectory:
         path, filesystem = self.path / str(partition), self._storage.filesystem
         with self._storage.io(f"create {partition}"):
             used = filesystem.exists(path)
+            with self._saving:
+                for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
+                    saved.forget(partition)
             filesystem.make_directory(path)
             if topic_id is not None:
                 PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, path)
