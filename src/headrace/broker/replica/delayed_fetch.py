@@ -44,24 +44,24 @@ class ReplicaGrowth:
     """The growth of a partition up to its log end, and the moves of its high watermark, of which a
     follower's session must know both. Two of one partition are equal."""
 
-    __slots__ = ("_partition",)
+    __slots__ = ("partition",)
 
     def __init__(self, partition: Partition) -> None:
-        self._partition = partition
+        self.partition = partition
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ReplicaGrowth) and self._partition is other._partition
+        return isinstance(other, ReplicaGrowth) and self.partition is other.partition
 
     def __hash__(self) -> int:
-        return id(self._partition)
+        return id(self.partition)
 
     def add_waiter(self, waiter: Waiter) -> None:
-        self._partition.add_replica_waiter(waiter)
-        self._partition.add_waiter(waiter)
+        self.partition.add_replica_waiter(waiter)
+        self.partition.add_waiter(waiter)
 
     def remove_waiter(self, waiter: Waiter) -> None:
-        self._partition.remove_replica_waiter(waiter)
-        self._partition.remove_waiter(waiter)
+        self.partition.remove_replica_waiter(waiter)
+        self.partition.remove_waiter(waiter)
 
 
 class WaitingFetch(Protocol):

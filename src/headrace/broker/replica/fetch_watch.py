@@ -53,9 +53,10 @@ class FetchWatch:
 
     Attributes:
         ready: in the order in which they are read next.
+        look: when those that rest were last checked all, in a unit of the fetch's choice.
     """
 
-    __slots__ = ("_fetches", "_find", "_resting", "_token", "_version", "ready")
+    __slots__ = ("_fetches", "_find", "_resting", "_token", "_version", "look", "ready")
 
     def __init__(self, find: FindSource, items: Iterable[FetchedPartition]) -> None:
         self._find = find
@@ -63,6 +64,7 @@ class FetchWatch:
         self._fetches: set[DelayedFetch] = set()
         self._token: object = None
         self._version = -1
+        self.look = -1
         self.ready = dict.fromkeys(items)
 
     def __len__(self) -> int:
@@ -89,6 +91,10 @@ class FetchWatch:
             ]
             for item in changed:
                 self.wake(item)
+
+    def resting(self) -> list[tuple[FetchedPartition, GrowthSource]]:
+        """Return the partitions that rest, and what was found behind each."""
+        return [(item, watcher.source) for item, watcher in self._resting.items()]
 
     def wake(self, item: FetchedPartition) -> None:
         """Make a partition ready (rule 1)."""
