@@ -133,7 +133,12 @@ class TestTransaction:
             state.check_marker(PID, 3, 0, transaction_version=3)
 
     def test_a_marker_of_an_unknown_producer_may_come(self, state: ProducerState) -> None:
+        with pytest.raises(InvalidProducerEpoch):
+            state.check_marker(PID, 0, 0)
+
         state.check_marker(41, 0, 0)
+
+        assert state.get(41) is None
 
 
 class TestReplicatedMarkers:
