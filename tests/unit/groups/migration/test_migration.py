@@ -345,6 +345,19 @@ def test_a_classic_member_learns_nothing_about_topics_it_may_not_see(shard: Grou
     assert partitions(sync(shard, joined.member_id, again.generation)) == frozenset()
 
 
+def test_a_member_that_goes_on_in_time_stays(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    assert beat(shard, old, 1) is GroupError.REBALANCE_IN_PROGRESS
+    shard.advance(SESSION_MS - 1)
+    assert beat(shard, old, 1) is GroupError.REBALANCE_IN_PROGRESS
+    assert sync(shard, old, shard.ask(join_request(old)).generation).error is None
+    for _ in range(REBALANCE_MS // 5_000 + 1):
+        shard.advance(5_000)
+        consumer_beat(shard, "new", epoch=2)
+        assert beat(shard, old, 2) is None
+
+
 def test_a_group_takes_no_more_than_its_maximum() -> None:
     shard = new_shard(group_consumer_max_size=1)
     consumer_beat(shard, "new")
