@@ -59,6 +59,7 @@ class Seams:
             "topic created again while a broker is down": self.created_again,
             "replica moved into the middle of a batch": self.moved_after_deletion,
             "compacted topic's leader killed": self.compacted,
+            "broker killed while a group changes its protocol": self.group_protocol,
         }
 
     # -- the seams
@@ -107,6 +108,8 @@ class Seams:
         topic, victim = self._topic(3), self._any()
         self._produce(topic, [f"old-{each}" for each in range(5 * _BATCH)])
         self._cluster.broker(victim).kill()
+        # While it counts as alive, the new topic would get a replica there, and wait for it.
+        wait_until(lambda: self._is_gone(victim), what="a session's end", timeout_seconds=60)
         self._admin(lambda admin: admin.delete_topics([topic]))
         wait_until(lambda: not self._exists(topic), what="the deletion", timeout_seconds=60)
         self._create(topic, 2)
@@ -166,6 +169,41 @@ class Seams:
             problems.append(Anomaly("lost value", f"round {self._rounds} of {found}"))
         return problems
 
+    def group_protocol(self) -> list[Anomaly]:
+        """A group passes from the classic to the consumer protocol and back, and misses nothing."""
+        topic, victim = self._topic(3), self._any()
+        sent, seen = [0], set[str]()
+
+        def all_seen(*members: Consumer) -> bool:
+            """Write some more, and return whether these members got all there is."""
+            values = [f"{topic}-{each}" for each in range(sent[0], sent[0] + _BATCH)]
+            sent[0] += _BATCH
+            self._produce(topic, values)
+            deadline = time.monotonic() + _WAIT_SECONDS
+            while len(seen) < sent[0] and time.monotonic() < deadline:
+                for member in members:
+                    message = member.poll(0.1)
+                    if message is not None and message.error() is None:
+                        seen.add((message.value() or b"").decode())
+            return len(seen) == sent[0]
+
+        classic = self._member(topic, "classic")
+        steps = [all_seen(classic)]
+        modern = self._member(topic, "consumer")
+        steps.append(all_seen(classic, modern))
+        self._cluster.broker(victim).kill()
+        classic.close()
+        steps.append(all_seen(modern))
+        self._cluster.broker(victim).start()
+        classic = self._member(topic, "classic")
+        steps.append(all_seen(classic, modern))
+        modern.close()
+        steps.append(all_seen(classic))
+        classic.close()
+        if all(steps):
+            return []
+        return [Anomaly("undelivered", f"{len(seen)} of {sent[0]} records of {topic}: {steps}")]
+
     # -- what administrators ask for
 
     @contextmanager
@@ -201,6 +239,12 @@ class Seams:
         try:
             return bool(self._cluster.metadata(topic).topics[topic].partitions)
         except (ClientError, KeyError):
+            return False
+
+    def _is_gone(self, number: int) -> bool:
+        try:
+            return number not in self._cluster.metadata().brokers
+        except ClientError:
             return False
 
     def _replicas(self, topic: str, partition: int = 0) -> list[int]:
@@ -307,6 +351,24 @@ class Seams:
             )
         producer.flush(10)
         return taken
+
+    def _member(self, topic: str, protocol: str) -> Consumer:
+        """Return a consumer that has joined the group of a topic."""
+        settings: dict[str, str | int] = {
+            "bootstrap.servers": self._cluster.address,
+            "group.id": f"group-{topic}",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 200,
+            "topic.metadata.refresh.fast.interval.ms": 50,
+            "socket.timeout.ms": 5000,
+            "log_level": 0,
+        }
+        if protocol == "classic":
+            settings["session.timeout.ms"] = 6000
+        consumer = Consumer(settings)
+        consumer.subscribe([topic])
+        return consumer
 
     def _read(self, topic: str) -> list[Message]:
         consumer = Consumer(

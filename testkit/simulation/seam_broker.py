@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from headrace.broker.auth.authentication import Authentication
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.error_mapping import code_of
 from headrace.broker.guard import Guard
@@ -37,7 +36,13 @@ from headrace.cluster.term import CONTROLLER_PATH
 from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.log.log_directory import LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
-from headrace.model.error import BrokerIdTaken, HeadraceError, StorageError, VersionConflict
+from headrace.model.error import (
+    BrokerIdTaken,
+    DiskFull,
+    HeadraceError,
+    StorageError,
+    VersionConflict,
+)
 from headrace.model.ids import BrokerId, TopicPartition
 from headrace.model.topic_config import LogConfig
 from headrace.wire.error_code import ErrorCode
@@ -167,10 +172,17 @@ class SeamBroker:
         """Connect to ZooKeeper, read the state, open the logs; retry until all of it works."""
         try:
             self.store = self._host.connect(self.broker_id)
-            controller = Controller(self.store)
-        except StorageError:
+            self._open_logs(Controller(self.store))
+        except (StorageError, DiskFull) as error:
+            self._say(f"did not start: {error}")
+            self.controller = None
+            self.close()
             self._after(_RETRY_MS, self._open)
             return
+        self._register()
+        self._after(_TICK_MS, self._tick)
+
+    def _open_logs(self, controller: Controller) -> None:
         self.controller = controller
         self._loop = asyncio.new_event_loop()
         self.settings = BrokerSettings({"node.id": str(self.broker_id), "log.dirs": "/data"})
@@ -180,8 +192,9 @@ class SeamBroker:
         self.guard = Guard(None, self.topics)
         self.features = FinalizedFeatures(self.clock)
         self.group_configs: dict[str, Mapping[str, int]] = {}
-        self.authentication: Authentication = _NoAuthentication()  # type: ignore[assignment]
-        self.transaction_client: Any = _NoTransactions()
+        self.authentication: Any = _Nothing()
+        self.transaction_client: Any = _Nothing()
+        self.client_metrics: Any = _Nothing()
         self.storage = LogStorage(self.broker_id, _NoCompaction())
         self.threads = InlineExecutor()
         self.fetcher = InlineFetcher(self.settings, self.clock)
@@ -223,8 +236,6 @@ class SeamBroker:
         )
         self._applier.apply_members()
         self._run(self._applier.set_strays_aside())
-        self._register()
-        self._after(_TICK_MS, self._tick)
 
     def crash(self) -> None:
         self._say("crashed")
@@ -356,6 +367,10 @@ class SeamBroker:
         else:
             await self._applier.topics.settle()
 
+    async def _retry(self) -> None:
+        self._applier.topics.retry()
+        await self._applier.topics.settle()
+
     def _finish_applying(self) -> None:
         self._run(self._applier.topics.settle())
         self._observe()
@@ -420,6 +435,8 @@ class SeamBroker:
 
     def _tick(self) -> None:
         self._after(_TICK_MS, self._tick)
+        self._run(self._retry())
+        self._observe()
         partition = self.partition
         if partition is not None:
             late = partition.state.late(self.clock.monotonic_ms(), _LAG_MS)
@@ -518,15 +535,15 @@ class SeamBroker:
     # -- the disk
 
     def fill_disk(self, lasts_ms: int) -> None:
-        """Let every append to a log fail for a while: there is no room."""
+        """Let everything that needs room fail for a while: appends, new segments, checkpoints."""
         if self._full is not None:
             return
         self._say(f"has a full disk for {lasts_ms} ms")
 
-        def appends(call: Call) -> bool:
-            return call.name == "pwritev" and call.path.suffix == ".log"
+        def needs_room(call: Call) -> bool:
+            return call.name in ("pwritev", "create", "make_directory")
 
-        self._full = self.disk.inject(Fault(errno.ENOSPC, appends, times=None))
+        self._full = self.disk.inject(Fault(errno.ENOSPC, needs_room, times=None))
         self._host.after(lasts_ms, self.make_room)
 
     def make_room(self) -> None:
@@ -572,11 +589,8 @@ class _NoCompaction:
         yield
 
 
-class _NoAuthentication:
-    def set_credentials(self, credentials: object) -> None:
-        """Do nothing: no one logs in."""
+class _Nothing:
+    """A part of a broker that no history needs: every call does nothing."""
 
-
-class _NoTransactions:
-    def forget(self, broker_id: BrokerId) -> None:
-        """Do nothing: no connection is kept."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None

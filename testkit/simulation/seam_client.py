@@ -155,6 +155,7 @@ class SeamReader:
                 return
             self._topic_id, self._position = hosted.topic_id, partition.log.log_start_offset
         log = partition.log
+        self._host.history.shows(broker, log)
         if self._position < log.log_start_offset:
             self._position = log.log_start_offset
         if self._position >= log.high_watermark:

@@ -28,6 +28,7 @@ What must hold, checked whenever a replica shows more, and at the end:
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from headrace.cluster.config_command import ConfigAlteration
@@ -37,6 +38,7 @@ from headrace.log.compaction.cleanable_range import cleanable_range
 from headrace.log.compaction.compactor import Compactor
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.config_code import ConfigOperation
+from headrace.model.error import DiskFull
 from headrace.model.ids import BrokerId
 from testkit.simulation.seam_broker import PARTITION, TOPIC, SeamBroker
 from testkit.simulation.seam_client import SeamProducer, SeamReader
@@ -151,7 +153,8 @@ class SeamSimulator(VirtualCluster):
             before = self.random.randint(log.log_start_offset, log.high_watermark)
             self.say("admin", f"deletes records below {before} at broker {leader.broker_id}")
             self.history.deletes(leader, before)
-            log.delete_records(before)
+            with suppress(DiskFull):
+                log.delete_records(before)
 
     def _retain(self, broker: SeamBroker) -> None:
         """Let retention run, with little room at times."""
@@ -162,8 +165,9 @@ class SeamSimulator(VirtualCluster):
             if log is None or log.config.compacted:
                 continue
             self.history.deletes(each, log.high_watermark)
-            for directory in each.storage.directories:
-                directory.maintain()
+            with suppress(DiskFull):
+                for directory in each.storage.directories:
+                    directory.maintain()
             self.say("admin", f"broker {each.broker_id} retains {log.log_start_offset} and on")
 
     def _compact(self, broker: SeamBroker) -> None:
@@ -180,9 +184,9 @@ class SeamSimulator(VirtualCluster):
         if cleanable.dirty_bytes:
             self.say("admin", f"compacts at broker {broker.broker_id} below {cleanable.end}")
             self.history.compacts(broker)
-            Compactor(broker.clock, memory_bytes=_COMPACTOR_BYTES, chunk_bytes=1024).clean(
-                log, cleanable
-            )
+            compactor = Compactor(broker.clock, memory_bytes=_COMPACTOR_BYTES, chunk_bytes=1024)
+            with suppress(DiskFull):
+                compactor.clean(log, cleanable)
 
     def _alter_topic(self, broker: SeamBroker, key: str, value: str | None) -> None:
         operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET

@@ -83,6 +83,8 @@ _CLUSTER_DIRECTORY = "cluster"
 _CLUSTER_ID_PATH = "/cluster/id"
 _DRAIN_SECONDS = 5.0
 _LOOPBACK = "127.0.0.1"
+# How soon logs are made that found no room on a full disk.
+_MISSING_LOGS_MS = 5_000
 
 
 class Server:
@@ -300,6 +302,11 @@ class Server:
                 "offset expiry",
                 settings["offsets.retention.check.interval.ms"],
                 lambda: broker.loop.call_soon_threadsafe(broker.groups.expire),
+            ),
+            Chore(
+                "missing logs",
+                _MISSING_LOGS_MS,
+                lambda: broker.loop.call_soon_threadsafe(broker.applier.topics.retry),
             ),
         ]
         if settings["log.cleaner.enable"]:

@@ -13,7 +13,9 @@ Rules
 -----
 Rule 1: a leader is in sync, unless no replica in sync is alive and the topic allows unclean
         election.
-Rule 2: a new leader, and no leader, means a higher leader epoch. The in-sync replicas alone do not.
+Rule 2: a new leader, and no leader, means a higher leader epoch, and so does a replica that leaves.
+        The in-sync replicas alone do not. One that leaves deletes its log. If it comes back soon,
+        the leader may learn of both at once, and must not count what the old log had.
 Rule 3: the in-sync replicas are never empty. If all of them are gone they stay as they were: each
         of them has everything that is committed, and the first to come back leads.
 Rule 4: every change adds 1 to the partition epoch.
@@ -69,7 +71,8 @@ def changed(
     )
     if new == partition:
         return partition
-    epoch = partition.leader_epoch + (new.leader != partition.leader)
+    left = set(partition.replicas) - set(new.replicas)
+    epoch = partition.leader_epoch + (new.leader != partition.leader or bool(left))
     return replace(
         new, leader_epoch=LeaderEpoch(epoch), partition_epoch=partition.partition_epoch + 1
     )

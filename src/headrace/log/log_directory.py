@@ -3,6 +3,7 @@ starts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
@@ -321,6 +322,9 @@ class LogDirectory:
         path, filesystem = self.path / str(partition), self._storage.filesystem
         with self._storage.io(f"create {partition}"):
             used = filesystem.exists(path)
+            with self._saving:
+                for saved in (self._recovery_points, self._log_starts, self._high_watermarks):
+                    saved.forget(partition)
             filesystem.make_directory(path)
             if topic_id is not None:
                 PartitionMetadataFile(topic_id=topic_id).write_new(filesystem, path)
@@ -370,7 +374,8 @@ class LogDirectory:
             left = [(each, log, self._departed.rename(each, suffix)) for each, log in leaving]
             if left:
                 self._storage.filesystem.sync_directory(self.path)
-                self._save_offsets()
+        with suppress(DiskFull), self._storage.io(f"forget {len(known)} logs"):
+            self._save_offsets()
         return left
 
     def remove_deleted(self) -> int:

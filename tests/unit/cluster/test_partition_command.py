@@ -114,7 +114,15 @@ class TestReassign:
 
         moved = change.entity.partitions[0]
         assert (moved.replicas, moved.isr, moved.leader, moved.moving) == ((4, 2), (4, 2), 4, False)
-        assert moved.leader_epoch == 6
+        assert moved.leader_epoch > 5
+
+    def test_a_replica_that_leaves_ends_the_leader_epoch_though_the_leader_stays(self, state):
+        before = state.topics["orders"].partitions[0]
+
+        moved = apply(state, reassign(state, {ORDERS: [2, 1]}, ALIVE))
+
+        assert moved.leader == before.leader
+        assert moved.leader_epoch == before.leader_epoch + 1
 
     def test_a_change_of_order_is_done_at_once(self, state):
         moved = apply(state, reassign(state, {ORDERS: [2, 1]}, ALIVE))

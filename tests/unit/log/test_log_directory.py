@@ -13,6 +13,7 @@ from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
 from headrace.log.offset_checkpoint import RECOVERY_POINT_NAME
 from headrace.model.clock import ManualClock
 from headrace.model.error import (
+    DiskFull,
     InvalidArgument,
     LogClosed,
     LogDirectoryLocked,
@@ -223,6 +224,26 @@ def test_a_partition_of_the_same_name_has_no_high_watermark_of_the_one_before(
 
     assert again.get(CLICKS).log_end_offset == 2
     assert again.get(CLICKS).high_watermark == 0
+
+
+def test_a_partition_deleted_on_a_full_disk_leaves_nothing_to_one_of_the_same_name(
+    open_directory: Open,
+) -> None:
+    directory = open_directory()
+    fill(directory, CLICKS, 30)
+    directory.get(CLICKS).flush()
+    directory.checkpoint()
+    full = Fault(errno.ENOSPC, lambda call: call.name in ("pwritev", "create"), times=None)
+    disk_of(directory).inject(full)
+    with pytest.raises(DiskFull):
+        directory.delete(CLICKS)
+    disk_of(directory).faults.remove(full)
+    directory.create(CLICKS).append(sample_batch(b"x"), 0)
+
+    # Killed, with all that was written.
+    again = open_directory()
+
+    assert again.get(CLICKS).log_end_offset == 1
 
 
 def test_what_a_crash_left_of_a_deletion_goes_at_the_next_start(open_directory: Open) -> None:

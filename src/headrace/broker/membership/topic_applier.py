@@ -62,6 +62,7 @@ class TopicApplier:
         # Topics whose logs are being made: the newest record of each.
         self._pending: dict[str, TopicRecord] = {}
         self._doomed: list[tuple[TopicPartition, TopicId]] = []
+        self._failed: set[str] = set()
         self._working: asyncio.Task[None] | None = None
         self._served = asyncio.Condition()
 
@@ -90,6 +91,14 @@ class TopicApplier:
         for hosted in self._target.roles.remove([record.name for record in records]):
             self._doom(hosted)
         self._start()
+
+    def retry(self) -> None:
+        """Make the logs that could not be made, because a disk was full: there may be room now."""
+        failed, self._failed = self._failed, set()
+        for name in failed:
+            hosted = self._target.topics.by_name(name)
+            if hosted is not None and self._target.storage.lacks(hosted.record):
+                self.apply(hosted.record)
 
     async def served(self, names: Iterable[str]) -> None:
         """Return when the logs of these topics are no longer being made."""
@@ -167,6 +176,8 @@ class TopicApplier:
         if not failed and self._target.storage.lacks(newest):
             return
         del self._pending[made.name]
+        if failed:
+            self._failed.add(made.name)
         hosted = self._target.topics.by_name(made.name)
         self._serve(newest, made.configs if hosted is None else hosted.record.configs)
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.broker import Broker
+from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.topic import TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
 from headrace.log.filesystem import Disk
+from headrace.model.error import DiskFull
 from headrace.model.ids import TopicPartition
 from headrace.testing.local_broker import local_broker
 from testkit.sample.batch import sample_batch
@@ -141,5 +143,28 @@ def test_what_changes_while_logs_are_made_takes_effect(
             for index in range(3):
                 name = TopicPartition("clicks", index)
                 assert broker.storage.log_of(name, topic.topic_id) is not None
+
+    asyncio.run(run())
+
+
+def test_logs_that_found_no_room_are_made_when_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: LogStorage, record: TopicRecord) -> None:
+        raise DiskFull("there is no room on the disk")
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker = server.broker
+            with monkeypatch.context() as patch:
+                patch.setattr(LogStorage, "make", full)
+                await broker.controller.create_topics([CLICKS])
+                await broker.applier.topics.settle()
+            assert broker.topics.find("clicks", None, 0) is None
+
+            broker.applier.topics.retry()
+            await broker.applier.topics.settle()
+
+            assert log_end(broker, "clicks") == 0
 
     asyncio.run(run())
