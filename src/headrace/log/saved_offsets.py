@@ -46,3 +46,11 @@ class SavedOffsets:
             self._saved, self._unwritten = now, True
             self._file.write(now)
             self._unwritten = False
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop the entry of a partition before another of the same name is created.
+
+        The file holds one only if it could not be written when the partition was deleted.
+        """
+        if partition in self._saved or self._unwritten:
+            self.save(self._saved.keys() - {partition}, ())
