@@ -70,7 +70,7 @@ async def _rows(broker: Broker, partitions: int) -> list[Row]:
         name = TopicPartition("clicks", index)
         epoch = cast(Partition, topic.partitions[0]).leader_epoch
         topic.partitions.append(Partition(name, logs[index % _GROWING], epoch))
-    broker.topics.changed()
+    broker.topics.changed(topic)
     session = _Session(broker, topic.topic_id, partitions)
     name = f"an idle incremental fetch of {partitions:,} partitions"
     waiting = [await session.idle(_WAIT_MS) for _ in range(_ROUNDS)]

@@ -27,7 +27,7 @@ from headrace.log.log_directory import CLEAN_SHUTDOWN_NAME, LogDirectory
 from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.ids import TopicPartition
 from headrace.model.topic_config import LogConfig
-from headrace.records.framing import load_kernel
+from headrace.records import framing
 from testkit.sample.batch import sample_batch
 
 MIB = 1024 * 1024
@@ -41,10 +41,11 @@ CLICKS = TopicPartition("clicks", 0)
 
 def run() -> list[Row]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    load_kernel()
+    framing.load_kernel()
     with _folder() as folder:
         rows = [_large_appends(folder, durable=False), _large_appends(folder, durable=True)]
         rows += [_small_appends(folder), _tail_reads(folder)]
+        rows += [_framing_cost(folder, 1), _framing_cost(folder, 100)]
     with _folder() as folder:
         rows += _growth(folder)
     with _folder() as folder:
@@ -153,6 +154,37 @@ def _small_appends(folder: Path) -> Row:
     os.close(plain)
     return Row(
         name="append batches of 1 record of 100 bytes, against plain pwritev",
+        ours=median(our_rounds),
+        theirs=median(their_rounds),
+        unit="appends/s",
+        spread=spread(our_rounds),
+    )
+
+
+def _framing_cost(folder: Path, records: int) -> Row:
+    """What walking the records of a batch costs its append, on the fast path."""
+    values = [b"x" * 100] * records
+    batch = memoryview(sample_batch(*values, timestamp_ms=time.time_ns() // 1_000_000))
+    appends = max(200, SMALL_APPENDS // records)
+    with _log(folder / f"framing-{records}") as log:
+        log.append(batch, 0)
+
+        def rate() -> float:
+            start = time.perf_counter()
+            for _ in range(appends):
+                log.append_plain(batch, 0)
+            return appends / (time.perf_counter() - start)
+
+        def unchecked() -> float:
+            checked, framing.is_sound = framing.is_sound, lambda batch: True
+            try:
+                return rate()
+            finally:
+                framing.is_sound = checked
+
+        our_rounds, their_rounds = alternate(rate, unchecked, rounds=9)
+    return Row(
+        name=f"append {records} record(s) of 100 bytes, against not walking them",
         ours=median(our_rounds),
         theirs=median(their_rounds),
         unit="appends/s",

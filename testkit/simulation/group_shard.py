@@ -4,7 +4,7 @@ It does for the registry what the broker does: append, `adopt` or `reject`, rele
 The log can be made to fail, and can be read again into a new shard as after a restart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -53,7 +53,7 @@ class ChangingTopics:
     def by_id(self, topic_id: UUID) -> GroupTopic | None:
         return self.image.by_id(topic_id)
 
-    def names(self) -> Iterable[str]:
+    def names(self) -> Collection[str]:
         return self.image.names()
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from headrace.process.die_with_parent import die_with_parent
 from headrace.process.java import JavaMissing, find_java
@@ -60,9 +62,25 @@ def supervised(tmp_path):
         process.wait()
 
 
+def assert_closed(zookeeper):
+    """Another user of the machine reads no SCRAM keys there, and changes nothing."""
+    stranger = KazooClient(zookeeper + "/headrace")
+    stranger.start()
+    try:
+        assert sorted(stranger.get_children("/brokers")) == ["1", "2"]
+        with pytest.raises(NoAuthError):
+            stranger.get_children("/scram")
+        with pytest.raises(NoAuthError):
+            stranger.create("/topics/mine")
+    finally:
+        stranger.stop()
+        stranger.close()
+
+
 def test_a_killed_broker_is_started_again_and_one_signal_stops_all(supervised):
     process, port, output = supervised
     address = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+    assert_closed(f"127.0.0.1:{port - 1}")
     children = subprocess.run(
         ["pgrep", "-P", str(process.pid), "-f", "node.id=1"], capture_output=True, text=True
     )

@@ -189,6 +189,7 @@ CASES: dict[ApiKey, tuple[Mapping[str, Any], ErrorCode]] = {
         CLUSTER,
     ),
     ApiKey.UPDATE_FEATURES: ({"feature_updates": [], "timeout": 1000}, CLUSTER),
+    ApiKey.UNREGISTER_BROKER: ({"broker_id": 7}, CLUSTER),
     ApiKey.DESCRIBE_PRODUCERS: ({"topics": [{"name": NAME, "partition_indexes": [0]}]}, TOPIC),
     ApiKey.DESCRIBE_TRANSACTIONS: ({"transactional_ids": [NAME]}, TRANSACTION),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (

@@ -245,7 +245,9 @@ def test_health_readiness_and_metrics_are_served(broker: BrokerProcess) -> None:
         with urlopen(f"{broker.admin_url}/{page}", timeout=60) as answer:
             assert answer.read() == content
     with urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
-        assert b"headrace_connections " in answer.read()
+        content = answer.read()
+    assert b"headrace_connections " in content
+    assert b'headrace_request_failures_total{api="CreateAcls"} 0.0' in content, "no first failure"
     with pytest.raises(HTTPError, match="404"):
         urlopen(f"{broker.admin_url}/other", timeout=60)
 

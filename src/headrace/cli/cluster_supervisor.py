@@ -6,9 +6,12 @@ Rule 2: one Ctrl-C (or SIGTERM) stops all: one broker after the other, each movi
 first, and ZooKeeper last. A second one ends everything at once.
 Rule 3: the output of all brokers goes to one output, each line with the broker's number.
 Rule 4: no child outlives the supervisor, however that ends (`process.die_with_parent`).
+Rule 5: the brokers log in to ZooKeeper with a password that only this user can read, and own its
+nodes: other users of the machine reach its port, but read no SCRAM keys and change nothing.
 """
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -164,6 +167,9 @@ class ClusterSupervisor:
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": str(max(1, min(3, brokers) - 1)),
             "headrace.admin.listener": "127.0.0.1:0",
+            "headrace.zookeeper.user.file": str(self._user_file),
+            "headrace.zookeeper.auth.scheme": "digest",
+            "zookeeper.set.acl": "true",
             **texts,
             "node.id": str(number),
             "listeners": f"{first.name}://{first.host}:{first.port + number - 1}",
@@ -184,6 +190,7 @@ class ClusterSupervisor:
     def run(self) -> int:
         """Start all processes, restart those that end, and stop all when a signal comes."""
         try:
+            self._make_user()
             if not self._start_zookeeper():
                 return 1
             for child in self._children:
@@ -201,6 +208,21 @@ class ClusterSupervisor:
             self._zookeeper.stop()
         print("Stopped.", flush=True)
         return 0
+
+    @property
+    def _user_file(self) -> Path:
+        return self._home / "zookeeper.user"
+
+    def _make_user(self) -> None:
+        """Make the brokers' ZooKeeper user at the first start (rule 5)."""
+        if self._user_file.exists():
+            return
+        self._home.mkdir(parents=True, exist_ok=True)
+        scratch = self._user_file.with_suffix(".tmp")
+        scratch.unlink(missing_ok=True)
+        scratch.touch(mode=0o600)
+        scratch.write_text(f"broker={secrets.token_urlsafe(24)}\n")
+        scratch.replace(self._user_file)
 
     def _start_zookeeper(self) -> bool:
         self._zookeeper.launch()

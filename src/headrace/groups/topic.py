@@ -1,6 +1,6 @@
 """What a coordinator must know about topics: their ids, names and partition counts."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -32,8 +32,11 @@ class TopicSource(Protocol):
 
     def by_id(self, topic_id: UUID) -> GroupTopic | None: ...
 
-    def names(self) -> Iterable[str]:
-        """Return the name of every topic, internal ones too: a regular expression may match any."""
+    def names(self) -> Collection[str]:
+        """Return the name of every topic, internal ones too: a regular expression may match any.
+
+        It is the same object until a topic appears or goes, so that nothing is matched in vain.
+        """
 
 
 class TopicRights(Protocol):
@@ -67,5 +70,5 @@ class TopicImage:
     def by_id(self, topic_id: UUID) -> GroupTopic | None:
         return self._by_id.get(topic_id)
 
-    def names(self) -> Iterable[str]:
+    def names(self) -> Collection[str]:
         return self._by_name

@@ -3,6 +3,7 @@ starts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from os import cpu_count
 from pathlib import Path
 from threading import Lock
@@ -373,7 +374,8 @@ class LogDirectory:
             left = [(each, log, self._departed.rename(each, suffix)) for each, log in leaving]
             if left:
                 self._storage.filesystem.sync_directory(self.path)
-                self._save_offsets()
+        with suppress(DiskFull), self._storage.io(f"forget {len(known)} logs"):
+            self._save_offsets()
         return left
 
     def remove_deleted(self) -> int:

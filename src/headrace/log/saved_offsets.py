@@ -18,6 +18,7 @@ class SavedOffsets:
     def __init__(self, filesystem: FileSystem, path: Path) -> None:
         self._file = OffsetCheckpoint(filesystem, path)
         self._saved: dict[TopicPartition, Offset] = {}
+        self._unwritten = False
 
     def read(self, known: Collection[TopicPartition]) -> None:
         """Read the file, without the entries of partitions that are gone: a new partition of the
@@ -40,14 +41,17 @@ class SavedOffsets:
         for key, offset in current:
             if offset > 0 or key in now:
                 now[key] = Offset(offset)
-        if now != self._saved:
+        if now != self._saved or self._unwritten:
+            # Even if the disk is full: a new log of a deleted name must not get its offsets.
+            self._saved, self._unwritten = now, True
             self._file.write(now)
-            self._saved = now
+            self._unwritten = False
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop the entry of a partition before another of the same name is created.
+        """Drop the entry of a partition before another of the same name is created, from the file
+        as well.
 
         There is one only if the file could not be written when the partition was deleted.
         """
-        if partition in self._saved:
+        if partition in self._saved or self._unwritten:
             self.save(self._saved.keys() - {partition}, ())

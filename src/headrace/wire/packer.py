@@ -45,7 +45,7 @@ class PackedItems(NamedTuple):
 
 
 def pack_item(schema: Schema, name: str, item: Mapping[str, Any], history: History) -> bytes:
-    """Return the bytes of one item of the array `name`, for `PackedItems`.
+    """Return the bytes of one item of the array `name`, to stand there in its place.
 
     Raises:
         InvalidArgument: there is no such array, or as for `pack`.
@@ -203,6 +203,8 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
     else:
         item = _kind_writer(field, flexible, path)
 
+    # Structures may come packed already (`pack_item`).
+    packable = field.struct is not None
     # Arrays of numbers, such as replicas, are packed by one call.
     letter = FIXED_LETTERS.get(field.kind, "")
     numbers = len(letter) == 1 and field.kind not in _NULLABLE_TIMES
@@ -224,7 +226,10 @@ def _array_writer(field: Field, flexible: bool, path: tuple[str, ...]) -> Write:
             out += struct.pack(f">{count}{letter}", *value)
             return
         for each in value:
-            item(out, each, history)
+            if packable and type(each) is bytes:
+                out += each
+            else:
+                item(out, each, history)
 
     return write
 

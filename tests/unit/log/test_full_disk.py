@@ -215,3 +215,21 @@ def test_a_sync_that_fails_for_want_of_room_is_never_repeated(broker: Broker, er
     with pytest.raises(StorageError, match="cannot sync"):
         broker.log.sync()
     assert broker.directory.offline is not None
+
+
+def test_a_log_that_is_deleted_without_room_is_gone_and_leaves_no_offsets(broker: Broker) -> None:
+    fill(broker.log, 5)
+    broker.log.flush()
+    broker.log.delete_records(3)
+    broker.directory.checkpoint()
+    broker.full(where="checkpoint")
+
+    broker.directory.delete(CLICKS)
+
+    assert broker.directory.offline is None
+    again = broker.directory.create(CLICKS)
+    assert (again.log_start_offset, again.recovery_point) == (0, 0)
+    broker.room()
+    broker.directory.checkpoint()
+    broker.clock.advance(10**9)
+    assert broker.directory.remove_deleted() == 1

@@ -57,6 +57,7 @@ class BrokerSettings:
         if not self.log_dirs:
             raise ConfigError("log.dirs is empty: write at least one directory")
         self.admin_address = self._admin_address()
+        self._log_configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
         self._subscribers: list[Callable[[], None]] = []
 
     def __getitem__(self, name: str) -> Any:
@@ -71,6 +72,7 @@ class BrokerSettings:
         for key, problem in BROKER_CONFIG.problems(texts).items():
             log.error("config_key_skipped", key=key, reason=problem)
         self._values = self.with_dynamic(texts)
+        self._log_configs = {}
         for subscriber in self._subscribers:
             subscriber()
 
@@ -203,22 +205,29 @@ class BrokerSettings:
         self, topic_configs: Callable[[str], Mapping[str, str]]
     ) -> Callable[[str], LogConfig]:
         """Return a function from a topic to the configuration of its logs: the topic's own values
-        over the broker's defaults."""
+        over the broker's defaults. Topics with the same values share it: a change of the broker's
+        asks for all topics at once."""
 
         def config_of(topic: str) -> LogConfig:
             texts = topic_configs(topic)
-            problems = TOPIC_CONFIG.problems(texts)
-            for key, problem in problems.items():
-                log.error("config_key_skipped", topic=topic, key=key, reason=problem)
-            own = TOPIC_CONFIG.parse(
-                {key: text for key, text in texts.items() if key not in problems}
-            )
-            try:
-                return LogConfig.of({**topic_defaults(self._values), **own})
-            except ConfigError as error:
-                # The topic's own keys were validated without the broker's defaults. A default that
-                # contradicts them must not keep the log from being opened.
-                log.error("broker_defaults_ignored", topic=topic, reason=str(error))
-                return LogConfig.of(own)
+            # Taken before the values are read: what is made of old values goes with the old cache.
+            cache, key = self._log_configs, frozenset(texts.items())
+            config = cache.get(key)
+            if config is None:
+                config = cache[key] = self._log_config(topic, texts)
+            return config
 
         return config_of
+
+    def _log_config(self, topic: str, texts: Mapping[str, str]) -> LogConfig:
+        problems = TOPIC_CONFIG.problems(texts)
+        for key, problem in problems.items():
+            log.error("config_key_skipped", topic=topic, key=key, reason=problem)
+        own = TOPIC_CONFIG.parse({key: text for key, text in texts.items() if key not in problems})
+        try:
+            return LogConfig.of({**topic_defaults(self._values), **own})
+        except ConfigError as error:
+            # The topic's own keys were validated without the broker's defaults. A default that
+            # contradicts them must not keep the log from being opened.
+            log.error("broker_defaults_ignored", topic=topic, reason=str(error))
+            return LogConfig.of(own)

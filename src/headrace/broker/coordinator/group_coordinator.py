@@ -16,7 +16,7 @@ machine's clock must not end every session.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -58,6 +58,8 @@ class BrokerTopics:
 
     def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
+        self._names: tuple[str, ...] = ()
+        self._names_version: int | None = None
 
     @property
     def version(self) -> int:
@@ -73,8 +75,14 @@ class BrokerTopics:
         topic = self._broker.topics.by_id(topic_id)
         return None if topic is None else self.by_name(topic.name)
 
-    def names(self) -> Iterable[str]:
-        return [topic.name for topic in self._broker.topics]
+    def names(self) -> Collection[str]:
+        if self._names_version != self.version:
+            # The version also moves with every leader.
+            self._names_version = self.version
+            names = tuple(sorted(topic.name for topic in self._broker.topics))
+            if names != self._names:
+                self._names = names
+        return self._names
 
 
 class _Shard:

@@ -17,14 +17,12 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.config.internal_topic import INTERNAL
 from headrace.broker.error_mapping import cluster_code
-from headrace.broker.membership.packed_topics import pack_topic
 from headrace.broker.replica.topic_table import HostedTopic
 from headrace.cluster.rejection import ClusterError, Rejection
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import topic_name_problem
 from headrace.wire.api import ApiKey
 from headrace.wire.error_code import ErrorCode
-from headrace.wire.packer import PackedItems
 
 API = ApiKey.METADATA
 
@@ -39,7 +37,7 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
     wants_all = request.topics is None or (call.version == _ALL_WHEN_EMPTY and not request.topics)
     with_operations = request.include_topic_authorized_operations
     if wants_all and broker.guard.authorizer is None and not with_operations:
-        packed = broker.packed_topics.all(call.version)
+        packed: Any = broker.packed_topics.all(call.version)
     else:
         if wants_all:
             topics: Iterable[HostedTopic | dict[str, Any]] = (
@@ -53,8 +51,9 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
             # A topic that was just created is not unknown: its logs are being made.
             await broker.controller.served(each.name for each in request.topics if each.name)
             topics = (_answer(broker, call, wanted, uncreated) for wanted in request.topics)
-        items = [_pack(broker, call, topic, with_operations) for topic in topics]
-        packed = PackedItems(len(items), b"".join(items))
+        packed = [_pack(broker, call, topic, with_operations) for topic in topics]
+        # Errors first, as mappings: metrics and the log of refusals look for them.
+        packed.sort(key=lambda each: isinstance(each, bytes))
     return {
         "brokers": broker.cluster_view.describe_nodes(call),
         "cluster_id": broker.cluster_id,
@@ -70,18 +69,18 @@ async def handle(broker: Broker, call: Call) -> dict[str, Any]:
 
 def _pack(
     broker: Broker, call: Call, topic: HostedTopic | dict[str, Any], with_operations: bool
-) -> bytes:
-    """Pack a topic, or the error where there is none. What the client may do with a topic is its
-    own, so that such a response is not kept."""
+) -> bytes | dict[str, Any]:
+    """Return a topic, packed if it is one that can be kept, or the error where there is none.
+
+    What the client may do with a topic is its own, so that such a response is not kept.
+    """
     if isinstance(topic, HostedTopic):
         if not with_operations:
             return broker.packed_topics.one(topic, call.version)
         operations = broker.guard.operations(call, ResourceType.TOPIC, topic.name)
         topic = broker.packed_topics.describe(topic)
         topic["topic_authorized_operations"] = operations
-    elif with_operations:
-        topic["topic_authorized_operations"] = UNKNOWN_OPERATIONS
-    return pack_topic(topic, call.version)
+    return topic
 
 
 async def _create_missing(broker: Broker, call: Call, request: MetadataRequest) -> set[str]:

@@ -47,7 +47,7 @@ class PackedTopics:
         """Return one topic, in the API's version `version`."""
         packed = topic.packed.get(version)
         if packed is None:
-            packed = pack_topic(self.describe(topic), version)
+            packed = pack_response_item(ApiKey.METADATA, version, "topics", self.describe(topic))
             if len(topic.packed) >= _MAX_VERSIONS:
                 topic.packed.clear()
             topic.packed[version] = packed
@@ -63,8 +63,3 @@ class PackedTopics:
                 for index in range(len(topic.partitions))
             ],
         }
-
-
-def pack_topic(fields: dict[str, Any], version: int) -> bytes:
-    """Return a topic of a Metadata response as bytes."""
-    return pack_response_item(ApiKey.METADATA, version, "topics", fields)

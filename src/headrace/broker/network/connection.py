@@ -161,7 +161,7 @@ class Connection:
         self._poller.watch(self._fd, READ, self._on_ready)
 
     def _make_outbox(self) -> Outbox:
-        return Outbox(self._sock)
+        return Outbox(self._sock, self._loop, self._on_writable)
 
     @property
     def closed(self) -> bool:
@@ -268,7 +268,8 @@ class Connection:
         self._end()
 
     def _watch(self) -> None:
-        events = (READ if self._reading else 0) | (WRITE if self._writing else 0)
+        writes = self._writing and not self._outbox.reading_ahead
+        events = (READ if self._reading else 0) | (WRITE if writes else 0)
         self._poller.watch(self._fd, events, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
@@ -467,7 +468,7 @@ class Connection:
         if sent:
             self.touched = True
         unsent = len(self._outbox) > 0
-        if unsent != self._writing:
+        if unsent or self._writing:
             self._writing = unsent
             self._watch()
 

@@ -5,14 +5,23 @@ Rule 2: one turn sends at most `_TURN_BYTES`, so that a fast reader of large ans
 the event loop from all other connections.
 Rule 3: a file that ends before its piece was sent ends the connection. The length of the answer is
 announced already, and the client would read whatever came instead of the missing bytes as records.
+Rule 4: a piece that is not in the page cache is read by a thread first, a window at a time; nothing
+is sent meanwhile. Only small pieces are sent without a look (`page_cache`).
 """
 
+import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from headrace.broker.network.page_cache import (
+    CHECKED_BYTES,
+    WINDOW_BYTES,
+    is_cached,
+    read_ahead,
+)
 from headrace.log.partition.log_slice import LogSlice
 
 Part: TypeAlias = bytes | bytearray | memoryview | LogSlice
@@ -28,14 +37,33 @@ class Outbox:
 
     Attributes:
         held_bytes: bytes in memory that wait; pieces of files cost none and do not count.
+        reading_ahead: a thread reads what is sent next (rule 4): do not wait for the socket.
     """
 
-    __slots__ = ("_parts", "_sock", "held_bytes")
+    __slots__ = (
+        "_checked_position",
+        "_loop",
+        "_on_read",
+        "_parts",
+        "_sock",
+        "held_bytes",
+        "reading_ahead",
+    )
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        on_read: Callable[[], object],
+    ) -> None:
+        """`on_read` is called when `reading_ahead` has ended: call `write` then."""
         self._sock = sock
+        self._loop = loop
+        self._on_read = on_read
         self._parts: deque[Part] = deque()
+        self._checked_position = -1
         self.held_bytes = 0
+        self.reading_ahead = False
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -62,15 +90,34 @@ class Outbox:
         self.add(parts)
         sent = 0
         try:
-            while self._parts and sent < _TURN_BYTES:
+            while self._parts and sent < _TURN_BYTES and not self.reading_ahead:
                 piece = self._parts[0]
                 if isinstance(piece, LogSlice):
-                    sent += self._send_piece(piece, _TURN_BYTES - sent)
+                    if piece.size >= CHECKED_BYTES and not self._is_ready(piece):
+                        break
+                    sent += self._send_piece(piece, min(_TURN_BYTES - sent, WINDOW_BYTES))
                 else:
                     sent += self._send_bytes()
         except (BlockingIOError, InterruptedError):
             pass
         return sent
+
+    def _is_ready(self, piece: LogSlice) -> bool:
+        """Return whether a piece can be sent; if not, a thread reads it first. Once for a position:
+        the cache may be too small to hold what was read."""
+        if piece.position == self._checked_position or is_cached(piece):
+            self._checked_position = -1
+            return True
+        self._checked_position = piece.position
+        self.reading_ahead = True
+        reading = self._loop.run_in_executor(None, read_ahead, piece)
+        reading.add_done_callback(self._on_read_ahead)
+        return False
+
+    def _on_read_ahead(self, _: object) -> None:
+        self.reading_ahead = False
+        if self._parts:  # or the connection was closed meanwhile
+            self._on_read()
 
     def _send_bytes(self) -> int:
         gather: list[bytes | bytearray | memoryview] = []

@@ -54,7 +54,9 @@ class Poller:
 
     def watch(self, fd: int, events: int, watcher: Watcher) -> None:
         """Call `watcher` whenever `fd` is ready for one of these events; with none, never."""
-        _, before = self._watchers.get(fd, (None, 0))
+        known, before = self._watchers.get(fd, (None, 0))
+        if events == before and known == watcher:
+            return
         if events:
             self._watchers[fd] = watcher, events
         else:

@@ -67,7 +67,7 @@ class TlsConnection(Connection):
         self._recv = self._receive
 
     def _make_outbox(self) -> Outbox:
-        return TlsOutbox(self._sock)
+        return TlsOutbox(self._sock, self._loop, self._on_writable)
 
     def _receive(self, size: int, _flags: int = 0) -> bytes:
         try:

@@ -11,10 +11,13 @@ from headrace.broker.operation.compaction_worker import CompactionWorker
 from headrace.broker.operation.loop_watch import LoopWatch
 from headrace.telemetry.histogram import Histogram
 from headrace.telemetry.reading import Reading
+from headrace.wire.api import APIS
 from headrace.wire.error_code import ErrorCode
 
 _gauge, _counter, _histogram = Reading.gauge, Reading.counter, Reading.histogram
 _Row: TypeAlias = tuple[str, ...]
+# From the start on: Prometheus sees no increase in a series that begins with its first failure.
+_NO_FAILURES: Mapping[str, float] = {api.name: 0.0 for api in APIS.values()}
 
 
 def request_readings(metrics: BrokerMetrics) -> list[Reading]:
@@ -28,7 +31,7 @@ def request_readings(metrics: BrokerMetrics) -> list[Reading]:
         _counter(
             "headrace_request_failures",
             "Requests that failed through a mistake of ours, by API.",
-            lambda: _one_label(metrics.failures),
+            lambda: _one_label({**_NO_FAILURES, **metrics.failures}),
             "api",
         ),
         _counter(

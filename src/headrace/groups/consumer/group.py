@@ -27,6 +27,7 @@ Rule 7:  topics enter the plan through a hash of the subscribed ones, checked wh
 Rule 8:  time comes in as `now_ms`, milliseconds since 1970 from a clock that does not jump.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from uuid import UUID
 
@@ -85,7 +86,9 @@ class ConsumerGroup:
         self.image = ConsumerGroupImage(group_id)
         self.timers = MemberTimers()
         self._visibility = TopicVisibility()
-        self._seen_versions: tuple[int, int] | None = None
+        self._seen_version: int | None = None
+        self._seen_names: Collection[str] | None = None
+        self._seen_rights_version = 0
 
     def draft(self) -> "ConsumerGroup":
         """Return a copy to work on."""
@@ -322,14 +325,26 @@ class ConsumerGroup:
             or known.subscribed_topic_regex != reported.subscribed_topic_regex
         )
         other_rights = self._visibility.store(member_id, rights)
-        versions = (topics.version, 0 if rights is None else rights.version)
-        seen = self._seen_versions == versions and not other_rights
-        if not changed and self.image.epoch > 0 and seen:
+        names, rights_version = topics.names(), 0 if rights is None else rights.version
+        resolved = (
+            self._seen_names is names
+            and self._seen_rights_version == rights_version
+            and not other_rights
+        )
+        if (
+            not changed
+            and self.image.epoch > 0
+            and resolved
+            and self._seen_version == topics.version
+        ):
             return False
         self._drop_unused_regexes(out)
-        self._resolve_regexes(topics, now_ms, out, restricted=rights is not None)
-        hidden_otherwise = self._visibility.hide(self.members, self.image.regexes)
-        self._seen_versions = versions
+        hidden_otherwise: set[str] = set()
+        if changed or not resolved:
+            self._resolve_regexes(topics, now_ms, out, restricted=rights is not None)
+            hidden_otherwise = self._visibility.hide(self.members, self.image.regexes)
+        self._seen_version = topics.version
+        self._seen_names, self._seen_rights_version = names, rights_version
         if (
             changed
             or hidden_otherwise
@@ -349,12 +364,14 @@ class ConsumerGroup:
     ) -> None:
         for regex in sorted(regex for regex in self.image.used_regexes() if regex):
             known = self.image.regexes.get(regex)
-            readers = [
-                id_ for id_, each in self.members.items() if each.subscribed_topic_regex == regex
-            ]
             matches = matching_topics(regex, topics.names())
             if restricted:
-                matches = self._visibility.visible(matches, readers, known)
+                readers = [
+                    id_
+                    for id_, each in self.members.items()
+                    if each.subscribed_topic_regex == regex
+                ]
+                matches = self._visibility.visible(regex, matches, readers, known)
             if known is None or known.topics != matches:
                 resolved = ResolvedRegex(
                     topics=matches, version=topics.version, timestamp_ms=now_ms

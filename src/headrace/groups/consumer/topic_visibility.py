@@ -10,7 +10,7 @@ Rule 1: nothing here is durable. Rights are known from a member's first heartbea
 Rule 2: without an authorizer there are no rights, and every member sees every topic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.groups.record import MemberMetadata, ResolvedRegex
 from headrace.groups.topic import TopicRights
@@ -24,11 +24,16 @@ class TopicVisibility:
     def __init__(self) -> None:
         self._rights: dict[str, TopicRights] = {}
         self._hidden: dict[str, frozenset[str]] = {}
+        # What was decided at one version of the rights: a new topic costs one decision, not all.
+        self._decided: dict[tuple[TopicRights, str], dict[str, bool]] = {}
+        self._version = 0
 
     def copy(self) -> "TopicVisibility":
         copy = TopicVisibility()
         copy._rights = dict(self._rights)
         copy._hidden = dict(self._hidden)
+        copy._decided = dict(self._decided)
+        copy._version = self._version
         return copy
 
     def store(self, member_id: str, rights: TopicRights | None) -> bool:
@@ -50,7 +55,11 @@ class TopicVisibility:
         return self._hidden.get(member_id, NOTHING_HIDDEN)
 
     def visible(
-        self, matches: Iterable[str], readers: Iterable[str], known: ResolvedRegex | None
+        self,
+        regex: str,
+        matches: Sequence[str],
+        readers: Iterable[str],
+        known: ResolvedRegex | None,
     ) -> tuple[str, ...]:
         """Return the matches that at least one of the readers may see.
 
@@ -58,32 +67,46 @@ class TopicVisibility:
             readers: the members that subscribe by the expression.
             known: what it stood for; a reader whose rights are not known yet keeps that.
         """
-        rights = {self._rights.get(member_id) for member_id in readers}
-        kept = frozenset() if known is None else frozenset(known.topics)
-        return tuple(
-            name
-            for name in matches
-            if any(name in kept if each is None else each.may_describe(name) for each in rights)
-        )
+        seen: set[str] = set()
+        for rights in {self._rights.get(member_id) for member_id in readers}:
+            if rights is not None:
+                seen.update(
+                    name for name, may in self._decide(rights, regex, matches).items() if may
+                )
+            elif known is not None:
+                seen.update(known.topics)
+        return tuple(name for name in matches if name in seen)
+
+    def _decide(self, rights: TopicRights, regex: str, names: Sequence[str]) -> dict[str, bool]:
+        if rights.version != self._version:
+            self._decided.clear()
+            self._version = rights.version
+        last = self._decided.get((rights, regex), {})
+        decided = {
+            name: last[name] if name in last else rights.may_describe(name) for name in names
+        }
+        self._decided[rights, regex] = decided
+        return decided
 
     def hide(
         self, members: Mapping[str, MemberMetadata], regexes: Mapping[str, ResolvedRegex]
     ) -> set[str]:
-        """Compute again what is hidden from each member; return those for which it has changed."""
-        shared: dict[tuple[TopicRights, str], frozenset[str]] = {}
+        """Compute again what is hidden from each member; return those for which it has changed.
+
+        Call it after `visible` for each expression.
+        """
+        hidden: dict[tuple[TopicRights, str], frozenset[str]] = {}
         changed = set()
         for member_id, rights in self._rights.items():
             regex = members[member_id].subscribed_topic_regex or ""
             resolved = regexes.get(regex)
-            if resolved is None:
-                hidden = NOTHING_HIDDEN
-            elif (rights, regex) in shared:
-                hidden = shared[rights, regex]
-            else:
-                hidden = shared[rights, regex] = frozenset(
-                    name for name in resolved.topics if not rights.may_describe(name)
-                )
-            if hidden != self.hidden_from(member_id):
+            if (rights, regex) not in hidden:
+                may = self._decided.get((rights, regex), {})
+                names = () if resolved is None else resolved.topics
+                hidden[rights, regex] = frozenset(name for name in names if not may.get(name))
+            if hidden[rights, regex] != self.hidden_from(member_id):
                 changed.add(member_id)
-            self._hidden[member_id] = hidden
+            self._hidden[member_id] = hidden[rights, regex]
+        for unused in self._decided.keys() - hidden.keys():
+            del self._decided[unused]
         return changed

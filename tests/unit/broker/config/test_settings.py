@@ -152,3 +152,16 @@ def test_what_another_version_has_stored_does_not_keep_this_one_from_working() -
 
     assert (settings.num_partitions, settings["log.retention.ms"]) == (2, 5)
     assert config_of("clicks").segment_bytes == 2048
+
+
+def test_topics_with_the_same_values_share_their_configuration_until_it_changes() -> None:
+    settings = BrokerSettings({})
+    own = {"a": {}, "b": {}, "c": {"retention.ms": "5"}}
+    config_of = settings.log_configs(lambda topic: own[topic])
+    before = config_of("a")
+
+    assert config_of("b") is before
+    assert config_of("c") is not before
+    settings.set_dynamic({"log.retention.ms": "7"})
+
+    assert [config_of(topic).retention_ms for topic in own] == [7, 7, 5]

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.config.internal_topic import CONSUMER_OFFSETS
+from headrace.broker.coordinator.group_coordinator import BrokerTopics
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.groups.classic.message import JoinReply, JoinRequest
 from headrace.groups.effect import Producer
@@ -414,3 +415,23 @@ def test_setting_the_clock_ends_no_session(tmp_path: Path) -> None:
         ]
 
     run(tmp_path, scenario, clock=clock)
+
+
+def test_names_of_topics_stay_one_object_while_only_leaders_move(tmp_path: Path) -> None:
+    """Groups match their regular expressions again only when they see another object."""
+
+    async def scenario(broker: Broker) -> None:
+        await join(broker)
+        topics = BrokerTopics(broker)
+        names = topics.names()
+        version = topics.version
+        topic = broker.topics.by_name(CONSUMER_OFFSETS)
+        assert topic is not None
+        broker.topics.changed(topic)
+        assert topics.version != version
+        assert topics.names() is names
+        assert list(names) == [CONSUMER_OFFSETS, "clicks"]
+        broker.topics.remove(topic)
+        assert list(topics.names()) == ["clicks"]
+
+    run(tmp_path, scenario)

@@ -444,7 +444,9 @@ def test_every_fetch_of_a_follower_that_is_out_of_sync_counts(tmp_path: Path) ->
         get_idle(follower)
         partition = follower.partitions[1]
         partition.state.set_isr({partition.state.broker_id})
-        follower.broker.topics.changed()
+        topic = follower.broker.topics.by_name("clicks")
+        assert topic is not None
+        follower.broker.topics.changed(topic)
         for _ in range(2):
             clock.advance(1)
             follower.append_response(follower.ask_handler(follower.frame(wait_ms=0)))

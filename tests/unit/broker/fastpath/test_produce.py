@@ -1,11 +1,13 @@
 """The fast path serves requests that repeat themselves as the handler would serve them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.broker.fastpath.produce import FastProduceCache
 from headrace.broker.network.callback_future import CallbackFuture, future_of
@@ -14,6 +16,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import BrokerId, TopicPartition
+from headrace.telemetry.log_level import log_levels
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import (
@@ -269,6 +272,32 @@ def test_records_whose_leader_steps_down_may_be_kept_and_the_answer_says_so(
 
         answer = await answer_of(response)
         assert answer.error_code == ErrorCode.not_enough_replicas_after_append
+
+    run(tmp_path, scenario)
+
+
+@pytest.fixture
+def logs_refusals() -> Iterator[None]:
+    log_levels.put("headrace.broker.refusal", logging.DEBUG)
+    yield
+    log_levels.clear("headrace.broker.refusal")
+
+
+def test_a_response_that_fails_later_is_logged_with_its_client(
+    tmp_path: Path, logs_refusals: None
+) -> None:
+    async def scenario(producer: Producer) -> None:
+        end = producer.learn(frame_of(sample_batch(b"a"), acks=-1))
+        follower_joins(producer.partition)
+        response = producer.delayed(frame_of(sample_batch(b"b"), acks=-1), end)
+
+        with capture_logs() as lines:
+            producer.partition.resign()
+            await answer_of(response)
+
+        [line] = lines
+        assert (line["event"], line["api"], line["client"]) == ("request_refused", "Produce", "me")
+        assert line["reasons"].startswith("clicks-0 not_enough_replicas_after_append")
 
     run(tmp_path, scenario)
 

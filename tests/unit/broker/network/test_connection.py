@@ -1,16 +1,23 @@
 """A connection between a real pair of sockets: order, bounds, and what bad bytes do."""
 
 import asyncio
+import os
+import random
 import socket
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from headrace.broker.config.listener import Listener
+from headrace.broker.network import outbox
 from headrace.broker.network.connection import Answer, Connection, Parts
 from headrace.broker.network.connection_limits import ConnectionLimits
 from headrace.broker.network.limited_warning import LimitedWarning
+from headrace.broker.network.page_cache import WINDOW_BYTES, is_cached, read_ahead
 from headrace.broker.network.partial_requests import PartialRequests
 from headrace.broker.network.poller import Poller
 from headrace.log.filesystem import Disk
@@ -463,3 +470,76 @@ def test_a_client_that_leaves_in_the_middle_of_a_file_lets_go_of_it(tmp_path: Pa
         assert not Path(f"/proc/self/fd/{descriptor}").exists()
 
     run(scenario)
+
+
+# -- pieces that are not in the page cache
+
+
+def piece_of(path: Path, content: bytes) -> LogSlice:
+    path.write_bytes(content)
+    return LogSlice(Disk().open(path, read_only=True), 0, len(content), Offset(0), Offset(1))
+
+
+def test_the_loop_does_not_wait_for_a_piece_that_is_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = random.Random(1).randbytes(3 * WINDOW_BYTES + 17)
+    may_read = threading.Event()
+    positions: list[int] = []
+
+    def read(piece: LogSlice) -> None:
+        assert may_read.wait(10)
+        positions.append(piece.position)
+
+    monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
+    monkeypatch.setattr(outbox, "read_ahead", read)
+    piece = piece_of(tmp_path / "segment", content)
+
+    async def scenario() -> None:
+        peer = Peer(lambda _: (b"head", piece, b"tail"))
+        await peer.send(request(1))
+        assert await peer.receive(4) == b"head"
+        for _ in range(20):  # the loop turns, and does not spin on a socket that it could write to
+            await asyncio.sleep(0.001)
+        with pytest.raises(BlockingIOError):
+            peer.client.recv(1)
+        may_read.set()
+        assert await peer.receive(len(content) + 4) == content + b"tail"
+
+    run(scenario)
+    assert positions[0] == 0
+    assert len(positions) >= 3
+
+
+def test_a_client_that_leaves_while_its_piece_is_read_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read = threading.Event()
+    monkeypatch.setattr(outbox, "is_cached", lambda piece: False)
+    monkeypatch.setattr(outbox, "read_ahead", lambda piece: may_read.wait(10))
+    piece = piece_of(tmp_path / "segment", bytes(WINDOW_BYTES))
+
+    async def scenario() -> None:
+        peer = Peer(lambda _: (b"head", piece))
+        await peer.send(request(1))
+        assert await peer.receive(4) == b"head"
+        peer.connection.close()
+        may_read.set()
+        await asyncio.sleep(0.01)
+        assert peer.left == [peer.connection]
+
+    run(scenario)
+
+
+def test_pages_that_were_dropped_are_not_cached_until_they_are_read(tmp_path: Path) -> None:
+    piece = piece_of(tmp_path / "segment", bytes(4 * WINDOW_BYTES))
+    assert piece.file is not None
+    piece.file.sync()
+    assert is_cached(piece)
+    os.posix_fadvise(piece.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if is_cached(piece):
+        pytest.skip("this file system keeps its pages")
+
+    read_ahead(piece)
+
+    assert is_cached(piece)

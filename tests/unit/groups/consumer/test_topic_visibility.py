@@ -17,6 +17,7 @@ class Rights:
     def __init__(self, *names: str) -> None:
         self.names = set(names)
         self.version = 1
+        self.asked: list[str] = []
 
     def allow(self, *names: str) -> None:
         self.names.update(names)
@@ -27,6 +28,7 @@ class Rights:
         self.version += 1
 
     def may_describe(self, name: str) -> bool:
+        self.asked.append(name)
         return name in self.names
 
 
@@ -158,3 +160,29 @@ def test_rights_hold_after_a_reload(shard: GroupShard) -> None:
 
     assert topics(reply) <= {"clicks"}
     assert resolved(shard) == ("clicks", "secret"), "what the absent member may see stays"
+
+
+def test_a_new_topic_costs_one_decision(shard: GroupShard) -> None:
+    rights = Rights("clicks", "views")
+    joined = join(shard, "a", rights)
+    assert sorted(rights.asked) == ["clicks", "secret"]
+
+    shard.topics.image = image(2, "clicks", "secret", "views")
+    beat(shard, joined, rights)
+
+    assert sorted(rights.asked) == ["clicks", "secret", "views"]
+
+
+def test_a_change_of_leaders_costs_no_decision(
+    shard: GroupShard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rights = Rights("clicks")
+    joined = join(shard, "a", rights)
+    names = shard.topics.names()
+    shard.topics.image = image(2, "clicks", "secret")
+    monkeypatch.setattr(shard.topics, "names", lambda: names)
+    rights.asked.clear()
+    monkeypatch.setattr("headrace.groups.consumer.group.matching_topics", None)
+
+    assert beat(shard, joined, rights).error is None
+    assert rights.asked == []
