@@ -379,5 +379,5 @@ def _resident_mib() -> float:
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    load_kernel()
+    framing.load_kernel()
     print(json.dumps(_measure_partitions(Path(sys.argv[1]))))

@@ -13,8 +13,10 @@ _FILES: dict[str, tuple[str, ...]] = {
     "replication/divergence.py": ("replication",),
     "log/partition/*.py": ("log/partition",),
     "log/producer/producer_state.py": ("log/producer",),
-    "groups/consumer/*.py": ("groups/consumer", "groups/test_record_codec.py"),
+    "groups/consumer/*.py": ("groups/consumer", "groups/migration", "groups/test_record_codec.py"),
     "groups/classic/*.py": ("groups/classic", "groups/test_registry.py"),
+    "groups/migration/*.py": ("groups/migration",),
+    "groups/consumer_protocol.py": ("groups/test_consumer_protocol.py", "groups/migration"),
     "transactions/*.py": ("transactions",),
     "cluster/controller.py": (
         "cluster/test_controller_term.py",

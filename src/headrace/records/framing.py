@@ -269,5 +269,5 @@ def _count_bytes(size_bytes: int) -> None:
     global _walked_bytes
     _walked_bytes += size_bytes
     if _walked_bytes > _WORTH_A_KERNEL_BYTES and _loading.acquire(blocking=False):
-        # Never released: one thread tries, once. No daemon: a process must not end while LLVM works.
+        # Never released: one thread tries, once. No daemon: LLVM must not be cut off at the end.
         Thread(target=load_kernel, name="load-kernel").start()

@@ -351,3 +351,25 @@ def test_a_path_that_cannot_be_a_directory_is_one_clear_sentence(tmp_path: Path)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be used for logs"):
         LogDirectory.open(tmp_path / "file")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_new_log_has_its_topic_id_before_its_first_records_are_durable(
+    open_directory: Open, seed: int
+) -> None:
+    """Creating a log waits for no disk; its first sync makes up for that."""
+    directory = open_directory()
+    topic_id = TopicId(uuid4())
+    directory.create_all("clicks", range(3), topic_id)
+    log = directory.get(CLICKS)
+    log.append(sample_batch(b"value"), 0)
+    log.sync()
+    disk_of(directory).crash(Random(seed))
+
+    directory = open_directory()
+
+    assert directory.get(CLICKS).log_end_offset == 1
+    assert directory.topic_id(CLICKS) == topic_id
+    for other in set(directory.partitions) - {CLICKS}:
+        assert directory.get(other).log_end_offset == 0
+        assert directory.topic_id(other) in (topic_id, None)

@@ -1,5 +1,6 @@
 """A group with members passes from the classic to the consumer protocol, and back (KIP-848)."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -225,7 +226,7 @@ def test_a_conversion_that_cannot_be_written_leaves_the_group_classic(shard: Gro
 def test_a_classic_member_may_join_a_consumer_group(shard: GroupShard) -> None:
     consumer_beat(shard, "new")
     required = shard.ask(join_request(require_member_id=True))
-    joined = shard.ask(join_request(required.member_id))
+    joined = shard.ask(join_request(required.member_id, require_member_id=True))
     consumer_beat(shard, "new", epoch=1, owned=frozenset())
 
     assert required.error is GroupError.MEMBER_ID_REQUIRED
@@ -320,6 +321,59 @@ def test_a_classic_member_learns_nothing_about_topics_it_may_not_see(shard: Grou
     again = shard.ask(join_request(joined.member_id, rights=NoRights()))
 
     assert partitions(sync(shard, joined.member_id, again.generation)) == frozenset()
+
+
+def test_a_group_takes_no_more_than_its_maximum() -> None:
+    shard = new_shard(group_consumer_max_size=1)
+    consumer_beat(shard, "new")
+    assert shard.ask(join_request()).error is GroupError.GROUP_MAX_SIZE_REACHED
+
+
+def test_joining_begins_a_session(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    shard.advance(SESSION_MS - 1)
+    shard.ask(join_request(old))
+    shard.advance(SESSION_MS - 1)
+    assert sync(shard, old, 2).error is None
+    shard.advance(SESSION_MS - 1)
+    assert beat(shard, old, 2) is None
+
+
+def test_a_member_without_a_rebalance_timeout_has_a_moment(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    joined = shard.ask(join_request(rebalance_timeout_ms=0))
+
+    def members() -> list[str]:
+        group = shard.group("g")
+        assert group is not None
+        return sorted(group.members)
+
+    shard.advance(0)
+    assert joined.member_id in members()
+    shard.advance(1)
+    assert members() == ["new"]
+
+
+def test_the_first_assignor_of_a_member_is_its_own(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    protocols = tuple(
+        MemberProtocol(name, subscription_blob(["clicks"])) for name in ("range", "roundrobin")
+    )
+    joined = shard.ask(join_request(protocols=protocols))
+    assert joined.protocol == "range"
+    request = SyncRequest(
+        group_id="g",
+        member_id=joined.member_id,
+        generation=joined.generation,
+        protocol_type="consumer",
+        protocol="range",
+    )
+    synced = shard.ask(request)
+    assert (synced.error, synced.protocol_type, synced.protocol) == (None, "consumer", "range")
+    for wrong in ({"protocol": "roundrobin"}, {"protocol_type": "connect"}):
+        refused = shard.ask(replace(request, **wrong))
+        assert refused.error is GroupError.INCONSISTENT_GROUP_PROTOCOL
 
 
 # Downgrade.
@@ -417,6 +471,23 @@ def test_a_restarted_instance_takes_its_place_over_with_the_new_protocol(shard: 
     assert list(group.members) == ["new"]
     request = HeartbeatRequest(group_id="g", member_id=old, generation=1, instance_id="i")
     assert shard.ask(request).error is GroupError.FENCED_INSTANCE_ID
+
+
+def test_an_instance_that_is_another_member_now_is_fenced(shard: GroupShard) -> None:
+    consumer_beat(shard, "new")
+    first = shard.ask(join_request(instance_id="i", require_member_id=True))
+    second = shard.ask(join_request(instance_id="i", require_member_id=True))
+
+    assert (first.error, second.error) == (None, None)
+    assert first.member_id != second.member_id
+    fenced = shard.ask(join_request(first.member_id, instance_id="i"))
+    assert fenced.error is GroupError.FENCED_INSTANCE_ID
+    leaving = (
+        LeavingMember(member_id=first.member_id, instance_id="i"),
+        LeavingMember(instance_id="i"),
+    )
+    left = shard.ask(LeaveRequest(group_id="g", members=leaving)).members
+    assert [each.error for each in left] == [GroupError.FENCED_INSTANCE_ID, None]
 
 
 def test_a_restarted_instance_takes_its_place_over_with_the_classic_protocol(
