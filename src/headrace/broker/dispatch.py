@@ -29,7 +29,8 @@ from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers.registry import SERVED, Handler, load
 from headrace.broker.metric import FETCH_FOLLOWER, RequestTimes
 from headrace.broker.network.connection import LATER, Answer, Connection, FetchFastPath, Parts
-from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged, refused_in
+from headrace.broker.refusal_log import log_refusals, refusals_are_logged
+from headrace.broker.refused_part import RefusedPart, refused_in
 from headrace.model.error import PeerError
 from headrace.wire.api import APIS, ApiKey
 from headrace.wire.error import UnknownApi, UnsupportedVersion

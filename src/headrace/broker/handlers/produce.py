@@ -26,7 +26,8 @@ from headrace.broker.coordinator.key_queue import Ticket
 from headrace.broker.error_mapping import code_of, join_code
 from headrace.broker.network.callback_future import CallbackFuture, future_of
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.refusal import RefusedPart, log_refusals, refusals_are_logged
+from headrace.broker.refusal_log import log_refusals, refusals_are_logged
+from headrace.broker.refused_part import RefusedPart
 from headrace.broker.replica.delayed_produce import DelayedProduce, Failures, Safe
 from headrace.broker.replica.partition import Partition
 from headrace.log.partition.appended import Appended
