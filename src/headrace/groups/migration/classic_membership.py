@@ -30,14 +30,14 @@ from headrace.groups.classic.message import (
     SyncReply,
     SyncRequest,
 )
-from headrace.groups.consumer.epoch_check import check_generation
-from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import (
+from headrace.groups.classic_subscription import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerSubscription,
     read_subscription,
     write_assignment,
 )
+from headrace.groups.consumer.epoch_check import check_generation
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.effect import GroupOutput, Token
 from headrace.groups.error import GroupError, Refusal
 from headrace.groups.record import (

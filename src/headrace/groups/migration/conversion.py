@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.classic.member import ClassicMember, common_protocols, select_protocol
-from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import (
+from headrace.groups.classic_subscription import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerSubscription,
     read_assignment,
     read_subscription,
     write_assignment,
 )
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.effect import GroupOutput
 from headrace.groups.error import GroupError
 from headrace.groups.migration.classic_membership import with_ids, with_names
