@@ -12,7 +12,7 @@ import structlog
 
 from headrace.broker.call import Call
 from headrace.broker.refused_part import RefusedPart
-from headrace.telemetry.log_level import log_levels
+from headrace.telemetry.log_levels import log_levels
 
 log = structlog.get_logger(__name__)
 

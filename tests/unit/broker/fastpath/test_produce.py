@@ -16,7 +16,7 @@ from headrace.broker.replica.partition import Partition
 from headrace.broker.server import Server
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.model.ids import BrokerId, TopicPartition
-from headrace.telemetry.log_level import log_levels
+from headrace.telemetry.log_levels import log_levels
 from headrace.testing.local_broker import local_broker
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.produce_request import (
