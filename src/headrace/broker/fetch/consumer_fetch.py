@@ -7,12 +7,12 @@ from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
+from headrace.broker.fetch.delayed_fetch import DelayedFetch, GrowthSource, SourceSet
+from headrace.broker.fetch.fetch_result import Result, aborted_transactions, by_topic, has_news
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.refusal_log import log_refusals, refusals_are_logged
 from headrace.broker.refused_part import RefusedPart
-from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource, SourceSet
-from headrace.broker.replica.fetch_result import Result, aborted_transactions, by_topic, has_news
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.follower import Follower
 from headrace.broker.replica.partition import Partition, epoch_error

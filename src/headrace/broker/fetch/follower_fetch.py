@@ -5,9 +5,9 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
+from headrace.broker.fetch.delayed_fetch import GrowthSource, LogEndGrowth
+from headrace.broker.fetch.fetch_result import Result
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.replica.delayed_fetch import GrowthSource, LogEndGrowth
-from headrace.broker.replica.fetch_result import Result
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.partition import Partition
 from headrace.broker.replica.replication_throttle import names_replica

@@ -1,15 +1,15 @@
 """Incremental fetches (KIP-227) look only at the partitions that may have something new
-(`replica.fetch_watch`)."""
+(`fetch.fetch_watch`)."""
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.fetch.consumer_fetch import READ_COMMITTED, ConsumerFetch
+from headrace.broker.fetch.delayed_fetch import GrowthSource, ReplicaGrowth
+from headrace.broker.fetch.fetch_result import Result, has_news
+from headrace.broker.fetch.fetch_watch import FetchWatch, FindSource
 from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.network.connection import Answer, Parts
-from headrace.broker.replica.delayed_fetch import GrowthSource, ReplicaGrowth
-from headrace.broker.replica.fetch_result import Result, has_news
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition, FetchSession
-from headrace.broker.replica.fetch_watch import FetchWatch, FindSource
 from headrace.model.ids import BrokerId
 from headrace.wire.fetch_request import FetchRequest
 

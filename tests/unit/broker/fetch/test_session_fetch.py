@@ -11,10 +11,10 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
+from headrace.broker.fetch.fetch_watch import FetchWatch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.callback_future import CallbackFuture
 from headrace.broker.network.connection import Answer, Connection, Parts
-from headrace.broker.replica.fetch_watch import FetchWatch
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
 from headrace.log.partition.admission import unchecked

@@ -22,7 +22,7 @@ go to the end, so that a byte limit cannot starve the others.
 
 from collections.abc import Callable, Iterable
 
-from headrace.broker.replica.delayed_fetch import DelayedFetch, GrowthSource
+from headrace.broker.fetch.delayed_fetch import DelayedFetch, GrowthSource
 from headrace.broker.replica.fetch_session import FetchedPartition
 
 FindSource = Callable[[FetchedPartition], GrowthSource | None]
