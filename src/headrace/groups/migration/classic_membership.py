@@ -46,8 +46,7 @@ from headrace.groups.record import (
     MemberMetadata,
     MemberState,
 )
-from headrace.groups.topic import TopicIdPartition, TopicSource
-from headrace.model.ids import TopicPartition
+from headrace.groups.topic import TopicSource, with_ids, with_names
 
 
 class ClassicMembership:
@@ -90,7 +89,7 @@ class ClassicMembership:
                 return
         reported = self._metadata(request, member_id, subscription)
         changed = group.store_report(member_id, reported, request.rights, self._topics, now_ms, out)
-        owned = self._with_ids(subscription.owned)
+        owned = with_ids(subscription.owned, self._topics)
         group.move(member_id, owned, self._topics, now_ms, out, subscription_changed=changed)
         group.begin_session(member_id, now_ms)
         group.timers.phases[member_id] = now_ms + max(1, request.rebalance_timeout_ms)
@@ -127,7 +126,7 @@ class ClassicMembership:
         group.begin_session(request.member_id, now_ms)
         subscription = read_subscription(protocol.metadata)
         version = 0 if subscription is None else subscription.version
-        assignment = write_assignment(version, self._with_names(current.assigned))
+        assignment = write_assignment(version, with_names(current.assigned, self._topics))
         reply = SyncReply(
             protocol_type=CONSUMER_PROTOCOL_TYPE, protocol=protocol.name, assignment=assignment
         )
@@ -201,12 +200,6 @@ class ClassicMembership:
             ),
         )
 
-    def _with_ids(self, partitions: frozenset[TopicPartition]) -> frozenset[TopicIdPartition]:
-        return with_ids(partitions, self._topics)
-
-    def _with_names(self, partitions: frozenset[TopicIdPartition]) -> frozenset[TopicPartition]:
-        return with_names(partitions, self._topics)
-
     # Checks. Each raises `Refusal`.
 
     def _check_member(self, member_id: str, instance_id: str | None) -> MemberMetadata:
@@ -242,29 +235,6 @@ class ClassicMembership:
                 "assignor that all members of the classic protocol share",
             )
         return subscription
-
-
-def with_ids(
-    partitions: frozenset[TopicPartition], topics: TopicSource
-) -> frozenset[TopicIdPartition]:
-    """Return partitions by their topics' ids, without topics that do not exist."""
-    return frozenset(
-        TopicIdPartition(topic.topic_id, each.partition)
-        for each in partitions
-        if (topic := topics.by_name(each.topic)) is not None
-        and 0 <= each.partition < topic.partition_count
-    )
-
-
-def with_names(
-    partitions: frozenset[TopicIdPartition], topics: TopicSource
-) -> frozenset[TopicPartition]:
-    """Return partitions by their topics' names, without topics that do not exist any more."""
-    return frozenset(
-        TopicPartition(topic.name, each.partition)
-        for each in partitions
-        if (topic := topics.by_id(each.topic_id)) is not None
-    )
 
 
 def _fenced(instance_id: str | None, group: ConsumerGroup) -> Refusal:

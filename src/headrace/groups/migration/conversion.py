@@ -28,7 +28,6 @@ from headrace.groups.classic_subscription import (
 from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.effect import GroupOutput
 from headrace.groups.error import GroupError
-from headrace.groups.migration.classic_membership import with_ids, with_names
 from headrace.groups.record import (
     ClassicMetadata,
     CurrentAssignment,
@@ -44,7 +43,7 @@ from headrace.groups.record import (
     TargetEpochRecord,
     TargetMemberRecord,
 )
-from headrace.groups.topic import TopicIdPartition, TopicSource
+from headrace.groups.topic import TopicIdPartition, TopicSource, with_ids, with_names
 
 # Their members need nothing but partitions. As a leader, librdkafka returns to each member of the
 # sticky ones the data that the member itself has sent.
