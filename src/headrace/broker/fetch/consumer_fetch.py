@@ -3,6 +3,8 @@
 A consumer may read from a follower as well, up to its high watermark (KIP-392).
 """
 
+from collections.abc import Iterable
+
 from headrace.broker.auth.resource import Operation
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
@@ -125,10 +127,15 @@ class ConsumerFetch:
 
     def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
         """Return one result per partition, within the byte budget, and the bytes of records."""
+        return self._read_each(self._admission.partitions)
+
+    def _read_each(
+        self, items: Iterable[FetchedPartition]
+    ) -> tuple[list[tuple[FetchedPartition, Result]], int]:
         budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
         results: list[tuple[FetchedPartition, Result]] = []
         size = 0
-        for item in self._admission.partitions:
+        for item in items:
             result = self._read_partition(item, budget - size, size == 0)
             size += result.records_bytes
             if result.error_code:

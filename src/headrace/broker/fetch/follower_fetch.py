@@ -5,7 +5,7 @@ from headrace.broker.broker import Broker
 from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
-from headrace.broker.fetch.delayed_fetch import GrowthSource, LogEndGrowth
+from headrace.broker.fetch.delayed_fetch import GrowthSource, LogEndGrowth, SourceSet
 from headrace.broker.fetch.fetch_result import Result
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
@@ -40,13 +40,12 @@ class FollowerFetch(ConsumerFetch):
         super().__init__(broker, call, request, admission)
         self._counted = counted
 
-    def run(self) -> Answer:
-        results, size = self.read()
+    def _wait_for(
+        self, sources: list[GrowthSource], have_bytes: int, watched: SourceSet | None = None
+    ) -> Answer:
+        # What is read after the wait has the same fetch offsets as the first read.
         self._counted = True
-        request = self._request
-        if size >= request.min_bytes or request.max_wait_ms <= 0 or self.failed:
-            return self.pack(results)
-        return self._delay(results, size)
+        return super()._wait_for(sources, have_bytes, watched)
 
     def _source(self, item: FetchedPartition) -> GrowthSource | None:
         partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)

@@ -53,14 +53,9 @@ class _WatchedFetch(ConsumerFetch):
     def read(self) -> tuple[list[tuple[FetchedPartition, Result]], int]:
         watch = self._watch
         watch.refresh(self._broker.topics.version, self._token())
-        budget = min(self._request.max_bytes, self._broker.fetch_max_bytes)
+        read, size = self._read_each(tuple(watch.ready))
         results: list[tuple[FetchedPartition, Result]] = []
-        size = 0
-        for item in tuple(watch.ready):
-            result = self._read_partition(item, budget - size, size == 0)
-            size += result.records_bytes
-            if result.error_code:
-                self.failed = True
+        for item, result in read:
             if (
                 result.records_bytes == 0
                 and not has_news(item, result)
