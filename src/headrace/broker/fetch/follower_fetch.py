@@ -6,7 +6,7 @@ from headrace.broker.call import Call
 from headrace.broker.error_mapping import code_of
 from headrace.broker.fetch.consumer_fetch import ConsumerFetch
 from headrace.broker.fetch.delayed_fetch import GrowthSource, LogEndGrowth, SourceSet
-from headrace.broker.fetch.fetch_result import Result
+from headrace.broker.fetch.fetch_result import PartitionResult
 from headrace.broker.network.connection import Answer, Parts
 from headrace.broker.replica.fetch_session import Admission, FetchedPartition
 from headrace.broker.replica.partition import Partition
@@ -51,7 +51,9 @@ class FollowerFetch(ConsumerFetch):
         partition = self._broker.topics.find(item.name, item.topic_id, item.requested.partition)
         return None if partition is None else LogEndGrowth(partition)
 
-    def _read_partition(self, item: FetchedPartition, budget: int, at_least_one: bool) -> Result:
+    def _read_partition(
+        self, item: FetchedPartition, budget: int, at_least_one: bool
+    ) -> PartitionResult:
         requested, broker, request = item.requested, self._broker, self._request
         index = requested.partition
         if not broker.guard.may_on_cluster(self._call, Operation.CLUSTER_ACTION):
@@ -110,7 +112,7 @@ class FollowerFetch(ConsumerFetch):
             and self._request.replica_id not in partition.state.isr
         )
 
-    def pack(self, results: list[tuple[FetchedPartition, Result]]) -> Parts:
+    def pack(self, results: list[tuple[FetchedPartition, PartitionResult]]) -> Parts:
         for item, result in results:
             if result.records_bytes:
                 partition = self._broker.topics.find(
@@ -120,7 +122,7 @@ class FollowerFetch(ConsumerFetch):
                     self._broker.leader_throttle.record(result.records_bytes)
         return super().pack(results)
 
-    def _count(self, results: list[tuple[FetchedPartition, Result]], size: int) -> None:
+    def _count(self, results: list[tuple[FetchedPartition, PartitionResult]], size: int) -> None:
         self._broker.metrics.replication_sent_bytes += size
         if self.failed:
             self._count_errors(results)
