@@ -45,7 +45,7 @@ Fields: TypeAlias = Mapping[str, Any]
 
 # One in 16 requests that fast paths serve is timed, and counts for all of them: two looks at the
 # clock per request would cost more than all other counting.
-_UNTIMED = 15
+_TIMING_MASK = 15
 _PRODUCE = APIS[ApiKey.PRODUCE].name
 
 # What the handlers of Produce and Fetch return: parts, packed already.
@@ -85,7 +85,7 @@ class Dispatch:
                 frame, connection.repeated_end
             )
             if fast_path is not None:
-                if connection.requests & _UNTIMED:
+                if connection.requests & _TIMING_MASK:
                     answer = fast_path.serve(frame)
                 else:
                     answer = self._timed(fast_path, frame)
@@ -99,7 +99,7 @@ class Dispatch:
         answer = fast_path.serve(frame)
         if answer is not None:
             name = _PRODUCE if isinstance(fast_path, FastProduce) else FETCH_FOLLOWER
-            self._count_time(name, began, answer, _UNTIMED + 1)
+            self._count_time(name, began, answer, _TIMING_MASK + 1)
         return answer
 
     def _count_time(self, name: str, began: float, answer: Answer, weight: int = 1) -> None:

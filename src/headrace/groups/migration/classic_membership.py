@@ -92,7 +92,7 @@ class ClassicMembership:
         owned = with_ids(subscription.owned, self._topics)
         group.move(member_id, owned, self._topics, now_ms, out, subscription_changed=changed)
         group.begin_session(member_id, now_ms)
-        group.timers.phases[member_id] = now_ms + max(1, request.rebalance_timeout_ms)
+        group.timers.joins_and_syncs[member_id] = now_ms + max(1, request.rebalance_timeout_ms)
         reply = JoinReply(
             generation=group.image.current_of(member_id).member_epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -122,7 +122,7 @@ class ClassicMembership:
             error = GroupError.REBALANCE_IN_PROGRESS
             out.reply(token, SyncReply(error=error))
             return
-        group.timers.phases.pop(request.member_id, None)
+        group.timers.joins_and_syncs.pop(request.member_id, None)
         group.begin_session(request.member_id, now_ms)
         subscription = read_subscription(protocol.metadata)
         version = 0 if subscription is None else subscription.version
@@ -174,7 +174,7 @@ class ClassicMembership:
 
     def _ask_to_join(self, member_id: str, metadata: MemberMetadata, now_ms: int) -> None:
         due_ms = now_ms + max(1, metadata.rebalance_timeout_ms)
-        self._group.timers.phases.setdefault(member_id, due_ms)
+        self._group.timers.joins_and_syncs.setdefault(member_id, due_ms)
 
     # Parts.
 
