@@ -35,7 +35,8 @@ PROVEN = (
     "cluster/controller.py",
     "cluster/election.py",
 )
-"""Files whose unit tests kill at least 95 % of all mutants: CI holds them to it by a sample."""
+"""Files whose unit tests kill at least 95 % of all mutants. CI checks a sample of 50 against 90 %,
+since a sample varies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -413,14 +413,6 @@ class LogDirectory:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
-            self._forget_gone(self._high_watermarks)
-
-    def _forget_gone(self, saved: SavedOffsets) -> None:
-        """Drop what was written of partitions that are gone: one that is created again under the
-        same name would begin, after a crash, with the high watermark of the one before."""
-        with self._lock:
-            known = frozenset(self._known)
-        saved.save(known, ())
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:

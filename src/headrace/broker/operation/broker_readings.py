@@ -136,7 +136,8 @@ def cluster_readings(broker: Broker) -> list[Reading]:
         ),
         _counter(
             "headrace_unclean_leader_elections",
-            "Elections that this broker won without being in sync: records are lost.",
+            "Elections that this broker won without being in sync: acknowledged records may be "
+            "lost.",
             lambda: metrics.unclean_leader_elections,
         ),
     ]

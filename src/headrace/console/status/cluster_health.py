@@ -1,4 +1,8 @@
-"""How many partitions are in danger: the figures of a broker's /metrics, from the metadata."""
+"""How many partitions are in danger, from the cluster's metadata.
+
+A broker's /metrics differ: they leave out replicas that are being added, and count the partitions
+of a failed directory as offline. The metadata shows neither.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
