@@ -11,7 +11,7 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_log import DELETE_SUFFIX, STRAY_SUFFIX, DepartedLogs, partition_of
+from headrace.log.departed_logs import DELETE_SUFFIX, STRAY_SUFFIX, DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from headrace.broker.client_metrics.otlp import Sample
-from headrace.broker.client_metrics.page import PushedMetrics
+from headrace.broker.client_metrics.pushed_metrics import PushedMetrics
 from headrace.broker.client_metrics.subscription import Demand, Subscription
 from headrace.model.clock import Clock
 

@@ -20,7 +20,7 @@ _TOPICS_PER_REQUEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionHealth:
+class ClusterHealth:
     """Counts over all partitions of a cluster.
 
     Attributes:
@@ -37,7 +37,7 @@ class PartitionHealth:
     offline: int
 
     @classmethod
-    def of(cls, metadata: Metadata, min_isr: Mapping[str, int]) -> "PartitionHealth":
+    def of(cls, metadata: Metadata, min_isr: Mapping[str, int]) -> "ClusterHealth":
         """Count; `min_isr` has min.insync.replicas of topics with replicas out of sync."""
         leads: Counter[int] = Counter()
         partitions = under_replicated = under_min_isr = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.membership.suspicion import SUSPECT_KIND, Suspicions
+from headrace.broker.membership.suspicions import SUSPECT_KIND, Suspicions
 from headrace.cluster.broker import BrokerRecord
 from headrace.model.error import StorageError
 from headrace.model.ids import BrokerId
