@@ -352,7 +352,7 @@ class LogDirectory:
         self, partitions: Sequence[TopicPartition], suffix: str
     ) -> list[tuple[TopicPartition, PartitionLog | None, Path]]:
         with self._lock:
-            known = [each for each in partitions if each in self._known]
+            known = [each for each in dict.fromkeys(partitions) if each in self._known]
             self._known.difference_update(known)
             loading = [self._loading[each] for each in known if each in self._loading]
         for lock in loading:

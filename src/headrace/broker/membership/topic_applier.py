@@ -61,7 +61,8 @@ class TopicApplier:
         self._reconfigure = reconfigure
         # Topics whose logs are being made: the newest record of each.
         self._pending: dict[str, TopicRecord] = {}
-        self._doomed: list[tuple[TopicPartition, TopicId]] = []
+        # Each log once, however many changes say that it goes.
+        self._doomed: dict[tuple[TopicPartition, TopicId], None] = {}
         self._failed: set[str] = set()
         self._working: asyncio.Task[None] | None = None
         self._served = asyncio.Condition()
@@ -114,8 +115,8 @@ class TopicApplier:
             await asyncio.shield(self._working)
 
     def _doom(self, record: TopicRecord) -> None:
-        self._doomed.extend(
-            (TopicPartition(record.name, index), record.topic_id)
+        self._doomed.update(
+            ((TopicPartition(record.name, index), record.topic_id), None)
             for index in range(len(record.partitions))
         )
 
@@ -128,7 +129,7 @@ class TopicApplier:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while self._doomed or self._pending:
-            doomed, self._doomed = self._doomed, []
+            doomed, self._doomed = list(self._doomed), {}
             # Transactions last: those that were decided write their markers into the others.
             records = sorted(
                 self._pending.values(), key=lambda each: each.name == TRANSACTION_STATE
@@ -193,5 +194,5 @@ class TopicApplier:
             return
         if configured is not None and configured != record.configs:
             self._reconfigure(record.name)
-        self._doomed.extend((name, record.topic_id) for name in unused)
+        self._doomed.update(((name, record.topic_id), None) for name in unused)
         self._start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ from headrace.broker.broker import Broker
 from headrace.broker.replica.log_storage import LogStorage
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
-from headrace.cluster.topic import TopicRecord
+from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
 from headrace.log.filesystem import Disk
 from headrace.model.error import DiskFull
-from headrace.model.ids import TopicPartition
+from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.local_broker import local_broker
 from testkit.sample.batch import sample_batch
 
@@ -35,6 +36,28 @@ def log_end(broker: Broker, name: str) -> int:
 
 async def delete(broker: Broker, name: str) -> None:
     await broker.controller.administer(lambda controller: controller.delete_topics([name]))
+
+
+def record_of(broker: Broker, name: str) -> TopicRecord:
+    topic = broker.topics.by_name(name)
+    assert topic is not None
+    return topic.record
+
+
+OTHER = BrokerId(7)
+
+
+def led_by_other(record: TopicRecord, *more: BrokerId, change: int) -> TopicRecord:
+    """Return the topic with partition 0 led by another broker; `more` are its other replicas."""
+    first, *rest = record.partitions
+    moved = PartitionRecord(
+        replicas=(OTHER, *more),
+        isr=(OTHER,),
+        leader=OTHER,
+        leader_epoch=LeaderEpoch(first.leader_epoch + 1),
+        partition_epoch=change,
+    )
+    return replace(record, partitions=(moved, *rest))
 
 
 def test_a_topic_created_again_after_a_crash_in_the_deletion_is_empty(tmp_path: Path) -> None:
@@ -166,5 +189,40 @@ def test_logs_that_found_no_room_are_made_when_there_is_some(
             await broker.applier.topics.settle()
 
             assert log_end(broker, "clicks") == 0
+
+    asyncio.run(run())
+
+
+def test_a_replica_that_moved_away_is_deleted_once_whatever_changes_next(tmp_path: Path) -> None:
+    """A second rename of the same directory would take the whole log directory offline."""
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            away = led_by_other(record_of(broker, "clicks"), change=1)
+            topics.apply(away)
+            topics.apply(replace(away, configs={"retention.ms": "12345"}))
+            await topics.settle()
+
+            assert broker.storage.offline == []
+            assert len(list(tmp_path.glob("clicks-0.*-delete"))) == 1
+
+    asyncio.run(run())
+
+
+def test_a_topic_deleted_while_it_gets_partitions_is_deleted_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            record = record_of(broker, "clicks")
+            more = PartitionRecord.on((broker.node_id,))
+            topics.apply(replace(record, partitions=(*record.partitions, more)))
+            topics.remove([record])
+            await topics.settle()
+
+            assert broker.storage.offline == []
+            assert not list(tmp_path.glob("clicks-?"))
 
     asyncio.run(run())
