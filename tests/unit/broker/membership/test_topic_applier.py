@@ -2,19 +2,20 @@
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headrace.broker.broker import Broker
-from headrace.broker.replica.log_storage import LogStorage
+from headrace.broker.replica.log_storage import Doomed, LogStorage
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.topic import PartitionRecord, TopicRecord
 from headrace.cluster.topic_command import TopicDefaults, TopicToCreate
 from headrace.log.filesystem import Disk
-from headrace.model.error import DiskFull
+from headrace.model.error import DiskFull, LogClosed
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.local_broker import local_broker
 from testkit.sample.batch import sample_batch
@@ -224,5 +225,66 @@ def test_a_topic_deleted_while_it_gets_partitions_is_deleted_once(tmp_path: Path
 
             assert broker.storage.offline == []
             assert not list(tmp_path.glob("clicks-?"))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("under_way", [False, True], ids=["queued", "under_way"])
+def test_a_replica_that_moves_away_and_back_copies_its_leader_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, under_way: bool
+) -> None:
+    """It must not go on at the end of the log that is deleted: it would count as in sync."""
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            write(broker, "clicks")
+            record = record_of(broker, "clicks")
+            deleting, go_on = threading.Event(), threading.Event()
+            real = broker.storage.delete
+
+            def delete(logs: Iterable[Doomed]) -> None:
+                deleting.set()
+                go_on.wait(20)
+                real(logs)
+
+            monkeypatch.setattr(broker.storage, "delete", delete)
+            topics.apply(led_by_other(record, change=1))
+            if under_way:
+                await asyncio.to_thread(deleting.wait, 10)
+            topics.apply(led_by_other(record, broker.node_id, change=2))
+            assert broker.topics.follower("clicks", None, 0) is None
+            go_on.set()
+            await topics.settle()
+
+            follower = broker.topics.follower("clicks", None, 0)
+            assert follower is not None
+            assert not follower.log.closed
+            assert follower.log.log_end_offset == 0
+            assert len(list(tmp_path.glob("clicks-0.*-delete"))) == 1
+
+    asyncio.run(run())
+
+
+def test_a_follower_whose_log_was_deleted_is_made_anew(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            record = record_of(broker, "clicks")
+            followed = led_by_other(record, broker.node_id, change=1)
+            topics.apply(followed)
+            old = broker.topics.follower("clicks", None, 0)
+            assert old is not None
+            broker.storage.delete([(old.name, record.topic_id)])
+            with pytest.raises(LogClosed):
+                old.append(b"", 0, 0)
+
+            topics.apply(led_by_other(record, broker.node_id, change=2))
+            await topics.settle()
+
+            new = broker.topics.follower("clicks", None, 0)
+            assert new is not None and not new.log.closed
 
     asyncio.run(run())
