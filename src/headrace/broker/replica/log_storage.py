@@ -231,7 +231,7 @@ class LogStorage:
         stored = _topic_id(directory, name)
         if stored is None:
             # Written by a Kafka before 2.8, or a crash came before the first records.
-            with suppress(StorageError):  # a directory that goes offline has logged why
+            with suppress(StorageError):  # written later, or the directory has logged why not
                 directory.set_topic_id(name, topic.topic_id)
             return True
         return stored in (topic.topic_id, _UNREADABLE)
