@@ -280,6 +280,9 @@ class ReplicaFetcher:
         count = 0
         for key in self._touched:
             follower = None if key in self._resting else self._followers.get(key)
+            if follower is not None and follower.log.closed:
+                # The leader would take its old end for a replica in sync.
+                follower = None
             if follower is not None and self._truncations.under_way(follower.name):
                 self._resting[key] = self._loop.time() + _TRUNCATING_REST_SECONDS
                 follower = None

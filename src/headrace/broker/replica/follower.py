@@ -19,6 +19,7 @@ from headrace.broker.replica.log_start_queue import LogStartQueue
 from headrace.broker.replica.partition import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog
+from headrace.model.error import LogClosed
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from headrace.replication.divergence import Divergence, cut_offset
 
@@ -75,10 +76,16 @@ class Follower:
         return max(0, self._leader_high_watermark - self.log.log_end_offset)
 
     def append(self, records: Bytes, high_watermark: int, leader_start: int) -> int:
-        """Append what the leader sent, and return how many bytes that was."""
+        """Append what the leader sent, and return how many bytes that was.
+
+        Raises:
+            LogClosed: the log was deleted, even if the leader sent nothing.
+        """
         stored, size = self.log, 0
         if len(records):
             size = stored.append_as_follower(records).size_bytes
+        elif stored.closed:
+            raise LogClosed(f"the log of {self.name} is closed")
         self._leader_high_watermark = high_watermark
         known = min(high_watermark, stored.log_end_offset)
         if known > stored.high_watermark:
