@@ -125,6 +125,7 @@ class ClusterMember:
         self.joined = session == self._sessions
         if self.joined:
             self._isr.check()
+            self._suspicions.registered()
         return self.joined
 
     def _set_controller(self, holder: BrokerId | None) -> None:
@@ -328,6 +329,7 @@ class ClusterMember:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._host.fetchers.stop()
         await self._isr.stop()
+        await self._suspicions.stop()
         if not self.joined or not self._host.settings["controlled.shutdown.enable"]:
             return
         try:
