@@ -18,6 +18,7 @@ lost its leaderships only: it follows, and comes back into sync.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import structlog
@@ -66,7 +67,8 @@ class ClusterMember:
         self._sessions = 0
         self._stopping = False
         self._isr = IsrManager(host, self)
-        self._suspicions = Suspicions(host, store)
+        self._suspicion_thread = ThreadPoolExecutor(1, thread_name_prefix="suspicion")
+        self._suspicions = Suspicions(host, store, self._suspicion_thread)
         self._replacing: set[asyncio.Task[None]] = set()
 
     @property
@@ -330,6 +332,7 @@ class ClusterMember:
         await self._host.fetchers.stop()
         await self._isr.stop()
         await self._suspicions.stop()
+        self._suspicion_thread.shutdown(wait=False)
         if not self.joined or not self._host.settings["controlled.shutdown.enable"]:
             return
         try:

@@ -11,8 +11,8 @@ that the suspect deletes if it runs:
 
 Rule 1: a suspicion is confirmed when another broker reports the same one, and when the suspect has
 not denied it within `ANSWER_SECONDS`.
-Rule 2: a broker denies every suspicion of its present epoch, at once, whatever else it does: not in
-the controller's thread, which may be busy.
+Rule 2: a broker denies every suspicion of its present epoch, at once, whatever else it does: in a
+thread of its own, since all others may be busy.
 Rule 3: nothing is confirmed while the store cannot be reached: the suspect may not reach it either,
 and cannot deny it.
 Rule 4: every report is a node of its own, so that the suspect hears of each (token). Reporter and
@@ -23,6 +23,7 @@ that runs, the next time that any broker is refused. Until then its reporter rep
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -49,13 +50,22 @@ class Suspicions:
     """Reports brokers that seem to have ended, and denies what others report of this one.
 
     Threads: event loop; the store calls `_on_watch_event` on a thread of its own.
+
+    Args:
+        thread: where the store is called, and nothing else runs.
     """
 
     def __init__(
-        self, host: MemberHost, store: ClusterStore, *, answer_seconds: float = ANSWER_SECONDS
+        self,
+        host: MemberHost,
+        store: ClusterStore,
+        thread: Executor,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._host = host
         self._store = store
+        self._thread = thread
         self._node_id = host.settings.node_id
         self._answer_seconds = answer_seconds
         self._open: dict[_Suspect, asyncio.Future[bool]] = {}
@@ -65,7 +75,7 @@ class Suspicions:
     async def watch(self) -> None:
         """Hear of suspicions from now on."""
         watch = partial(self._store.watch, SUSPECT_KIND, self._on_watch_event)
-        await self._host.in_thread(watch)
+        await self._in_thread(watch)
 
     def registered(self) -> None:
         """Deny what was reported of this broker's epoch before it knew that epoch itself."""
@@ -86,7 +96,7 @@ class Suspicions:
         path = _path(suspect, self._node_id, secrets.token_hex(8))
         answer = self._open[suspect] = self._host.loop.create_future()
         try:
-            nodes = await self._host.in_thread(partial(self._report, path))
+            nodes = await self._in_thread(partial(self._report, path))
             reports = [each.path for each in nodes if _suspect_of(each.path) == suspect]
             if any(_reporter_of(each) != self._node_id for each in reports):
                 return True
@@ -105,8 +115,11 @@ class Suspicions:
             return await asyncio.wait_for(answer, self._answer_seconds)
         except TimeoutError:
             # A node that came and went at once may cause no watch event.
-            denied = await self._host.in_thread(partial(self._store.get, path)) is None
+            denied = await self._in_thread(partial(self._store.get, path)) is None
             return not denied
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await self._host.loop.run_in_executor(self._thread, work)
 
     def _report(self, path: str) -> list[Node]:
         with suppress(VersionConflict):
@@ -139,7 +152,7 @@ class Suspicions:
     async def _repeated(self, work: Callable[[], Result]) -> Result:
         while True:
             try:
-                return await self._host.in_thread(work)
+                return await self._in_thread(work)
             except StorageError as error:
                 log.warning("suspicion_not_withdrawn", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor, Future
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +12,24 @@ import pytest
 from headrace.broker.membership.suspicion import SUSPECT_KIND, Suspicions
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.store import CreateNode, DeleteNode, Write
-from headrace.model.error import StorageError
+from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId
 from testkit.simulation.memory_store import Ensemble, MemoryStore
 
 SUSPECT = BrokerRecord(broker_id=BrokerId(3), endpoints=(), epoch=7)
 LONG_SECONDS = 60.0
+
+
+class AtOnce(Executor):
+    """Runs everything in the calling thread."""
+
+    def submit(self, work: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*values, **named))
+        except HeadraceError as error:
+            future.set_exception(error)
+        return future
 
 
 class Member:
@@ -29,10 +42,10 @@ class Member:
         self.store = MemoryStore(ensemble)
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
-        return work()
+        raise AssertionError("suspicions wait for no thread that others use")
 
     async def start(self, answer_seconds: float = LONG_SECONDS) -> Suspicions:
-        suspicions = Suspicions(self, self.store, answer_seconds=answer_seconds)  # type: ignore[arg-type]
+        suspicions = Suspicions(self, self.store, AtOnce(), answer_seconds=answer_seconds)  # type: ignore[arg-type]
         await suspicions.watch()
         return suspicions
 
@@ -73,7 +86,7 @@ def test_a_denial_without_a_watch_event_counts_as_well() -> None:
     async def scenario(ensemble: Ensemble) -> None:
         member = Member(ensemble, 1)
         # It never hears of anything.
-        reporter = Suspicions(member, member.store, answer_seconds=0.05)  # type: ignore[arg-type]
+        reporter = Suspicions(member, member.store, AtOnce(), answer_seconds=0.05)  # type: ignore[arg-type]
         await Member(ensemble, 3).start()
 
         assert not await reporter.confirmed(SUSPECT)
