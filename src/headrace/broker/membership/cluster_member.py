@@ -18,6 +18,7 @@ lost its leaderships only: it follows, and comes back into sync.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import structlog
@@ -67,7 +68,8 @@ class ClusterMember:
         self._sessions = 0
         self._stopping = False
         self._isr = IsrManager(host, self)
-        self._suspicions = Suspicions(host, store)
+        self._suspicion_thread = ThreadPoolExecutor(1, thread_name_prefix="suspicion")
+        self._suspicions = Suspicions(host, store, self._suspicion_thread)
         self._replacing: set[asyncio.Task[None]] = set()
 
     @property
@@ -126,6 +128,7 @@ class ClusterMember:
         self.joined = session == self._sessions
         if self.joined:
             self._isr.check()
+            self._suspicions.registered()
         return self.joined
 
     def _set_controller(self, holder: BrokerId | None) -> None:
@@ -329,6 +332,8 @@ class ClusterMember:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._host.fetchers.stop()
         await self._isr.stop()
+        await self._suspicions.stop()
+        self._suspicion_thread.shutdown(wait=False)
         if not self.joined or not self._host.settings["controlled.shutdown.enable"]:
             return
         try:

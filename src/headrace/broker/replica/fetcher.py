@@ -417,8 +417,8 @@ class ReplicaFetchers:
         self._settings = settings
         self._connector = connector
         self.throttle = throttle
-        self.log_starts = LogStartQueue(host.threads, self._log_start_moved)
-        self._truncations = LogTruncations(host.threads)
+        self.log_starts = LogStartQueue(host.log_threads, self._log_start_moved)
+        self._truncations = LogTruncations(host.log_threads)
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         self._by_name: dict[TopicPartition, Follower] = {}
         self._stopped = False
