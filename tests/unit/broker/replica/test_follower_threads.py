@@ -8,13 +8,13 @@ from pathlib import Path
 from threading import Barrier, Event, Timer
 
 import pytest
-from headrace.broker.replica.log_change import LogTruncations
 
 from headrace.broker.config.settings import BrokerSettings
 from headrace.broker.metric import BrokerMetrics
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.replica.fetcher import ReplicaFetcher, ReplicaFetchers
 from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.log_truncations import LogTruncations
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.topic import random_topic_id
