@@ -93,12 +93,19 @@ class TopicApplier:
         self._start()
 
     def retry(self) -> None:
-        """Make the logs that could not be made, because a disk was full: there may be room now."""
+        """Delete and make the logs that could not be, because a disk was full: there may be room
+        now."""
+        self._target.storage.doom_undeleted(self._newest)
         failed, self._failed = self._failed, set()
         for name in failed:
             hosted = self._target.topics.by_name(name)
             if hosted is not None and self._target.storage.lacks(hosted.record):
                 self.apply(hosted.record)
+        self._start()
+
+    def _newest(self, name: str) -> TopicRecord | None:
+        hosted = self._target.topics.by_name(name)
+        return self._pending.get(name, None if hosted is None else hosted.record)
 
     async def served(self, names: Iterable[str]) -> None:
         """Return when the logs of these topics are no longer being made."""
@@ -172,10 +179,11 @@ class TopicApplier:
         newest = self._pending.get(made.name)
         if newest is None or newest.topic_id != made.topic_id:
             return
-        if not failed and self._target.storage.lacks(newest):
+        lacking = self._target.storage.lacks(newest)
+        if lacking and not failed and newest is not made:
             return
         del self._pending[made.name]
-        if failed:
+        if lacking:
             self._failed.add(made.name)
         hosted = self._target.topics.by_name(made.name)
         self._serve(newest, made.configs if hosted is None else hosted.record.configs)

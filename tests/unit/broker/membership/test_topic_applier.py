@@ -1,6 +1,7 @@
 """Topics of a running broker: no command waits for their logs, and no topic gets another's."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
@@ -286,5 +287,41 @@ def test_a_follower_whose_log_was_deleted_is_made_anew(tmp_path: Path) -> None:
 
             new = broker.topics.follower("clicks", None, 0)
             assert new is not None and not new.log.closed
+
+    asyncio.run(run())
+
+
+def test_logs_that_could_not_be_renamed_are_deleted_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Disk.replace
+
+    def full(self: Disk, source: Path, target: Path) -> None:
+        if source.name == "clicks-1":
+            raise OSError(errno.ENOSPC, "no room", str(source))
+        real(self, source, target)
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            old = broker.topics.find("clicks", None, 1)
+            assert old is not None
+            old.log.append(sample_batch(b"old"), 0)
+            with monkeypatch.context() as patch:
+                patch.setattr(Disk, "replace", full)
+                await delete(broker, "clicks")
+                await broker.controller.create_topics([CLICKS])
+                await topics.settle()
+                assert broker.topics.find("clicks", None, 1) is None
+            assert broker.storage.offline == []
+
+            topics.retry()
+            await topics.settle()
+
+            new = broker.topics.find("clicks", None, 1)
+            assert new is not None and new.log.log_end_offset == 0
+            assert len(list(tmp_path.glob("clicks-*-delete"))) == 2
+            assert not list(tmp_path.glob("*-stray"))
 
     asyncio.run(run())
