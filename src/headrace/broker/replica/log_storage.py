@@ -89,7 +89,7 @@ class LogStorage:
         belongs to this topic (rule 1)."""
         directory = self._serving(name, topic_id)
         if directory is None:
-            log.error("partition_without_log", partition=str(name))
+            log.debug("partition_without_log", partition=str(name))  # it may be about to be made
             return None
         try:
             return directory.get(name)
@@ -218,6 +218,9 @@ class LogStorage:
         When there is no topic at all, all logs keep their names: then the state is probably not
         that of this data, because `zookeeper.connect` names another root, or the directory of the
         broker's own store is missing.
+
+        Of two logs of one partition the further one stays: a disk failed, the replica was moved
+        away and copied to another disk, and the first one is back with what it had.
         """
         held = sum(directory.log_count for directory in self.directories)
         if not topics and held:
@@ -228,15 +231,19 @@ class LogStorage:
                 "touched: check zookeeper.connect, or log.dirs of a broker alone",
             )
             return
-        seen: set[TopicPartition] = set()
-        for directory in self.online:
-            strays: list[TopicPartition] = []
+        strays: dict[LogDirectory, list[TopicPartition]] = {each: [] for each in self.online}
+        homes: dict[TopicPartition, list[LogDirectory]] = {}
+        for directory in strays:
             for name in directory.partitions:
-                if name not in seen and self._belongs(directory, name, topics.get(name.topic)):
-                    seen.add(name)
+                if self._belongs(directory, name, topics.get(name.topic)):
+                    homes.setdefault(name, []).append(directory)
                 else:
-                    strays.append(name)
-            self._set_aside(directory, strays)
+                    strays[directory].append(name)
+        for name, found in homes.items():
+            for stale in _stale_twins(name, found) if len(found) > 1 else ():
+                strays[stale].append(name)
+        for directory, names in strays.items():
+            self._set_aside(directory, names)
 
     def _set_aside(self, directory: LogDirectory, strays: list[TopicPartition]) -> None:
         if not strays:
@@ -285,3 +292,27 @@ def _topic_id(directory: LogDirectory, name: TopicPartition) -> UUID | None:
         return directory.topic_id(name)
     except StorageError:
         return _UNREADABLE
+
+
+def _stale_twins(name: TopicPartition, found: list[LogDirectory]) -> list[LogDirectory]:
+    """Return all but the directory whose log of this partition has the newest leader epoch, and
+    of those the highest end."""
+    ends = {directory: _end(directory, name) for directory in found}
+    best = max(found, key=ends.__getitem__)
+    log.error(
+        "partition_in_two_directories",
+        partition=str(name),
+        served=str(best.path),
+        ends={str(directory.path): end for directory, end in ends.items()},
+    )
+    return [each for each in found if each is not best]
+
+
+def _end(directory: LogDirectory, name: TopicPartition) -> tuple[int, int]:
+    """Return the leader epoch of a log's last record, and the log's end."""
+    try:
+        stored = directory.get(name)
+    except StorageError:
+        return (-1, -1)
+    end = stored.log_end_offset
+    return (stored.epochs.epoch_at(end - 1) if end > stored.log_start_offset else -1, end)
