@@ -2,7 +2,7 @@
 
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
-coordinator. It never waits: the caller creates missing logs before, and deletes unused ones after.
+coordinator. It never waits: the caller creates missing logs, and deletes unused ones after.
 Only a log that is being truncated is waited for before it is led (`log_change`, rule 2).
 """
 
@@ -68,7 +68,8 @@ class ReplicaRoles:
         self._kernel_loaded = False
 
     def apply(self, record: TopicRecord) -> list[TopicPartition]:
-        """Lead, follow or leave each partition of a topic, as its record says; its logs exist.
+        """Lead, follow or leave each partition of a topic, as its record says. One whose log is
+        missing is not served yet: the caller makes the log, and calls again.
 
         Returns:
             partitions that have left this broker: their logs are of no use any more.

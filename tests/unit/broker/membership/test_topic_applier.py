@@ -325,3 +325,47 @@ def test_logs_that_could_not_be_renamed_are_deleted_when_there_is_room(
             assert not list(tmp_path.glob("*-stray"))
 
     asyncio.run(run())
+
+
+def test_an_existing_partition_changes_its_leader_while_logs_of_others_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was replaced must take no records until the disk has time for other logs."""
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            record = record_of(broker, "clicks")
+            more = PartitionRecord.on((broker.node_id,))
+            wider = replace(record, partitions=(*record.partitions, more))
+            making, go_on = threading.Event(), threading.Event()
+            configured: list[str] = []
+            monkeypatch.setattr(topics, "_reconfigure", configured.append)
+            real = broker.storage.make
+
+            def make(record: TopicRecord) -> None:
+                making.set()
+                go_on.wait(20)
+                real(record)
+
+            monkeypatch.setattr(broker.storage, "make", make)
+            try:
+                topics.apply(wider)
+                await asyncio.to_thread(making.wait, 10)
+                moved = led_by_other(wider, broker.node_id, change=1)
+                topics.apply(replace(moved, configs={"retention.ms": "12345"}))
+
+                assert broker.topics.find("clicks", None, 0) is None
+                assert broker.topics.follower("clicks", None, 0) is not None
+                assert configured == ["clicks"]
+                assert broker.topics.find("clicks", None, 1) is not None
+                assert broker.topics.find("clicks", None, 2) is None
+            finally:
+                go_on.set()
+            await topics.settle()
+
+            assert broker.topics.find("clicks", None, 2) is not None
+            assert configured == ["clicks", "clicks"]  # the new log may have been made before
+
+    asyncio.run(run())
