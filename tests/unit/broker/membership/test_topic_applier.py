@@ -11,6 +11,7 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.replica.log_storage import Doomed, LogStorage
+from headrace.broker.replica.replica_roles import ReplicaRoles
 from headrace.cluster.controller import Controller
 from headrace.cluster.local_store import LocalStore
 from headrace.cluster.topic import PartitionRecord, TopicRecord
@@ -367,5 +368,30 @@ def test_an_existing_partition_changes_its_leader_while_logs_of_others_are_made(
 
             assert broker.topics.find("clicks", None, 2) is not None
             assert configured == ["clicks", "clicks"]  # the new log may have been made before
+
+    asyncio.run(run())
+
+
+def test_what_a_failing_partition_left_half_changed_is_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed Metadata and the fast paths keep what they found while the version is the same."""
+
+    def fail(*_: object) -> None:
+        raise DiskFull("there is no room on the disk")
+
+    async def run() -> None:
+        async with local_broker(tmp_path) as server:
+            broker, topics = server.broker, server.broker.applier.topics
+            await broker.controller.create_topics([CLICKS])
+            topic = broker.topics.by_name("clicks")
+            assert topic is not None
+            topic.packed[12] = b"old"
+            version = broker.topics.version
+            monkeypatch.setattr(ReplicaRoles, "_follow_leader", fail)
+            topics.apply(led_by_other(topic.record, broker.node_id, change=1))
+
+            assert broker.topics.version > version
+            assert not topic.packed
 
     asyncio.run(run())
