@@ -218,6 +218,22 @@ def test_a_sync_that_fails_for_want_of_room_is_never_repeated(broker: Broker, er
     assert broker.directory.offline is not None
 
 
+@pytest.mark.parametrize("error", FULL)
+def test_a_topic_id_that_could_not_be_synced_is_never_synced_again(
+    broker: Broker, error: int
+) -> None:
+    new = broker.directory.create(TopicPartition("clicks", 1), random_topic_id())
+    fill(new, 1)
+    broker.disk.inject(
+        Fault(
+            error, lambda call: call.name == "sync" and call.path.name.startswith("partition.meta")
+        )
+    )
+    with pytest.raises(StorageError, match="cannot sync"):
+        new.sync()
+    assert broker.directory.offline is not None
+
+
 def test_a_log_that_is_deleted_without_room_is_gone_and_leaves_no_offsets(broker: Broker) -> None:
     fill(broker.log, 5)
     broker.log.flush()
