@@ -31,7 +31,8 @@ class DepartedLogs:
     topic of the cluster accounts for becomes `-stray`, and only a person removes it: the cluster's
     state may be the one that is wrong.
 
-    Crash: a `-delete` that is found at the start is removed with the next round.
+    Crash: a `-delete` that is found at the start is removed at once. On a full disk, the rest of
+    the start needs that room.
 
     Threads: any.
     """

@@ -152,6 +152,7 @@ class LogDirectory:
             self.meta = MetaProperties.claim(filesystem, self.path, node_id, cluster_id)
             names = filesystem.list(self.path)
             self._departed.find(names)
+            self._departed.remove_due()  # first: what follows may need the room
             found = (partition_of(name) for name in names)
             self._known.update(partition for partition in found if partition is not None)
             for saved in (self._recovery_points, self._log_starts, self._high_watermarks):

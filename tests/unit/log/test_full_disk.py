@@ -313,3 +313,28 @@ def test_a_creation_that_found_no_room_is_repeated_in_place(broker: Broker) -> N
     assert broker.directory.create(other, topic_id).log_end_offset == 0
 
     assert not [name for name in broker.disk.list(Path("/data")) if "stray" in name]
+
+
+def test_a_start_on_a_disk_that_deleted_logs_fill_removes_them_first(broker: Broker) -> None:
+    other, disk = TopicPartition("clicks", 1), broker.disk
+    fill(broker.directory.create(other), 5)
+    fill(broker.log, 1)
+    broker.directory.get(other).flush()
+    broker.log.flush()
+    broker.directory.checkpoint()
+    broker.full(where="checkpoint")
+    broker.directory.delete(other)  # its offsets stay in the files: the start must write those
+    broker.room()
+
+    def full(call: Call) -> bool:
+        return call.name == "pwritev" and any(
+            name.endswith("-delete") for name in disk.list(Path("/data"))
+        )
+
+    disk.crash(Random(1))
+    disk.inject(Fault(errno.ENOSPC, full, times=None))
+
+    broker.directory = broker._open()
+
+    assert broker.directory.partitions == [CLICKS]
+    assert broker.directory.get(CLICKS).log_end_offset == 1
