@@ -17,9 +17,9 @@ from headrace.groups.classic.message import (
     SyncRequest,
 )
 from headrace.groups.classic.state import ClassicState
+from headrace.groups.classic_subscription import read_assignment, write_assignment
 from headrace.groups.config import GroupConfig
 from headrace.groups.consumer.group import ConsumerGroup
-from headrace.groups.consumer_protocol import read_assignment, write_assignment
 from headrace.groups.description import GroupType
 from headrace.groups.error import GroupError
 from headrace.groups.offset.message import DeleteGroupRequest
@@ -220,6 +220,28 @@ def test_a_conversion_that_cannot_be_written_leaves_the_group_classic(shard: Gro
     assert beat(shard, old, 1) is None
 
 
+def test_a_group_before_its_first_generation_is_converted_too() -> None:
+    settings = GroupConfig(group_initial_rebalance_delay_ms=3_000)
+    shard = GroupShard(settings, TopicImage(1, (GroupTopic("clicks", CLICKS, 2),)))
+    parked = shard.send(join_request())
+
+    assert consumer_beat(shard, "new").error is None
+    assert shard.answer(parked).error is GroupError.REBALANCE_IN_PROGRESS
+
+
+def test_partitions_that_do_not_exist_are_left_behind(shard: GroupShard) -> None:
+    token = shard.send(join_request())
+    shard.advance(0)
+    old = shard.answer(token).member_id
+    given = [P0, TopicPartition("clicks", 2), TopicPartition("gone", 0)]
+    sync(shard, old, 1, **{old: write_assignment(1, given)})
+    consumer_beat(shard, "new")
+
+    group = shard.group("g")
+    assert isinstance(group, ConsumerGroup)
+    assert group.image.current_of(old).assigned == {TopicIdPartition(CLICKS, 0)}
+
+
 # Members of the classic protocol in a group of the other kind.
 
 
@@ -323,6 +345,19 @@ def test_a_classic_member_learns_nothing_about_topics_it_may_not_see(shard: Grou
     assert partitions(sync(shard, joined.member_id, again.generation)) == frozenset()
 
 
+def test_a_member_that_goes_on_in_time_stays(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    assert beat(shard, old, 1) is GroupError.REBALANCE_IN_PROGRESS
+    shard.advance(SESSION_MS - 1)
+    assert beat(shard, old, 1) is GroupError.REBALANCE_IN_PROGRESS
+    assert sync(shard, old, shard.ask(join_request(old)).generation).error is None
+    for _ in range(REBALANCE_MS // 5_000 + 1):
+        shard.advance(5_000)
+        consumer_beat(shard, "new", epoch=2)
+        assert beat(shard, old, 2) is None
+
+
 def test_a_group_takes_no_more_than_its_maximum() -> None:
     shard = new_shard(group_consumer_max_size=1)
     consumer_beat(shard, "new")
@@ -417,6 +452,42 @@ def test_a_silent_last_member_leaves_a_classic_group_too(shard: GroupShard) -> N
     assert consumer_beat(shard, "new").error is None, "and it may come back"
 
 
+def test_a_classic_group_knows_what_its_members_hold(shard: GroupShard) -> None:
+    old = mixed(shard)
+    before = shard.group("g")
+    assert isinstance(before, ConsumerGroup)
+    (held,) = before.image.current_of(old).assigned
+
+    consumer_beat(shard, "new", epoch=-1)
+
+    group = shard.group("g")
+    assert isinstance(group, ClassicGroup)
+    where = TopicPartition("clicks", held.partition)
+    assert group.members[old].assignment == write_assignment(1, [where])
+
+
+@pytest.mark.parametrize(("maximum", "expected"), [(1, ClassicGroup), (0, ConsumerGroup)])
+def test_a_group_that_is_too_large_for_the_classic_protocol_stays(
+    maximum: int, expected: type
+) -> None:
+    shard = new_shard(group_max_size=maximum)
+    mixed(shard)
+    consumer_beat(shard, "new", epoch=-1)
+    assert type(shard.group("g")) is expected
+
+
+def test_a_member_that_left_the_classic_group_does_not_come_back(shard: GroupShard) -> None:
+    old = mixed(shard)
+    consumer_beat(shard, "new", epoch=-1)
+    shard.ask(LeaveRequest(group_id="g", members=(LeavingMember(member_id=old),)))
+    consumer_beat(shard, "newer")
+
+    group = shard.reopened(compacted=True).group("g")
+
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == ["newer"]
+
+
 def test_the_policy_can_forbid_the_way_back() -> None:
     shard = new_shard(group_consumer_migration_policy="upgrade")
     mixed(shard)
@@ -488,6 +559,13 @@ def test_an_instance_that_is_another_member_now_is_fenced(shard: GroupShard) -> 
     )
     left = shard.ask(LeaveRequest(group_id="g", members=leaving)).members
     assert [each.error for each in left] == [GroupError.FENCED_INSTANCE_ID, None]
+
+
+def test_an_instance_that_the_group_does_not_know_is_not_fenced(shard: GroupShard) -> None:
+    old = stable_classic(shard)
+    consumer_beat(shard, "new")
+    request = HeartbeatRequest(group_id="g", member_id=old, generation=1, instance_id="other")
+    assert shard.ask(request).error is GroupError.UNKNOWN_MEMBER_ID
 
 
 def test_a_restarted_instance_takes_its_place_over_with_the_classic_protocol(

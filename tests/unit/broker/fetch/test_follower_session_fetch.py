@@ -1,4 +1,4 @@
-"""A follower's idle session: it counts as alive everywhere, and hardly anything is read for that."""
+"""A follower's idle session: it counts as alive everywhere, and hardly anything is read for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,10 +9,10 @@ import pytest
 
 from headrace.broker.broker import Broker
 from headrace.broker.call import Call
+from headrace.broker.fetch.fetch_result import PartitionResult
 from headrace.broker.fetch.follower_fetch import FollowerFetch
 from headrace.broker.handlers import fetch
 from headrace.broker.network.connection import Connection, Parts
-from headrace.broker.replica.fetch_result import Result
 from headrace.broker.replica.fetch_session import FetchedPartition
 from headrace.broker.replica.partition import Partition
 from headrace.cluster.topic_command import TopicToCreate
@@ -53,7 +53,7 @@ class Idle:
         monkeypatch.setattr(type(broker.clock), "monotonic_ms", lambda clock: self.now_ms)
         real = FollowerFetch._read_partition
 
-        def noting(made: FollowerFetch, item: FetchedPartition, *limits: int) -> Result:
+        def noting(made: FollowerFetch, item: FetchedPartition, *limits: int) -> PartitionResult:
             self.read.append(item.requested.partition)
             return real(made, item, *limits)  # type: ignore[arg-type]
 
