@@ -89,6 +89,8 @@ class Broker:
         self.call_after_event = call_after_event
         self.metrics = BrokerMetrics(settings["headrace.metrics.max.topics"])
         self.threads = ThreadPoolExecutor(4, thread_name_prefix="broker")
+        # Thousands of logs may wait to be truncated after a failover; nothing else waits for them.
+        self.log_threads = ThreadPoolExecutor(4, thread_name_prefix="log-change")
         self._controller_thread = ThreadPoolExecutor(1, thread_name_prefix="controller")
 
         # The brokers that are running, by id; the registration of this one has its epoch.
@@ -226,6 +228,7 @@ class Broker:
             await self.loop.run_in_executor(None, directory.close)
         self.transaction_client.close()
         self.threads.shutdown()
+        self.log_threads.shutdown()
         self._controller_thread.shutdown()
 
 

@@ -11,7 +11,7 @@ from threading import Lock
 import structlog
 
 from headrace.log.background_flush import BackgroundFlush
-from headrace.log.departed_log import DepartedLogs, partition_of
+from headrace.log.departed_logs import DepartedLogs, partition_of
 from headrace.log.directory_lock import DirectoryLock
 from headrace.log.file_pool import FilePool
 from headrace.log.filesystem import Disk, FileSystem
@@ -366,7 +366,7 @@ class LogDirectory:
             if self._storage.failure is None:
                 with self._lock:
                     self._known.update(staying)
-                    self._clean = self._clean and not staying  # nobody closed those
+                    self._clean = self._clean and not staying  # those were not closed
                 with suppress(DiskFull), self._storage.io(f"forget {len(leaving)} logs"):
                     self._save_offsets()
 
@@ -410,11 +410,6 @@ class LogDirectory:
         with self._saving:
             self._save(self._log_starts, lambda log: log.log_start_offset)
             self._save(self._recovery_points, lambda log: log.recovery_point)
-            # Only those of partitions that are gone go: one that is created again under the same
-            # name would begin, after a crash, with the high watermark of the one before.
-            with self._lock:
-                known = frozenset(self._known)
-            self._high_watermarks.save(known, ())
 
     def _save(self, saved: SavedOffsets, of: Callable[[PartitionLog], int]) -> None:
         with self._lock:

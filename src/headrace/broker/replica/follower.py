@@ -9,13 +9,13 @@ it never moves back but where the log is truncated.
 Rule 4: its log starts no lower than the leader's, soon after the leader has said so.
 Rule 5: consumers may read here up to its high watermark (KIP-392); a fetch that waits is woken when
 that moves.
-Rule 6: what waits for the disk runs in a thread (`log_change`): `truncate`, `start_over` and
-`restart_with` are called there, and the log's start moves there.
+Rule 6: what waits for the disk runs in a thread (`log_truncations`, `log_start_queue`):
+`truncate`, `start_over` and `restart_with` are called there, and the log's start moves there.
 """
 
 import structlog
 
-from headrace.broker.replica.log_change import LogStartQueue
+from headrace.broker.replica.log_start_queue import LogStartQueue
 from headrace.broker.replica.partition import RECHECK, Waiter
 from headrace.log.filesystem import Bytes
 from headrace.log.partition.partition_log import PartitionLog

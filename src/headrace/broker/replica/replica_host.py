@@ -24,8 +24,8 @@ class ReplicaHost(Protocol):
     def metrics(self) -> BrokerMetrics: ...
 
     @property
-    def threads(self) -> Executor:
-        """Where work that waits for the disk runs."""
+    def log_threads(self) -> Executor:
+        """Where followed logs are changed, and nothing else: thousands may wait there."""
 
     def broker_gone(self, record: BrokerRecord) -> None:
         """React to a broker whose machine refuses connections: its process has ended."""

@@ -3,7 +3,7 @@
 The cluster's state decides (`TopicRecord`); `ReplicaRoles` makes it so. It opens and resigns
 partitions, starts and stops copying, and hands the partitions of an internal topic to their
 coordinator. It never waits: the caller creates missing logs, and deletes unused ones after.
-Only a log that is being truncated is waited for before it is led (`log_change`, rule 2).
+Only a log that is being truncated is waited for before it is led (`log_truncations`, rule 2).
 """
 
 from collections.abc import Iterable, Mapping

@@ -42,7 +42,7 @@ class Host:
     def __init__(self, leader):
         self.members = {leader.broker_id: leader}
         self.metrics = BrokerMetrics()
-        self.threads = ManualThreads()
+        self.log_threads = ManualThreads()
         self.gone = []
 
     def broker_gone(self, record):

@@ -1,20 +1,35 @@
 """A broker that seems to have ended: what it takes to believe it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor, Future
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headrace.broker.membership.suspicion import SUSPECT_KIND, Suspicions
+from headrace.broker.membership.suspicions import SUSPECT_KIND, Suspicions
 from headrace.cluster.broker import BrokerRecord
-from headrace.model.error import StorageError
+from headrace.cluster.store import CreateNode, DeleteNode, Write
+from headrace.model.error import HeadraceError, StorageError
 from headrace.model.ids import BrokerId
 from testkit.simulation.memory_store import Ensemble, MemoryStore
 
 SUSPECT = BrokerRecord(broker_id=BrokerId(3), endpoints=(), epoch=7)
 LONG_SECONDS = 60.0
+
+
+class AtOnce(Executor):
+    """Runs everything in the calling thread."""
+
+    def submit(self, work: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*values, **named))
+        except HeadraceError as error:
+            future.set_exception(error)
+        return future
 
 
 class Member:
@@ -27,10 +42,10 @@ class Member:
         self.store = MemoryStore(ensemble)
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
-        return work()
+        raise AssertionError("suspicions wait for no thread that others use")
 
     async def start(self, answer_seconds: float = LONG_SECONDS) -> Suspicions:
-        suspicions = Suspicions(self, self.store, answer_seconds=answer_seconds)  # type: ignore[arg-type]
+        suspicions = Suspicions(self, self.store, AtOnce(), answer_seconds=answer_seconds)  # type: ignore[arg-type]
         await suspicions.watch()
         return suspicions
 
@@ -71,7 +86,7 @@ def test_a_denial_without_a_watch_event_counts_as_well() -> None:
     async def scenario(ensemble: Ensemble) -> None:
         member = Member(ensemble, 1)
         # It never hears of anything.
-        reporter = Suspicions(member, member.store, answer_seconds=0.05)  # type: ignore[arg-type]
+        reporter = Suspicions(member, member.store, AtOnce(), answer_seconds=0.05)  # type: ignore[arg-type]
         await Member(ensemble, 3).start()
 
         assert not await reporter.confirmed(SUSPECT)
@@ -144,6 +159,77 @@ def test_reports_lie_in_their_own_folder() -> None:
         await Member(ensemble, 3).start()
         await reporter.confirmed(SUSPECT)
 
-        assert set(paths) == {f"/{SUSPECT_KIND}/3,7,1"}
+        assert {path.rpartition(",")[0] for path in paths} == {f"/{SUSPECT_KIND}/3,7,1"}
+
+    run(scenario)
+
+
+class FailingDeletes:
+    """A store that deletes nothing while it is `cut`, and counts who tried."""
+
+    def __init__(self, *members: Member) -> None:
+        self.cut = True
+        self.tries = 0
+        for member in members:
+            member.store.commit = partial(self._commit, member.store.commit)  # type: ignore[method-assign]
+
+    def _commit(
+        self, commit: Callable[[Sequence[Write]], list[int]], writes: Sequence[Write]
+    ) -> list[int]:
+        if self.cut and any(isinstance(write, DeleteNode) for write in writes):
+            self.tries += 1
+            raise StorageError("cut off")
+        return commit(writes)
+
+
+def test_a_denial_that_failed_is_repeated_and_the_broker_is_not_suspected_again() -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        member, suspect, other = (Member(ensemble, number) for number in (1, 3, 2))
+        reporter = await member.start(answer_seconds=0.01)
+        await suspect.start()
+        deletes = FailingDeletes(member, suspect)
+        await reporter.confirmed(SUSPECT)
+        while deletes.tries < 2:
+            await asyncio.sleep(0)
+        # While its last report stands it makes no other.
+        assert not await reporter.confirmed(SUSPECT)
+        assert len(ensemble.nodes) == 1
+
+        deletes.cut = False
+        while ensemble.nodes:
+            await asyncio.sleep(0)
+
+        assert not await (await other.start()).confirmed(SUSPECT)
+        assert not await reporter.confirmed(SUSPECT)
+
+    run(scenario)
+
+
+def test_a_report_that_its_reporters_last_run_left_does_not_count() -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        last_run = Member(ensemble, 1)
+        last_run.store.commit([CreateNode(f"/{SUSPECT_KIND}/3,7,1", b"", ephemeral=True)])
+        reporter = await Member(ensemble, 1).start(answer_seconds=0.05)
+        await Member(ensemble, 3).start()
+
+        assert not await reporter.confirmed(SUSPECT)
+        last_run.store.close()
+
+    run(scenario)
+
+
+def test_what_was_reported_before_a_broker_knew_its_epoch_is_denied_then() -> None:
+    async def scenario(ensemble: Ensemble) -> None:
+        reporter = await Member(ensemble, 1).start()
+        member = Member(ensemble, 3, epoch=-1)
+        suspect = await member.start()
+        reported = asyncio.create_task(reporter.confirmed(SUSPECT))
+        while not ensemble.nodes:
+            await asyncio.sleep(0)
+
+        member.broker_epoch = 7
+        suspect.registered()
+
+        assert not await reported
 
     run(scenario)

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Barrier, Event, Timer
 
 import pytest
 
@@ -11,6 +14,7 @@ from headrace.broker.metric import BrokerMetrics
 from headrace.broker.peer.connector import PeerConnector
 from headrace.broker.replica.fetcher import ReplicaFetcher, ReplicaFetchers
 from headrace.broker.replica.follower import Follower
+from headrace.broker.replica.log_truncations import LogTruncations
 from headrace.broker.replica.replication_throttle import ReplicationThrottle
 from headrace.cluster.broker import BrokerRecord
 from headrace.cluster.topic import random_topic_id
@@ -19,6 +23,7 @@ from headrace.log.partition.partition_log import PartitionLog
 from headrace.model.clock import SystemClock
 from headrace.model.error import DiskFull
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
+from headrace.replication.divergence import Divergence
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition
 from headrace.wire.fetch_response import (
@@ -43,7 +48,7 @@ class Following:
     def __init__(self, directory: LogDirectory, folder: Path) -> None:
         self.members: dict[BrokerId, BrokerRecord] = {}
         self.metrics = BrokerMetrics()
-        self.threads = ManualThreads()
+        self.log_threads = ManualThreads()
         texts = {"node.id": "2", "log.dirs": str(folder), "replica.fetch.backoff.ms": "60000"}
         settings = BrokerSettings(texts)
         throttle = ReplicationThrottle(SystemClock(), lambda: 2**63)
@@ -93,7 +98,7 @@ def run(folder: Path, scenario: Callable[[Following], Awaitable[None]]) -> None:
             following = Following(directory, folder)
             assert following.requested()
             await scenario(following)
-            following.threads.run()
+            following.log_threads.run()
             await following.fetchers.stop()
         directory.close()
 
@@ -110,7 +115,7 @@ def test_a_log_start_that_moved_on_the_leader_moves_here_in_a_thread(tmp_path: P
         following.requested()
         assert following.log.log_start_offset == 0
 
-        following.threads.run()
+        following.log_threads.run()
 
         assert following.log.log_start_offset == 4
         # The leader learns of it with the next fetch.
@@ -127,8 +132,8 @@ def test_many_moves_of_a_log_start_are_one_piece_of_work(tmp_path: Path) -> None
         for log_start in range(1, 9):
             following.receive_records(b"", 10, log_start)
 
-        assert len(following.threads) == 1
-        following.threads.run()
+        assert len(following.log_threads) == 1
+        following.log_threads.run()
         assert following.log.log_start_offset == 8
 
     run(tmp_path, scenario)
@@ -139,7 +144,7 @@ def test_a_log_start_of_a_log_that_is_gone_does_no_harm(tmp_path: Path) -> None:
         following.receive_records(stored(0, 10), 10, log_start=4)
         following.log.abandon()
 
-        following.threads.run()
+        following.log_threads.run()
 
         assert following.log.storage.failure is None
 
@@ -155,7 +160,7 @@ def test_a_log_is_truncated_in_a_thread_and_fetched_again_after_that(tmp_path: P
 
         assert following.log.log_end_offset == 7
         assert following.requested() == []
-        following.threads.run()
+        following.log_threads.run()
 
         assert following.log.log_end_offset == 3
         [requested] = await following.requested_after_rest()
@@ -173,7 +178,7 @@ def test_the_next_epoch_waits_until_the_log_is_truncated(tmp_path: Path) -> None
 
         following.follow(2)
         assert following.requested() == []
-        following.threads.run()
+        following.log_threads.run()
 
         [requested] = await following.requested_after_rest()
         assert (requested.current_leader_epoch, requested.fetch_offset) == (2, 3)
@@ -181,7 +186,18 @@ def test_the_next_epoch_waits_until_the_log_is_truncated(tmp_path: Path) -> None
     run(tmp_path, scenario)
 
 
-def test_a_broker_that_begins_to_lead_knows_where_its_log_ends(tmp_path: Path) -> None:
+def test_a_broker_that_begins_to_lead_knows_where_its_log_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Event()
+    truncate = Follower.truncate
+
+    def noticed(follower: Follower, diverging: Divergence) -> None:
+        begun.set()
+        truncate(follower, diverging)
+
+    monkeypatch.setattr(Follower, "truncate", noticed)
+
     async def scenario(following: Following) -> None:
         following.receive_records(stored(0, 3) + stored(3, 4, epoch=1), 3)
         following.requested()
@@ -189,7 +205,8 @@ def test_a_broker_that_begins_to_lead_knows_where_its_log_ends(tmp_path: Path) -
         following.receive(FetchPartitionResult(0, 0, 3, 3, 0, diverging_epoch=diverging))
         following.fetchers.leave(ORDERS)
         # Another thread does it, while this one waits.
-        working = asyncio.get_running_loop().run_in_executor(None, following.threads.run)
+        working = asyncio.get_running_loop().run_in_executor(None, following.log_threads.run)
+        assert begun.wait(10)
 
         following.fetchers.settle(ORDERS)
 
@@ -197,6 +214,55 @@ def test_a_broker_that_begins_to_lead_knows_where_its_log_ends(tmp_path: Path) -
         await working
 
     run(tmp_path, scenario)
+
+
+def test_a_broker_that_begins_to_lead_truncates_nothing_any_more(tmp_path: Path) -> None:
+    async def scenario(following: Following) -> None:
+        following.receive_records(stored(0, 3) + stored(3, 4, epoch=1), 3)
+        following.requested()
+        diverging = DivergingEpoch(0, 3)
+        following.receive(FetchPartitionResult(0, 0, 3, 3, 0, diverging_epoch=diverging))
+        following.fetchers.leave(ORDERS)
+
+        following.fetchers.settle(ORDERS)
+        following.log.append(stored(7, 1, epoch=2), LeaderEpoch(2))
+        await asyncio.sleep(0)
+        following.log_threads.run()
+
+        assert following.log.log_end_offset == 8
+
+    run(tmp_path, scenario)
+
+
+def test_who_begins_to_lead_many_partitions_waits_for_those_that_had_begun() -> None:
+    names = [TopicPartition("orders", index) for index in range(200)]
+    begun: list[TopicPartition] = []
+    two_began = Barrier(3)
+
+    def truncate(name: TopicPartition) -> None:
+        begun.append(name)
+        if name in names[:2]:
+            two_began.wait(10)
+
+    async def scenario() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            truncations = LogTruncations(threads)
+            for name in names:
+                truncations.begin(name, partial(truncate, name), lambda: None)
+            while len(begun) < 2:
+                await asyncio.sleep(0)
+            # In the order in which they wait: the next ones would begin while one waits.
+            Timer(0.01, two_began.wait).start()
+            for name in names:
+                truncations.settle(name)
+            assert sorted(begun) == names[:2]
+
+            truncations.begin(names[0], partial(truncate, names[5]), lambda: None)
+            while truncations.under_way(names[0]):
+                await asyncio.sleep(0)
+            assert sorted(begun) == [*names[:2], names[5]]
+
+    asyncio.run(scenario())
 
 
 def test_a_truncation_that_failed_is_tried_again_later(
@@ -208,7 +274,7 @@ def test_a_truncation_that_failed_is_tried_again_later(
         monkeypatch.setattr(Follower, "start_over", fail)
         out_of_range = FetchPartitionResult[memoryview](0, ErrorCode.offset_out_of_range, 9, 9, 7)
         following.receive(out_of_range)
-        following.threads.run()
+        following.log_threads.run()
         await asyncio.sleep(0)
 
         assert following.requested() == []
@@ -224,13 +290,13 @@ def test_a_new_replica_copies_a_batch_that_the_leaders_log_starts_in(tmp_path: P
     async def scenario(following: Following) -> None:
         out_of_range = FetchPartitionResult[memoryview](0, ErrorCode.offset_out_of_range, 20, 20, 5)
         following.receive(out_of_range)
-        following.threads.run()
+        following.log_threads.run()
         [requested] = await following.requested_after_rest()
         assert requested.fetch_offset == 5
         following.receive_records(stored(0, 10) + stored(10, 10), 20, log_start=5)
         assert following.requested() == []
 
-        following.threads.run()
+        following.log_threads.run()
 
         assert (following.log.log_start_offset, following.log.log_end_offset) == (5, 20)
         [requested] = await following.requested_after_rest()
