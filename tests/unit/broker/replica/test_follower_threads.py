@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from threading import Barrier, Event, Timer
+from threading import Barrier, Event, Thread
 
 import pytest
 
@@ -24,6 +24,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.error import DiskFull
 from headrace.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.divergence import Divergence
+from headrace.testing.readiness import wait_until
 from headrace.wire.error_code import ErrorCode
 from headrace.wire.fetch_request import FetchPartition
 from headrace.wire.fetch_response import (
@@ -244,6 +245,10 @@ def test_who_begins_to_lead_many_partitions_waits_for_those_that_had_begun() -> 
         if name in names[:2]:
             two_began.wait(10)
 
+    def end_two(truncations: LogTruncations) -> None:
+        wait_until(lambda: not truncations._may_begin.is_set(), what="a loop that waits")
+        two_began.wait(10)
+
     async def scenario() -> None:
         with ThreadPoolExecutor(2) as threads:
             truncations = LogTruncations(threads)
@@ -251,8 +256,8 @@ def test_who_begins_to_lead_many_partitions_waits_for_those_that_had_begun() -> 
                 truncations.begin(name, partial(truncate, name), lambda: None)
             while len(begun) < 2:
                 await asyncio.sleep(0)
-            # In the order in which they wait: the next ones would begin while one waits.
-            Timer(0.01, two_began.wait).start()
+            # They end only while the loop waits for them, when the next ones would begin.
+            Thread(target=end_two, args=(truncations,)).start()
             for name in names:
                 truncations.settle(name)
             assert sorted(begun) == names[:2]
