@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.broker.client_metrics.client_metrics import ClientMetrics
 from headrace.broker.client_metrics.otlp import MAX_FIELDS, BadTelemetry, Sample, read_samples
@@ -126,6 +127,33 @@ class TestKeeping:
             "# TYPE a_rate gauge",
             f'a_rate{{client_id="or\\"ders",client_instance_id="{TWO}"}} 2',
             f'a_rate{{client_id="or\\"ders",client_instance_id="{ONE}"}} 3',
+        ]
+
+    def test_a_client_cannot_spoil_the_page_by_its_names(self) -> None:
+        metrics = ClientMetrics(ManualClock())
+        metrics.set_subscriptions([subscription(metrics="*")])
+        names = (("client.id", "x"), ("a.b", "1"), ("a-b", "2"), ("__name__", "n"), ("", "e"))
+        samples = [
+            Sample("1m.rate", False, names, 1.0),
+            Sample("", False, (), 2.0),
+            Sample("a.b", False, (), 3.0),
+            Sample("a-b", True, (("9", ""),), 4.0),
+            Sample("a-b", True, (), 5.0),
+        ]
+        metrics.pushed(ONE, "me", metrics.demand(ORDERS), samples, terminating=False)
+
+        page = render_page(metrics.newest()).decode()
+
+        mine = {"client_id": "me", "client_instance_id": str(ONE)}
+        read = [
+            (each.name, each.labels, each.value)
+            for family in text_string_to_metric_families(page)
+            for each in family.samples
+        ]
+        assert read == [
+            ("_1m_rate", {"_name__": "n", "a_b": "2;1", **mine}, 1.0),
+            ("a_b", mine, 5.0),
+            ("a_b", {"_9": "", **mine}, 4.0),
         ]
 
     def test_who_is_silent_is_dropped(self) -> None:
